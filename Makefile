@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml setup.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $@
 
-$(NATIVE): $(STAMP) $(wildcard elfmesh/cbt/kernel/csrc/*.[ch] elfmesh/agent/parsers/csrc/*.[ch])
+$(NATIVE): $(STAMP) $(wildcard elfmesh/cbt/kernel/csrc/*.[ch] elfmesh/ingest/parsers/csrc/*.[ch])
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
@@ -38,6 +38,12 @@ PARALLEL ?= -n auto --maxprocesses 4
 test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
+quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types imports
+	@ELF_SIM_SEEDS=3 $(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive and not spark and not slow" \
+		tests/test_tidy.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
+		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py
+
 test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "exhaustive or hypothesis" \
 		--hypothesis-profile exhaustive
@@ -52,8 +58,8 @@ test-spark: $(NATIVE) ## every query of the reference and of the peers' cases on
 		-r examples/spark/requirements.txt
 	@rm -rf build/engines
 	@$(SPARK_ONLY) $(PARALLEL) -m spark tests
-	@$(SPARK_ONLY) -m "not spark" tests/agent/history tests/e2e/test_peers_on_agents.py
-	@$(BIN)/python -m tests.agent.history.page
+	@$(SPARK_ONLY) -m "not spark" tests/spark_bridge/history tests/e2e/jobs/test_peers_on_agents.py
+	@$(BIN)/python -m tests.spark_bridge.history.page
 
 SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. ELF_KERNEL=native
@@ -68,15 +74,15 @@ sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 
 	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." \
 		$(wildcard tests/cbt/kernel tests/agent/parsers/scanner)
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
-	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
+	@$(SANITIZE) $(BIN)/python -P -m tests.ingest.parsers.fuzz_scan 20
 	@$(MAKE) --no-print-directory SANITIZED=build/portable PORTABLE=-DELFMESH_PORTABLE fuzz-portable
 
 fuzz-portable: $(SANITIZED) # the scanner as machines without SSE2 have it
-	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
+	@$(SANITIZE) $(BIN)/python -P -m tests.ingest.parsers.fuzz_scan 20
 
 fuzz: $(SANITIZED) ## random and broken input for the sanitized C modules, FUZZ_SECONDS for each
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz $(FUZZ_SECONDS) $$(date +%s)
-	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan $(FUZZ_SECONDS) $$(date +%s)
+	@$(SANITIZE) $(BIN)/python -P -m tests.ingest.parsers.fuzz_scan $(FUZZ_SECONDS) $$(date +%s)
 
 FUZZ_INPUTS ?= 100000000
 FUZZ_HARNESS ?= messages-control

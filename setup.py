@@ -18,7 +18,7 @@ WHEEL_ABI = "cp311"
 FLAGS = ["-std=c11", "-O3", "-fvisibility=hidden", "-Wall", "-Wextra"]
 MODULES = {
     "elfmesh.cbt.kernel._native": "elfmesh/cbt/kernel/csrc",
-    "elfmesh.agent.parsers._scan": "elfmesh/agent/parsers/csrc",
+    "elfmesh.ingest.parsers._scan": "elfmesh/ingest/parsers/csrc",
 }
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import ROOT
-from elfmesh.control.identity.credentials import default_credentials
+from elfmesh.api.identity.credentials import default_credentials
 
 CPUCLOCK_SCHED = 2
 """The kind of clock that counts in nanoseconds what the scheduler gave, in the id of a process's clock."""
@@ -197,9 +197,9 @@ def main(
     stream: str, directory: str, lags: str, name: str = "", probe_s: str = str(PROBE_S), join: str = ""
 ) -> int:
     """Run an agent with a probe in its loop until SIGTERM; `stream` may be several, a line each."""
-    from elfmesh.agent import config as configuration
-    from elfmesh.agent import runtime
-    from elfmesh.agent.stream_settings import parse_stream
+    from elfmesh.agent.runtime import host_agent
+    from elfmesh.agent.settings import config as configuration
+    from elfmesh.ingest.stream_settings import parse_stream
 
     config = configuration.load_config(
         None,
@@ -225,7 +225,7 @@ def main(
         tasks.append(asyncio.get_running_loop().create_task(probe()))
         print(f"ready api={api} overlay={overlay}", flush=True)
 
-    code = runtime.run(config, ready=ready)
+    code = host_agent.run(config, ready=ready)
     Path(lags).write_text("".join(f"{at} {late}\n" for at, late in noted))
     return code
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.agent import cpu_s, read_lags
-from elfmesh.agent.demo.fleet import STREAM, Fleet
-from elfmesh.agent.demo.traffic import ShopTraffic
-from elfmesh.control.client import Client, connect
+from elfmesh.api.client.client import Client, connect
+from elfmesh.cli.demo.fleet import STREAM, Fleet
+from elfmesh.cli.demo.traffic import ShopTraffic
 from elfmesh.errors import RuntimeFailure
 from elfmesh.units import MICROS
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.agent import cpu_s
 from benchmarks.harness import Figure
-from elfmesh.agent import host_cost
-from elfmesh.agent.local_agents import AgentProcess, LocalAgents, says_something
-from elfmesh.agent.memory import rss_bytes
+from elfmesh.cli.host import host_cost
+from elfmesh.cli.host.local_agents import AgentProcess, LocalAgents, says_something
+from elfmesh.ingest.memory import rss_bytes
 
 PEERS, PEERS_SMALL = 500, 12
 SETTLE_S, SETTLE_SMALL_S = 20.0, 1.0
@@ -114,7 +114,7 @@ def heartbeats(*, small: bool = False) -> list[Figure]:
 
 
 def _counts(agent: AgentProcess) -> dict[str, int]:
-    from elfmesh.control.client import connect
+    from elfmesh.api.client.client import connect
 
     said = connect(agent.api).agent()
     return {

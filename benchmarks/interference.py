@@ -27,9 +27,9 @@ from pathlib import Path
 from benchmarks import junk
 from benchmarks.fleet import ProbedFleet, latest, until
 from benchmarks.harness import Figure, percentile
-from elfmesh.agent.demo import fleet as fleet_logs
-from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
-from elfmesh.control.client import Client, connect
+from elfmesh.api.client.client import Client, connect
+from elfmesh.cli.demo import fleet as fleet_logs
+from elfmesh.cli.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.errors import ElfError
 from elfmesh.units import MICROS
 

@@ -23,12 +23,12 @@ import click
 from benchmarks.fleet import START_US, ProbedFleet, canonical, replayed
 from benchmarks.harness import Figure, percentile
 from benchmarks.job_shapes import Shape, shapes
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.job_rows import JobRows
-from elfmesh.control.client import Client, connect
-from elfmesh.control.ql import parse
-from elfmesh.control.results.records import rows_to_json
+from elfmesh.api.client.client import Client, connect
+from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.ingest.job_rows import JobRows
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import parse
 from elfmesh.units import MICROS
 
 AGENTS = 8

@@ -21,10 +21,10 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Figure, percentile
-from elfmesh.agent.demo.fleet import Fleet, ShopLogs
-from elfmesh.agent.embedded import answers
-from elfmesh.control.client import connect
-from elfmesh.control.results.records import rows_to_json
+from elfmesh.api.client.client import connect
+from elfmesh.cli.demo.fleet import Fleet, ShopLogs
+from elfmesh.control.jobs.records import rows_to_json
+from elfmesh.local.embedded import answers
 from elfmesh.units import MICROS
 
 AGENTS = 8

@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 
 from benchmarks.fleet import anonymous
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.client import connect
+from elfmesh.api.client.client import connect
+from elfmesh.cli.host.local_agents import LocalAgents
 
 STREAM = "log"
 JOB = """CREATE JOB shop.j{number} AS

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from benchmarks.harness import Figure, percentile
 from benchmarks.spark_source import AGENTS, agents, fresh
 from elfmesh import spark_bridge
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.client import connect
+from elfmesh.api.client.client import connect
+from elfmesh.cli.host.local_agents import LocalAgents
 
 LIVE = """CREATE JOB bench.live EVERY '500 ms' DEADLINE '5 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY k"""

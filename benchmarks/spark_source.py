@@ -25,8 +25,8 @@ import numpy as np
 
 from benchmarks.harness import Figure
 from elfmesh import spark_bridge
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.client import connect
+from elfmesh.api.client.client import connect
+from elfmesh.cli.host.local_agents import LocalAgents
 
 AGENTS = 2
 INTERVALS = {False: 100, True: 3}

@@ -15,10 +15,10 @@ import random
 import sys
 import time
 
-from elfmesh.agent.core import AgentCore, codec
 from elfmesh.agent.net.tcp import TcpTransport
-from elfmesh.control import events as ctl
+from elfmesh.agent.runtime.core import AgentCore, codec
 from elfmesh.control.machine import Control
+from elfmesh.control.protocol import events as ctl
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact, Event, Message, Received, Send, Tick
 from elfmesh.overlay import Overlay

@@ -17,9 +17,9 @@ from statistics import median
 
 from benchmarks.harness import Figure
 from elfmesh.agent.net.tcp import TcpTransport
-from elfmesh.control.identity.ca import create, new_key
-from elfmesh.control.identity.principal import Role
-from elfmesh.control.identity.trust import Files, Trust
+from elfmesh.api.identity.ca import create, new_key
+from elfmesh.api.identity.principal import Role
+from elfmesh.api.identity.trust import Files, Trust
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Figure, percentile
-from elfmesh.agent.demo.fleet import Fleet
-from elfmesh.control.client import Client, connect
+from elfmesh.api.client.client import Client, connect
+from elfmesh.cli.demo.fleet import Fleet
 from elfmesh.errors import RuntimeFailure
 
 AGENTS = 8
@@ -139,9 +139,9 @@ def _figures(fleet: str, level: str, values: list[float]) -> list[Figure]:
 
 def simulated(*, small: bool) -> list[Figure]:
     """A thousand agents on virtual time."""
-    from tests.sim.agents import SimFleet
-    from tests.sim.network import Faults
-    from tests.sim.vloop import run
+    from tests.sim.world.agents import SimFleet
+    from tests.sim.world.network import Faults
+    from tests.sim.world.vloop import run
 
     count = SIMULATED_SMALL if small else SIMULATED
     took = run(_simulate(SimFleet, Faults(*DELAY_S), count))

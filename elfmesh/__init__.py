@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from elfmesh.version import VERSION
 
 if TYPE_CHECKING:
-    from elfmesh.agent.embedded import run as run
-    from elfmesh.control.client import connect as connect
-    from elfmesh.control.web.client import AsyncClient as AsyncClient
-    from elfmesh.control.web.job import Job as Job
+    from elfmesh.api.client.asyncio import AsyncClient as AsyncClient
+    from elfmesh.api.client.client import connect as connect
+    from elfmesh.api.client.job import Job as Job
+    from elfmesh.local.embedded import run as run
 
 __version__ = VERSION
 __all__ = ["AsyncClient", "Job", "__version__", "connect", "run"]
 
 _LAZY = {
-    "run": "elfmesh.agent.embedded",
-    "connect": "elfmesh.control.client",
-    "AsyncClient": "elfmesh.control.web.client",
-    "Job": "elfmesh.control.web.job",
+    "run": "elfmesh.local.embedded",
+    "connect": "elfmesh.api.client.client",
+    "AsyncClient": "elfmesh.api.client.asyncio",
+    "Job": "elfmesh.api.client.job",
 }
 
 

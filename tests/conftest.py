@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from elfmesh import spark_bridge
-from elfmesh.agent.cli import entry
+from elfmesh.cli import entry
 from elfmesh.errors import ElfError
 from tests.exhaustive import fewer_examples
 from tests.scheduling import FileByFile

@@ -23,7 +23,7 @@ DOCUMENTS = [
     ROOT / "docs" / name
     for name in ("guide.md", "operations.md", "sinks.md", "programs.md", "functions.md", "identity.md")
 ]
-"""The README shows only `make demo`, run by tests/agent/test_demo.py, and `make test`, which is this run."""
+"""The README shows only `make demo`, run by tests/cli/test_demo.py, and `make test`, which is this run."""
 
 DEFAULT_API = "127.0.0.1:7401"
 

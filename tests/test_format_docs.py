@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.parsers import NAMES, StreamFormat
-from elfmesh.agent.stream_formats import format_of
-from elfmesh.agent.stream_settings import StreamConfig
-from elfmesh.control.ql import parse
+from elfmesh.ingest.parsers import NAMES, StreamFormat
+from elfmesh.ingest.stream_formats import format_of
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import parse
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
 EXAMPLE = re.compile(

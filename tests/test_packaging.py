@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
-MODULES = {"elfmesh/cbt/kernel/_native.abi3.so", "elfmesh/agent/parsers/_scan.abi3.so"}
+MODULES = {"elfmesh/cbt/kernel/_native.abi3.so", "elfmesh/ingest/parsers/_scan.abi3.so"}
 PROBE = """
 from elfmesh.cbt import kernel
 import numpy as np
@@ -85,7 +85,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_source_distribution_has_what_the_build_needs(source: Path) -> None:
     with tarfile.open(source) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    for folder in ("elfmesh/cbt/kernel/csrc", "elfmesh/agent/parsers/csrc"):
+    for folder in ("elfmesh/cbt/kernel/csrc", "elfmesh/ingest/parsers/csrc"):
         needed = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("*.[ch]")}
         assert needed
         assert needed <= inside
@@ -98,7 +98,7 @@ def test_one_wheel_serves_every_python_and_needs_no_compiler(source: Path, tmp_p
     inside = names(wheel)
     assert inside >= MODULES
     assert inside >= {"elfmesh/py.typed", "elfmesh/cbt/kernel/_native.pyi"}
-    page = "elfmesh/control/web/page/static"
+    page = "elfmesh/api/web/page/static"
     assert inside >= {f"{page}/index.html", f"{page}/vendor/codemirror.js", f"{page}/vendor/LICENSES.txt"}
     assert not [name for name in inside if name.endswith((".c", ".h"))]
     outcome = probe(wheel, tmp_path / "installed", ELF_KERNEL="native")

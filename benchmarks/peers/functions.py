@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.agent.functions.evaluator import Evaluator
-from elfmesh.agent.functions.process import Limits
-from elfmesh.control.ql import Query, parse
+from elfmesh.ingest.functions.evaluator import Evaluator
+from elfmesh.ingest.functions.process import Limits
+from elfmesh.ql import Query, parse
 
 BLOCK_ROWS = 65_536
 NULLS = 0.05

@@ -33,8 +33,8 @@ class Tree:
 def _options(variant: str) -> dict[str, Any]:
     if variant == "tree":
         return {}
-    from elfmesh.agent.disk.spill import SpillStore
     from elfmesh.cbt.budget import MemoryBudget
+    from elfmesh.storage.spill import SpillStore
 
     limit = int(variant.removeprefix("spill:"))
     return {"budget": MemoryBudget(limit, SpillStore(data.directory()))}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from benchmarks import meter
 from benchmarks.peers.columns import CSV_HEADER, FIELDS
-from elfmesh.agent.parsers import StreamFormat
+from elfmesh.ingest.parsers import StreamFormat
 
 NUMBERS = {"clicks_count": pa.int64(), "price": pa.float64()}
 """Of formats without types: what a query's CAST makes of the text."""

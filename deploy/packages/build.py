@@ -39,7 +39,7 @@ NEXT_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1] + 1}"
 LAUNCHER = """#!/{prefix}/bin/python -I
 import sys
 
-from elfmesh.agent.cli.entry import main
+from elfmesh.cli.entry import main
 
 sys.exit(main())
 """

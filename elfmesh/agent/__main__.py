@@ -1,5 +1,10 @@
-"""`python -m elfmesh.agent` is the `elf` command, for where no script is installed."""
+"""`python -m elfmesh.agent` is the `elf` command, for where no script is installed.
 
-from elfmesh.agent.cli.entry import main
+The command's room is above this one, so it is run by its name and not imported.
+"""
 
-main()
+from __future__ import annotations
+
+import runpy
+
+runpy.run_module("elfmesh.cli", run_name="__main__", alter_sys=True)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from elfmesh.cbt.contents import Content, SortedContent
     from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
     from elfmesh.cbt.laws import LAWS
     from elfmesh.cbt.limits import TreeLimits
-    from elfmesh.cbt.panes import Panes, TableSpec
-    from elfmesh.cbt.partial import (
+    from elfmesh.cbt.partial.contents import Content, SortedContent
+    from elfmesh.cbt.partial.partial import (
         Encode,
         decode_partial,
         encode_known,
@@ -32,19 +31,20 @@ if TYPE_CHECKING:
         split_partial,
         subtract,
     )
-    from elfmesh.cbt.tree import CompressedBufferTree
+    from elfmesh.cbt.tree.tree import CompressedBufferTree
+    from elfmesh.cbt.windows.panes import Panes, TableSpec
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "contents": "Content SortedContent",
+            "partial.contents": "Content SortedContent",
             "errors": "NotInvertible PartialTooLarge TypeConflict",
             "laws": "LAWS",
             "limits": "TreeLimits",
-            "panes": "Panes TableSpec",
-            "partial": "Encode decode_partial encode_known encode_partial encode_parts finish finish_blocks"
-            " finish_parts merge_known merge_partials merged_parts split_partial subtract",
-            "tree": "CompressedBufferTree",
+            "windows.panes": "Panes TableSpec",
+            "partial.partial": "Encode decode_partial encode_known encode_partial encode_parts finish"
+            " finish_blocks finish_parts merge_known merge_partials merged_parts split_partial subtract",
+            "tree.tree": "CompressedBufferTree",
         },
     )
 

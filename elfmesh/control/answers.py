@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.control.messages import Answered
-from elfmesh.control.office import Office
-from elfmesh.control.results.records import encode_json
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.protocol.messages import Answered
 from elfmesh.errors import ElfError, ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact

@@ -19,12 +19,21 @@ from functools import partial
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.control import acquaintances, carrier, dead
 from elfmesh.control.answers import UNAVAILABLE, error_body
-from elfmesh.control.asks import Asks
-from elfmesh.control.authority.policy import OPEN, Policy
-from elfmesh.control.departure import Departure
-from elfmesh.control.events import (
+from elfmesh.control.context import Office
+from elfmesh.control.deferred_events import Holding
+from elfmesh.control.dispatcher import Mail
+from elfmesh.control.election.drain import Departure
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.policy import OPEN, Policy
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.rendezvous import Rendezvous
+from elfmesh.control.master.verification import REV
+from elfmesh.control.member import accounting, member_host
+from elfmesh.control.member.copy_store import KIND
+from elfmesh.control.member.roots import Roots
+from elfmesh.control.programs import beside
+from elfmesh.control.protocol.events import (
     ClientRequest,
     EngineLoaded,
     Finalised,
@@ -42,26 +51,18 @@ from elfmesh.control.events import (
     Sealed,
     WorkerReport,
 )
-from elfmesh.control.events_functions import FunctionsTried
-from elfmesh.control.first_acceptors import NOT_JOINED
-from elfmesh.control.holding import Holding
-from elfmesh.control.leadership import Leadership
-from elfmesh.control.mail import Mail
-from elfmesh.control.member import settlement
-from elfmesh.control.member.keeper import KIND
-from elfmesh.control.messages import Announce, Roster, unpack
-from elfmesh.control.messages_succession import Replica
-from elfmesh.control.messages_versions import Rehearse
-from elfmesh.control.office import Office
-from elfmesh.control.programs import beside
-from elfmesh.control.programs.messages import Broadcast
+from elfmesh.control.protocol.events_functions import FunctionsTried
+from elfmesh.control.protocol.messages import Announce, Roster, unpack
+from elfmesh.control.protocol.messages_programs import Broadcast
+from elfmesh.control.protocol.messages_succession import Replica
+from elfmesh.control.protocol.messages_versions import Rehearse
 from elfmesh.control.register import acceptor, ended, lost_votes, vote_counts
-from elfmesh.control.rendezvous import Rendezvous
-from elfmesh.control.requests import JOB_VERBS, REQUEST_S, Requests
-from elfmesh.control.roots import Roots
-from elfmesh.control.terms import Terms
-from elfmesh.control.verify import REV
-from elfmesh.control.voting import voting
+from elfmesh.control.register.first_acceptors import NOT_JOINED
+from elfmesh.control.replicas import known_peers
+from elfmesh.control.requests import dead_agents
+from elfmesh.control.requests.handler import Asks
+from elfmesh.control.requests.requests import JOB_VERBS, REQUEST_S, Requests
+from elfmesh.control.requests.voting import voting
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
@@ -117,12 +118,12 @@ class Control:
         self.office = Office(me, name, rng, facts, policy)
         self.holding = Holding(self.office, loaded=engine)
         self.office.loads_late = not engine
-        self.carrier = carrier.Carrier(self.office)
+        self.carrier = member_host.Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)
         self.requests = Requests(self.office, self.carrier)
         self.leadership = Leadership(self.office, self.carrier, self.roots)
-        self.dead = dead.DeadAgents(self.office, self._name_of)
+        self.dead = dead_agents.DeadAgents(self.office, self._name_of)
         self.requests.dead = self.dead.rows
         self.asks = Asks(self.office, self.leadership, self.carrier, self.dead)
         self.programs = beside.Programs(self.office, self.leadership.masters)
@@ -339,19 +340,19 @@ class Control:
                 message = self._unpacked(data)
                 if isinstance(message, Roster) and message.terms.manifest.job_id == key:
                     self.carrier.remember(message.terms)
-            elif kind == carrier.KIND:
+            elif kind == member_host.KIND:
                 self.carrier.was_stopped(key, data.decode(errors="replace"))
-            elif kind == acquaintances.KIND:
+            elif kind == known_peers.KIND:
                 self.leadership.first.acquaintances.restored(key, data)
-            elif kind == dead.KIND:
+            elif kind == dead_agents.KIND:
                 self.dead.restored(key, data)
-            elif kind == carrier.LEAVING:
+            elif kind == member_host.LEAVING:
                 self.carrier.was_leaving(lambda jobs: self.office.emit(Left()))
             elif kind == KIND:
                 kept.append(data)
             elif kind == beside.KIND:
                 self.programs.restored(key, data)
-            elif kind == settlement.KIND:
+            elif kind == accounting.KIND:
                 self.carrier.ledgers[key] = data
         if known := self.leadership.first.acquaintances.known():
             self.office.emit(Remember(known))

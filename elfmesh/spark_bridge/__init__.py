@@ -23,7 +23,7 @@ from elfmesh.spark_bridge.session import (
 )
 
 if TYPE_CHECKING:
-    from elfmesh.agent.history.sql import sql as sql
+    from elfmesh.spark_bridge.history.sql import sql as sql
 
 __all__ = ["local_session", "publish", "register", "require_java", "require_pyspark", "results", "sql"]
 
@@ -34,4 +34,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module("elfmesh.agent.history.sql"), name)
+    return getattr(importlib.import_module("elfmesh.spark_bridge.history.sql"), name)

@@ -21,9 +21,9 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from elfmesh.control.client import INCARNATION, NEXT, Client
-from elfmesh.control.client_base import job_path
-from elfmesh.control.manifest import split_name
+from elfmesh.api.client.client import INCARNATION, NEXT, Client
+from elfmesh.api.client.client_base import job_path
+from elfmesh.control.jobs.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
 JOB_UNKNOWN = "ELF_JOB_UNKNOWN"

@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.control.client import Client
-from elfmesh.control.publish import publish_table
+from elfmesh.api.client.client import Client
+from elfmesh.api.publish import publish_table
 from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 

@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from elfmesh.control.results.records import PAO
+from elfmesh.control.jobs.records import PAO
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow

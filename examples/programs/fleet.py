@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from elfmesh import Job
-from elfmesh.agent.local_agents import LocalAgents
+from elfmesh.cli.host.local_agents import LocalAgents
 
 Play = Callable[[Path, LocalAgents], Awaitable[None]]
 

@@ -20,8 +20,8 @@ import fleet
 import shop_logs
 
 import elfmesh
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.web.job_values import Message, Result
+from elfmesh.api.client.job_values import Message, Result
+from elfmesh.cli.host.local_agents import LocalAgents
 
 DISCOUNTS = (30, 20, 10)
 STREAMS = {"coupons": "shop/micro_promotion"}

@@ -23,8 +23,8 @@ import fleet
 import shop_logs
 
 import elfmesh
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.web.job_values import Message, Result
+from elfmesh.api.client.job_values import Message, Result
+from elfmesh.cli.host.local_agents import LocalAgents
 
 TREES = ("vertices-0", "vertices-1")
 WINDOWS = shop_logs.BATCHES + 1

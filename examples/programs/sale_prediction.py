@@ -20,7 +20,7 @@ import product_bundling
 import shop_logs
 
 import elfmesh
-from elfmesh.agent.local_agents import LocalAgents
+from elfmesh.cli.host.local_agents import LocalAgents
 
 ASKED = 3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
-from elfmesh.agent.local_agents import LocalAgents
+from elfmesh.cli.demo.traffic import ShopTraffic, write_bulk
+from elfmesh.cli.host.local_agents import LocalAgents
 
 HOSTS = 3
 START_US = 1_360_285_800_000_000

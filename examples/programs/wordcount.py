@@ -20,8 +20,8 @@ import click
 import fleet
 
 import elfmesh
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.web.job_values import Message, Result
+from elfmesh.api.client.job_values import Message, Result
+from elfmesh.cli.host.local_agents import LocalAgents
 
 HOSTS = 3
 BATCH = 500

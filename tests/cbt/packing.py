@@ -6,11 +6,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt.codec import (
-    Chunk,
-    Packed,
-    PackedHeader,
-)
+from elfmesh.cbt.codec.codec import Chunk, Packed, PackedHeader
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.rows import Layout, Rows
 from elfmesh.cbt.sorted_rows import SortedRows, sort_rows

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from elfmesh.cbt.floatsum import LIMB_MIN, exact
 from elfmesh.cbt.kernel import numpy_twin as twin
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys, Run
+from elfmesh.cbt.sums.floatsum import LIMB_MIN, exact
 
 SHORT = st.binary(max_size=4)
 NESTED = st.tuples(st.sampled_from([b"", b"shared", b"shared/prefix/of/" * 20]), st.binary(max_size=12)).map(

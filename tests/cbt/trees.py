@@ -11,10 +11,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from elfmesh.cbt import CompressedBufferTree, TreeLimits, kernel
-from elfmesh.cbt.hot import HotRoot
 from elfmesh.cbt.limits import PLACE_BITS_MAX
-from elfmesh.cbt.node import BufferNode
 from elfmesh.cbt.sorted_rows import SortedRows
+from elfmesh.cbt.tree.hot import HotRoot
+from elfmesh.cbt.tree.node import BufferNode
 
 TINY = TreeLimits(
     root_rows=16,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from elfmesh.agent.local_agents import says_something
+from elfmesh.cli.host.local_agents import says_something
 from tests.chaos.logs import NAME
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.zygote import Zygote

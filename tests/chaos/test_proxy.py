@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.core import codec
 from elfmesh.agent.net.tcp import TcpTransport
+from elfmesh.agent.runtime.core import codec
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.messages import Ping
 from tests.chaos.proxy import FaultProxy, Link

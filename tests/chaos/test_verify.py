@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 from elfmesh import ids
-from elfmesh.agent.disk.deadletters import DeadLetters
-from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.control.events import DeadLetter
-from elfmesh.control.manifest import new_manifest
-from elfmesh.control.plan import read_job
-from elfmesh.control.results.log import ResultsLog
-from elfmesh.control.results.records import NOT_COUNTED, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, table_to_ipc
+from elfmesh.control.protocol.events import DeadLetter
+from elfmesh.storage.deadletters import DeadLetters
+from elfmesh.storage.results.log import ResultsLog
+from elfmesh.storage.storage import MemoryStorage
 from tests.chaos.logs import NAME, read_raw
 from tests.chaos.verify import CLIENTS_FILE, IDS, SETTLED_FILE, SUMS, Verdict, verify
-from tests.control.ql.sessions import partials
+from tests.ql.sessions import partials
 
 BASE = 1_795_000_000
 AGENTS = ("agent-0", "agent-1", "agent-2")

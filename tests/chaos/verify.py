@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.agent import dead_letter_rows
-from elfmesh.control.events import ReadLog
-from elfmesh.control.results.logs import ResultsLogs
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ipc_to_table, to_json
+from elfmesh.agent.data_directory import dead_letter_rows
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ipc_to_table, to_json
+from elfmesh.control.protocol.events import ReadLog
+from elfmesh.storage.results.logs import ResultsLogs
 from tests.chaos.logs import read_raw
 from tests.linearizable import NEVER, Asked, explain
 

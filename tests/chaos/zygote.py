@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 REQUEST_BYTES_MAX = 1 << 20
-IMPORTED = ("elfmesh.agent.cli.entry", "elfmesh.agent.cli.agent", "elfmesh.agent.runtime")
+IMPORTED = ("elfmesh.cli.entry", "elfmesh.cli.host.agent", "elfmesh.agent.runtime.host_agent")
 POLL_S = 0.005
 
 

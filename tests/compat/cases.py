@@ -12,10 +12,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.control.ql import parse
 from elfmesh.errors import ElfError
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import parse
 
 DATA = Path(__file__).parents[2].parent / "shared/data"
 PEERS = DATA / "cases"

@@ -7,8 +7,8 @@ import re
 from datetime import datetime
 from typing import Any
 
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.parsers.clock import LocalClock
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.parsers.clock import LocalClock
 from tests.compat.cases import NOT_APPLICABLE, PASSED, PEERS, Outcome
 
 VRL = PEERS / "vrl" / "doc_examples.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.control.harness import World
-from tests.control.members import SECOND, Agent
+from tests.control.member.support import SECOND, Agent
 
 SLIDE = 10 * SECOND
 BASE = 1_000 * SLIDE

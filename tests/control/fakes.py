@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 from aiohttp import web
 
-from elfmesh.control.api import make_app
-from elfmesh.control.events import Reply
-from elfmesh.control.results.pages import encode_page
-from elfmesh.control.results.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
+from elfmesh.api.app import make_app
+from elfmesh.control.jobs.pages import encode_page
+from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
+from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import Unreachable
 from tests.patience import PATIENCE_S
 
@@ -101,7 +101,7 @@ class FakeBackend:
     def _schema(self) -> Reply:
         if not self.records:
             return Reply(0, 409, {"error": "this job has no result yet", "code": 1})
-        from elfmesh.control.results.records import ipc_schema
+        from elfmesh.control.jobs.records import ipc_schema
 
         schemas = [ipc_schema(rows) for _, rows in self.records]
         merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()

@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh import ids
-from elfmesh.control import events as ctl
-from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.protocol import events as ctl
 from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
 from elfmesh.srt.messages import Segment
-from tests.control.members import (
+from tests.control.member.support import (
     TEXT,
     Agent,
     Worker,

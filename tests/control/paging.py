@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from elfmesh.control import events as ctl
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
-from elfmesh.control.results.row_pages import RowLimits, joined, packed, table_of
-from tests.control.members import Agent
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.row_pages import RowLimits, joined, packed, table_of
+from elfmesh.control.protocol import events as ctl
+from tests.control.member.support import Agent
 
 
 def paged(done: ctl.Finalised, page_bytes: int) -> ctl.Finalised:

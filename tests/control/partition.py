@@ -6,12 +6,12 @@ noticed. A paused agent is taken for dead by the others; what was sent to it wai
 
 from __future__ import annotations
 
-from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.machine import Effect, Event, Received
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
 from tests.control.harness import DETECT_S, HOP_S, World
-from tests.control.members import Agent
+from tests.control.member.support import Agent
 
 AS_ROOT = (srt.Publish, srt.Recollect, srt.Hasten)
 """Orders that an agent drops whose forest has learned already that it is not the root any more."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
-from tests.control.members import TEXT
+from tests.control.member.support import TEXT
 
 
 def test_every_interval_has_the_oracles_rows_from_whichever_agent_is_asked() -> None:

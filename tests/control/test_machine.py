@@ -7,17 +7,25 @@ import msgspec
 import pytest
 
 from elfmesh import ids
-from elfmesh.control import events as ctl
+from elfmesh.control.jobs.manifest import Manifest, new_manifest, split_name, updated
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.machine import EARLY_MAX, Control
-from elfmesh.control.manifest import Manifest, new_manifest, split_name, updated
-from elfmesh.control.messages import MESSAGES, Announce, Submit, Verdict, WhatRuns, pack, unpack
-from elfmesh.control.plan import read_job
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.protocol import events as ctl
+from elfmesh.control.protocol.messages import (
+    MESSAGES,
+    Announce,
+    Submit,
+    Verdict,
+    WhatRuns,
+    pack,
+    unpack,
+)
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
 from elfmesh.srt.events import Answer, Delivered, Subscribe
-from tests.control.members import TEXT
+from tests.control.member.support import TEXT
 
 ME = Contact(b"\x01" * 20, "127.0.0.1", 7400)
 OTHER = Contact(b"\x02" * 20, "127.0.0.1", 7402)

@@ -8,14 +8,14 @@ import random
 import pytest
 
 from elfmesh import ids
-from elfmesh.control.manifest import CREATOR
-from elfmesh.control.programs import frames
-from elfmesh.control.programs.messages import Appointed, Parcel, Present, Receipt
+from elfmesh.control.jobs.manifest import CREATOR
 from elfmesh.control.programs.outbox import OPEN_BYTES_MAX
 from elfmesh.control.programs.rendezvous import FORGET_S
+from elfmesh.control.protocol import program_frames
+from elfmesh.control.protocol.messages_programs import Appointed, Parcel, Present, Receipt
 from elfmesh.machine import Message
-from tests.control.members import Agent
-from tests.control.programs import Program, ProgramWorld
+from tests.control.member.support import Agent
+from tests.control.programs.support import Program, ProgramWorld
 
 KEY = ids.job_id("shop/top", CREATOR)
 
@@ -57,7 +57,7 @@ def test_when_the_master_side_dies_another_takes_over_with_a_higher_term(whole_a
     world, programs = three()
     old = master_of(world)
     assert old.role is not None
-    old.say(frames.Reached(frames.Place(old.role.term, 7, "i:41")))
+    old.say(program_frames.Reached(program_frames.Place(old.role.term, 7, "i:41")))
     world.run(0.5)
     if whole_agent:
         world.programs.pop(old.session)
@@ -81,7 +81,7 @@ def test_no_two_master_sides_have_one_term(ahead: int) -> None:
     assert master.role is not None
     heard = master.role.term + ahead
     stranger = world[1].me
-    word = Present(KEY, stranger, "agent-1", True, False, stranger, heard, frames.NOWHERE)
+    word = Present(KEY, stranger, "agent-1", True, False, stranger, heard, program_frames.NOWHERE)
     meeting = world.closest(ids.program_tree(KEY))[0]
     meeting.control.programs.rendezvous.present(word)
     world.run(5.0)
@@ -95,7 +95,7 @@ def test_no_two_master_sides_have_one_term(ahead: int) -> None:
 def test_how_far_it_came_survives_all_agents() -> None:
     world = ProgramWorld(1)
     program = world.attach(0)
-    program.say(frames.Reached(frames.Place(1, 3, "i:9")))
+    program.say(program_frames.Reached(program_frames.Place(1, 3, "i:9")))
     world.run(0.5)
     world.programs.clear()
     world[0].alive = False
@@ -111,7 +111,7 @@ def test_a_question_reaches_the_master_side_of_another_program_and_is_answered()
     asker = world.attach(1, "shop/sales")
     number = asker.send("route", "shop/top", b"popular?")
     world.run(1.0)
-    assert asker.answers[number] == frames.Answer(number, "ok", b"re:popular?")
+    assert asker.answers[number] == program_frames.Answer(number, "ok", b"re:popular?")
     asked = [program for program in programs if program.bodies("route")]
     assert asked == [program for program in programs if program.is_master]
 
@@ -137,9 +137,9 @@ def test_an_error_of_a_handler_is_told_to_the_sender() -> None:
     asker = world.attach(1, "shop/sales")
     number = asker.send("route", "shop/top")
     world.run(0.5)
-    master.say(frames.Handled(asker.process, number, error="KeyError: 'x'"))
+    master.say(program_frames.Handled(asker.process, number, error="KeyError: 'x'"))
     world.run(0.5)
-    assert asker.answers[number] == frames.Answer(number, "failed", error="KeyError: 'x'")
+    assert asker.answers[number] == program_frames.Answer(number, "failed", error="KeyError: 'x'")
 
 
 def test_a_message_that_the_master_side_did_not_handle_goes_to_its_successor() -> None:
@@ -212,7 +212,7 @@ def test_of_two_processes_at_one_agent_the_newer_stays() -> None:
     world = ProgramWorld(2)
     old = world.attach(0)
     new = world.attach(0)
-    assert old.got[-1] == frames.Replaced()
+    assert old.got[-1] == program_frames.Replaced()
     number = new.send("route", "shop/top", b"me")
     world.run(2.0)
     assert new.answers[number].status == "ok"
@@ -280,10 +280,10 @@ def test_what_is_too_much_is_refused_or_left_to_be_sent_again() -> None:
 def test_what_a_program_has_under_way_is_bounded_in_bytes() -> None:
     world = ProgramWorld(1)
     asker = world.attach(0, "shop/sales")
-    numbers = [asker.send("route", "no/body", bytes(frames.MESSAGE_BYTES_MAX)) for _ in range(70)]
+    numbers = [asker.send("route", "no/body", bytes(program_frames.MESSAGE_BYTES_MAX)) for _ in range(70)]
     world.run(1.0)
     assert {answer.status for answer in asker.answers.values()} == {"busy"}
-    assert len(numbers) - len(asker.answers) == OPEN_BYTES_MAX // frames.MESSAGE_BYTES_MAX
+    assert len(numbers) - len(asker.answers) == OPEN_BYTES_MAX // program_frames.MESSAGE_BYTES_MAX
 
 
 def test_a_program_that_is_gone_owes_and_is_owed_nothing() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.local_agents import says_something
+from elfmesh.cli.host.local_agents import says_something
 from tests.patience import PATIENCE_S
 
 BOOTSTRAP = Path(__file__).parents[2] / "deploy" / "bootstrap"

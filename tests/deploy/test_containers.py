@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import config_of
-from elfmesh.control.ql import parse_many
+from elfmesh.agent.settings.config import config_of
+from elfmesh.ql import parse_many
 from tests.patience import PATIENCE_S
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.validation import validate
+from elfmesh.cli.host.validation import validate
 from tests.patience import PATIENCE_S
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"

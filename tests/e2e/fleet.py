@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
-from elfmesh.agent import engine
-from elfmesh.agent.local_agents import says_something
-from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.agent.runtime import engine
+from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.cli.host.local_agents import says_something
 from tests.chaos.zygote import Zygote
 from tests.patience import PATIENCE_S
 from tests.ports import reserve

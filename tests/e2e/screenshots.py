@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import elfmesh
-from elfmesh.agent.demo.fleet import STREAM, ShopLogs
-from elfmesh.agent.local_agents import LocalAgents
-from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.cli.demo.fleet import STREAM, ShopLogs
+from elfmesh.cli.host.local_agents import LocalAgents
 from tests.e2e.browser import Browser, chromium
 from tests.patience import PATIENCE_S
 

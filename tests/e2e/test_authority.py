@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.authority.audit import read_entries, verify
+from elfmesh.ingest.authority.audit import read_entries, verify
 from tests.e2e.fleet import Agent, Fleet
-from tests.e2e.test_functions import run
+from tests.e2e.programs.test_functions import run
 
 SECRET = "hunter2sEcReT"
 JOB = "CREATE JOB {job} EVERY '1 s' AS SELECT {what} AS x, count(*) AS n FROM {stream} GROUP BY {what}"

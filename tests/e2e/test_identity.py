@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.local_agents import says_something
-from elfmesh.control.client import connect
-from elfmesh.control.identity.bearer import write_private
-from elfmesh.control.identity.ca import Authority, create
-from elfmesh.control.identity.joining import make_token
-from elfmesh.control.identity.principal import Role
+from elfmesh.api.client.client import connect
+from elfmesh.api.identity.bearer import write_private
+from elfmesh.api.identity.ca import Authority, create
+from elfmesh.api.identity.joining import make_token
+from elfmesh.api.identity.principal import Role
+from elfmesh.cli.host.local_agents import says_something
 from elfmesh.errors import ElfError, Unreachable
-from tests.control.identity.certs import issued
+from tests.api.identity.certs import issued
 from tests.e2e.fleet import Agent, Fleet
 from tests.patience import PATIENCE_S
 

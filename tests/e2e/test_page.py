@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.events import Reply
-from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.control.protocol.events import Reply
 from elfmesh.text import printable
 from tests.control.fakes import FakeBackend, served
 from tests.e2e.browser import Browser, chromium

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.embedded import answers
+from elfmesh.local.embedded import answers
 
 DATA = Path(__file__).parents[2].parent / "shared/data"
 ORACLES = DATA / "cases/oracles"

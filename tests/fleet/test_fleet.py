@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.local_agents import says_something
+from elfmesh.cli.host.local_agents import says_something
 from tests.e2e.browser import chromium
 from tests.e2e.fleet import eventually
 from tests.fleet.namespaces import Namespaces, unavailable

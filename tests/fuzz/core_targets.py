@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.core import AgentCore, codec
+from elfmesh.agent.runtime.core import AgentCore, codec
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Event, Received, Tick
 from tests.fuzz.copies import in_a_copy
@@ -23,8 +23,8 @@ from tests.fuzz.examples import example
 from tests.fuzz.mutate import mutated
 from tests.fuzz.wire_targets import packed, repacked
 from tests.hostile.cost import calls
-from tests.sim import vloop
-from tests.sim.agents import SimFleet, line, wall_us
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimFleet, line, wall_us
 
 JOB = """CREATE JOB sim.sums PARTITIONS 2 DEADLINE '2 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""

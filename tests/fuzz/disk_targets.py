@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from elfmesh.agent.disk import framelog, frames, framescan
-from elfmesh.agent.disk.framelog import FrameLog
-from elfmesh.agent.disk.frames import Forgotten, Released, Sealed, SealedInterval
-from elfmesh.agent.disk.identity import IDENTITY_FILE, load_identity
-from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.control.manifest import Manifest
-from elfmesh.control.results.log import ResultsLog
-from elfmesh.control.results.pages import encode_frame
-from elfmesh.control.results.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.pages import encode_frame
+from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.storage import framelog, frames, framescan
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.frames import Forgotten, Released, Sealed, SealedInterval
+from elfmesh.storage.identity import IDENTITY_FILE, load_identity
+from elfmesh.storage.results.log import ResultsLog
+from elfmesh.storage.storage import MemoryStorage
 from tests.fuzz.engine import Harness, memory_directory
 from tests.fuzz.examples import examples
 from tests.fuzz.mutate import BYTES, PACKED, mutated, of

@@ -6,10 +6,10 @@ import random
 
 import pyarrow as pa
 
-from elfmesh.agent.parsers import StreamFormat, discover_columns, found_columns
-from tests.agent.parsers.fuzz_scan import ACCESS, JSON, SPLICES
+from elfmesh.ingest.parsers import StreamFormat, discover_columns, found_columns
 from tests.fuzz.engine import Harness
 from tests.fuzz.mutate import BYTES, mutated
+from tests.ingest.parsers.fuzz_scan import ACCESS, JSON, SPLICES
 
 LOGFMT = [
     b'ts=2015-05-17T10:00:00Z level=info msg="it \\"works\\"" k=v empty= flag n=12',

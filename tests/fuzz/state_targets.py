@@ -21,7 +21,7 @@ from elfmesh.cbt import (
     merge_partials,
 )
 from elfmesh.cbt.laws import LAWS
-from tests.cbt.test_partial_wire import put_together, take_apart
+from tests.cbt.partial.test_partial_wire import put_together, take_apart
 from tests.fuzz.engine import Harness
 from tests.fuzz.mutate import BYTES, PACKED, changed, mutated, of
 from tests.fuzz.wire_targets import repacked

@@ -11,21 +11,21 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec.structs import replace
 
-from elfmesh.agent.core import codec
-from elfmesh.agent.disk import framelog, frames, framescan
-from elfmesh.agent.disk.framelog import FrameLog
-from elfmesh.agent.disk.storage import MemoryStorage
+from elfmesh import ql
+from elfmesh.agent.runtime.core import codec
+from elfmesh.api.app import make_app
 from elfmesh.cbt import CompressedBufferTree
-from elfmesh.cbt.blocks import frame, read_block
-from elfmesh.control import ql
+from elfmesh.cbt.codec.blocks import frame, read_block
 from elfmesh.control.answers import decode_body
-from elfmesh.control.api import make_app
-from elfmesh.control.manifest import Manifest
-from elfmesh.control.register.messages import Prepare
-from elfmesh.control.register.rules import Ballot
-from elfmesh.control.results.log import ResultsLog
-from elfmesh.control.results.pages import decode_page
+from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.protocol.messages_register import Prepare
 from elfmesh.errors import ConfigError, ProtocolError, QueryError
+from elfmesh.storage import framelog, frames, framescan
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.results.log import ResultsLog
+from elfmesh.storage.storage import MemoryStorage
 from elfmesh.units import parse_duration_us, parse_size
 from tests.control.fakes import FakeBackend
 

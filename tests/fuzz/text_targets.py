@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elfmesh.agent.config import load_config, parse_label
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.stream_settings import parse_stream
-from elfmesh.control import ql
-from elfmesh.control.plan import read_job
+from elfmesh import ql
+from elfmesh.agent.settings.config import load_config, parse_label
+from elfmesh.control.jobs.plan import read_job
 from elfmesh.errors import ElfError
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.stream_settings import parse_stream
 from elfmesh.units import parse_duration_us, parse_size
 from tests.fuzz.engine import Harness, memory_directory
 from tests.fuzz.mutate import BYTES, mutated

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.core import codec
 from elfmesh.agent.net.connection import Connection, Hello
 from elfmesh.agent.net.dataplane import CHUNK, LAST, Multiplexer
 from elfmesh.agent.net.tcp import TcpTransport
-from elfmesh.control import messages as control_messages
+from elfmesh.agent.runtime.core import codec
+from elfmesh.control.protocol import messages as control_messages
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay import messages as overlay_messages

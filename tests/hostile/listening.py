@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from elfmesh.control.web.door import Door
+from elfmesh.api.web.request_limits import Door
 from tests.patience import PATIENCE_S
 
 Answer = tuple[int, dict[str, str], bytes]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elfmesh.control.api import make_app
-from elfmesh.control.events import Reply
-from elfmesh.control.identity.identify import Identifier
-from elfmesh.control.identity.principal import Principal, Role
-from elfmesh.control.web.door import SHARE_MAX, Door
+from elfmesh.api.app import make_app
+from elfmesh.api.identity.identify import Identifier
+from elfmesh.api.identity.principal import Principal, Role
+from elfmesh.api.web.request_limits import SHARE_MAX, Door
+from elfmesh.control.protocol.events import Reply
 from tests.control.fakes import FakeBackend
 from tests.hostile.listening import Listening, head, listening
 from tests.patience import PATIENCE_S

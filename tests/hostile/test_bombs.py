@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from elfmesh.agent.sources.compressed import decoded
-from elfmesh.cbt.blocks import unfold
-from elfmesh.control.results.records import ipc_to_table, table_to_ipc
+from elfmesh.cbt.codec.blocks import unfold
+from elfmesh.control.jobs.records import ipc_to_table, table_to_ipc
 from elfmesh.errors import ProtocolError
+from elfmesh.ingest.sources.compressed import decoded
 from tests.agent.sinks.rig import HOSTILE
 
 UNFOLDED = 128 << 20
@@ -134,7 +134,7 @@ def test_damaged_heads_are_refused_and_nothing_else_happens() -> None:
 
 
 def test_gzip_of_an_input_is_unfolded_under_a_limit() -> None:
-    from elfmesh.agent.inputs.http import _Gunzip
+    from elfmesh.ingest.inputs.http import _Gunzip
 
     bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
     data = bomb.compress(ZEROS * 64) + bomb.flush()

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elfmesh.agent.embedded import answers
 from elfmesh.cbt import kernel
 from elfmesh.cbt.kernel.protocol import Keys
-from elfmesh.control.ql import parse
 from elfmesh.errors import ElfError, QueryError
+from elfmesh.local.embedded import answers
+from elfmesh.ql import parse
 from tests.hostile.cost import calls, cut_off
 
 GOLDEN = 0x9E3779B97F4A7C15

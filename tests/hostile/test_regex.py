@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.embedded import answers
-from elfmesh.agent.parsers import StreamFormat, discover_columns
 from elfmesh.errors import QueryError
+from elfmesh.ingest.parsers import StreamFormat, discover_columns
+from elfmesh.local.embedded import answers
 from tests.hostile.cost import assert_linear, cut_off
 
 WANTED = ("ts", "a", "user", "request", "status", "path", "referer", "agent", "structured_data.x.y", "_raw")

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
 from elfmesh.agent.sinks.base import Unavailable
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.webhook import Webhook
+from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import LOG, item
 
 SPELLINGS = (

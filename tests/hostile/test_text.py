@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.log_lines import TextLine
+from elfmesh.agent.runtime.log_lines import TextLine
 from elfmesh.agent.sinks.base import LogName, Unavailable
-from elfmesh.control.cli.common import csv_line, print_table, say
-from elfmesh.control.manifest import Manifest, new_manifest
+from elfmesh.cli.common import csv_line, print_table, say
+from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.storage.storage import DiskStorage
 from elfmesh.text import printable
-from tests.control.test_cli import elf
+from tests.cli.test_remote_cli import elf
 
 ORDERS = (
     "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\r", "\b", "\n", "\x00", "\x7f",  # what terminals obey

@@ -18,7 +18,7 @@ from elfmesh.overlay import (
     RouteDelivered,
     Start,
 )
-from tests.sim.network import Faults, LinkModel, Network
+from tests.sim.world.network import Faults, LinkModel, Network
 
 
 class Crowd:

@@ -9,7 +9,7 @@ from elfmesh.machine import Contact, Effect, Event, Received, Send, Tick
 from elfmesh.overlay import ConnectionLost, Leave, Overlay, PeerDown, Probe, ProbeDone, Start, Watch
 from elfmesh.overlay.messages import Obituary, Ping, Pong, Relay, Relayed
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults
+from tests.sim.world.network import Faults
 
 
 def settled(size: int, seed: int = 1, faults: Faults | None = None) -> Crowd:

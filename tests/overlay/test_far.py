@@ -10,7 +10,7 @@ from elfmesh.machine import Contact
 from elfmesh.overlay import Route, Start
 from elfmesh.overlay.calls import TIMEOUT_FIRST_S
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults, LinkModel
+from tests.sim.world.network import Faults, LinkModel
 
 
 class FarLink(LinkModel):

@@ -9,7 +9,7 @@ from elfmesh.overlay import Joined, JoinFailed, Overlay, Start
 from elfmesh.overlay.events import Remember
 from elfmesh.overlay.messages import Ping, Pong
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Network
+from tests.sim.world.network import Network
 
 
 def contact(number: int) -> Contact:

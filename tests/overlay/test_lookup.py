@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from elfmesh.machine import Contact
 from elfmesh.overlay.lookup import ASKED_MAX, Lookup
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults
+from tests.sim.world.network import Faults
 
 ME = Contact(b"\x00" * 20, "me", 1)
 

@@ -30,7 +30,7 @@ SWARM = """
 import random, sys
 sys.path.insert(0, {root!r})
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults
+from tests.sim.world.network import Faults
 crowd = Crowd(25, seed={seed}, faults=Faults.swarm(random.Random({seed})), trace=True)
 for victim in crowd.kill(4):
     pass

@@ -7,7 +7,7 @@ from elfmesh.overlay import ConnectionLost, Overlay, Route, RouteDelivered, Star
 from elfmesh.overlay.messages import Find, Found, Hop, HopTaken, Ping
 from elfmesh.overlay.routing import HOPS_MAX
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults
+from tests.sim.world.network import Faults
 
 
 def test_a_key_leads_to_one_agent_from_every_source_and_it_is_the_closest() -> None:

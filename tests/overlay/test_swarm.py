@@ -8,7 +8,7 @@ import pytest
 
 from elfmesh.overlay import Start
 from tests.overlay.crowd import Crowd
-from tests.sim.network import Faults
+from tests.sim.world.network import Faults
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -12,7 +12,7 @@ import msgpack
 import msgspec
 import pytest
 
-from elfmesh.agent.core import MESSAGES, codec
+from elfmesh.agent.runtime.core import MESSAGES, codec
 from elfmesh.machine import Message
 from tests.fuzz.examples import examples
 from tests.previous import release
@@ -24,7 +24,7 @@ VERSION = 2
 
 DECODE = """
 import sys
-from elfmesh.agent.core import codec
+from elfmesh.agent.runtime.core import codec
 read = codec()
 for line in sys.stdin.read().split():
     read.decode(bytes.fromhex(line))

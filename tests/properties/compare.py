@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.control.ql import Statement, parse
 from elfmesh.errors import ElfError, QueryError
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import Statement, parse
 from tests.properties.rows import Table, load, write_json
 
 EQUAL, DIFFERENT, CRASHED, REFUSED, UNPLACED, NOT_COMPARED = (

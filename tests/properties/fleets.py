@@ -14,16 +14,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from elfmesh.agent.embedded import answers
-from elfmesh.control.ql import parse
-from elfmesh.control.results.records import ResultRecord, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord, rows_to_json
 from elfmesh.errors import ElfError
+from elfmesh.local.embedded import answers
+from elfmesh.ql import parse
 from tests.properties.rows import BASE, SCHEMAS, TEXTS, Column, shown, value
 from tests.properties.statements import Maker
 from tests.properties.windows import job, windowed
-from tests.sim import vloop
-from tests.sim.agents import SimFleet, until, wall_us
-from tests.sim.wall import EPOCH_US
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimFleet, until, wall_us
+from tests.sim.world.wall import EPOCH_US
 
 AGENTS = 4
 SCHEMA = {name: sort for name, sort in SCHEMAS["t"].items() if name not in ("id", "ts")}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.control.ql import parse
 from elfmesh.errors import QueryError
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import parse
 from tests.properties.compare import EQUAL, Values, compared, plain, rows_of
 from tests.properties.hunting import Finding
 from tests.properties.rows import shown

@@ -14,8 +14,8 @@ from typing import Any
 
 import duckdb
 
-from elfmesh.control.ql import parse
 from elfmesh.errors import ElfError
+from elfmesh.ql import parse
 from tests.properties.aggregates import aggregate
 from tests.properties.compare import (
     CRASHED,

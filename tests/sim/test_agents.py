@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from elfmesh.agent.embedded import answers
-from elfmesh.agent.host import InlineExecutor, Lane
-from elfmesh.control.results.records import ResultRecord, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord, rows_to_json
+from elfmesh.ingest.host import InlineExecutor, Lane
+from elfmesh.local.embedded import answers
 from tests.exhaustive import few
-from tests.sim import agents, vloop
-from tests.sim.agents import SimAgent, SimFleet, line, until, wall_us
-from tests.sim.network import Faults
+from tests.sim.world import agents, vloop
+from tests.sim.world.agents import SimAgent, SimFleet, line, until, wall_us
+from tests.sim.world.network import Faults
 
 AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "200"))
 QUERY = """SELECT k, count(*) AS n, sum(v) AS s, max(v) AS most FROM log

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.sources import Delivery
-from elfmesh.agent.sources.blocks import POLL_BYTES
-from elfmesh.agent.stream import Stream
-from elfmesh.agent.stream_settings import StreamConfig
-from tests.sim import vloop
-from tests.sim.agents import SimFleet, line, until, wall_us
-from tests.sim.memlog import MemoryLog, MemoryReader
+from elfmesh.ingest.sources import Delivery
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.stream import Stream
+from elfmesh.ingest.stream_settings import StreamConfig
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimFleet, line, until, wall_us
+from tests.sim.world.memlog import MemoryLog, MemoryReader
 
 JOB = """CREATE JOB sim.sums DEADLINE '1 s' HORIZON '3 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
 GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k"""

@@ -9,10 +9,10 @@ from datetime import datetime
 
 import pytest
 
-from elfmesh.agent.disk.deadletters import read_letter
-from tests.sim import vloop
-from tests.sim.agents import SimAgent, SimFleet, until
+from elfmesh.storage.deadletters import read_letter
 from tests.sim.test_agents import Results, closed, ended_us, masters, write
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimAgent, SimFleet, until
 
 TEXT = """CREATE JOB sim.sums DEADLINE '1 s' HORIZON '3 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k ORDER BY k"""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.disk.crashes import CrashGuard
 from elfmesh.srt.events import MergeRequest
-from tests.agent.test_heavy import die
-from tests.sim import vloop
-from tests.sim.agents import SimFleet, wall_us
+from elfmesh.storage.crashes import CrashGuard
+from tests.agent.runtime.test_compute_threads import die
 from tests.sim.test_agents import JOB, closed, ended_us, masters, oracle, write
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimFleet, wall_us
 
 AGENTS, AHEAD = 9, 3
 SLIDE_US = 2_000_000

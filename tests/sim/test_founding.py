@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 
 from elfmesh.control.master.founding import GROWING_S
-from tests.sim import vloop
-from tests.sim.network import Faults
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
@@ -17,6 +15,8 @@ from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.network import Weather
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
+from tests.sim.world import vloop
+from tests.sim.world.network import Faults
 
 HOSTS = 12
 

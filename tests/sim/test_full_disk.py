@@ -10,15 +10,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from elfmesh.agent.disk.framelog import FrameLog
-from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
-from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.control.events import Append, ReadLog
-from elfmesh.control.results.logs import ResultsLogs
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.protocol.events import Append, ReadLog
 from elfmesh.errors import DiskFull, StorageError
-from tests.sim import vloop
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.frames import Released, Sealed, SealedInterval
+from elfmesh.storage.results.logs import ResultsLogs
+from elfmesh.storage.storage import MemoryStorage
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
@@ -26,6 +25,7 @@ from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.platter import Disk
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
+from tests.sim.world import vloop
 
 JOBS = (b"a" * 20, b"b" * 20)
 

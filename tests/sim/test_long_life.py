@@ -8,23 +8,26 @@ from functools import partial
 
 import pytest
 
-from elfmesh.control import carrier, once, remembered, rendezvous
+from elfmesh.control.master import rendezvous
+from elfmesh.control.member import member_host
 from elfmesh.control.programs import beside
+from elfmesh.control.protocol import request_deduplication
 from elfmesh.control.register import acceptor, desk
+from elfmesh.control.replicas import epochs
 from elfmesh.overlay import routing
 from elfmesh.srt import multicast
-from tests.sim import vloop
-from tests.sim.agents import SimAgent, SimFleet, until
-from tests.sim.containers import entries, grown
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimAgent, SimFleet, until
+from tests.sim.world.containers import entries, grown
 
 BOUNDS = (
     (acceptor, "ENDED_MAX"),
     (desk, "IDLE_MAX"),
-    (remembered, "TOMBSTONES_MAX"),
-    (remembered, "EPOCHS_MAX"),
-    (carrier, "STOPPED_MAX"),
+    (epochs, "TOMBSTONES_MAX"),
+    (epochs, "EPOCHS_MAX"),
+    (member_host, "STOPPED_MAX"),
     (rendezvous, "WITHDRAWN_MAX"),
-    (once, "MADE_MAX"),
+    (request_deduplication, "MADE_MAX"),
     (routing, "SEEN_MAX"),
     (routing, "VERDICTS_MAX"),
     (multicast, "LOG_MAX"),

@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 
-from elfmesh.control.master import eviction
+from elfmesh.control.closing import eviction
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.outcome import Outcome
+from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import small

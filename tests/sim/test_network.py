@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
-from tests.sim.network import Faults, LinkModel, Network
+from tests.sim.world.network import Faults, LinkModel, Network
 
 A, B = Contact(b"a" * 20, "a", 1), Contact(b"b" * 20, "b", 2)
 

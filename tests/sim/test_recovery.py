@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from elfmesh.control.register.value import generation
+from elfmesh.control.jobs.register_value import generation
 from tests.exhaustive import few
-from tests.sim import vloop
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
@@ -21,6 +20,7 @@ from tests.sim.swarm.recovering import WAYS, YIELD_S, Recovering, Recovery
 from tests.sim.swarm.scenario import RECOVERY, Scenario, draw
 from tests.sim.swarm.shapes import BUSY, RECOVERIES
 from tests.sim.swarm.soak import quiet
+from tests.sim.world import vloop
 
 pytestmark = [pytest.mark.apart]
 

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from elfmesh.control.results.records import ResultRecord
-from tests.sim import vloop
+from elfmesh.control.jobs.records import ResultRecord
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
+from tests.sim.world import vloop
 
 HOSTS, SEEDS = 7, 4
 """The first four are what all others are configured to join by."""

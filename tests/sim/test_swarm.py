@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.test_late_versions import (
+from tests.exhaustive import few
+from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
 )
-from tests.exhaustive import few
-from tests.sim.swarm.ablations import REGISTRY, without
+from tests.sim.swarm.ablations.catalog import REGISTRY, without
 from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
 from tests.sim.swarm.run import check, run
@@ -71,7 +71,7 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", [name for name, ablation in REGISTRY.items() if ablation.elsewhere])
 def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) -> None:
-    assert REGISTRY[name].elsewhere == "tests/agent/test_late_versions.py"
+    assert REGISTRY[name].elsewhere == "tests/ingest/worker/test_late_versions.py"
     with without(name):
         for seed in (16, *range(16)):
             (folder := tmp_path / str(seed)).mkdir()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.errors import StorageError
+from elfmesh.storage.storage import DiskStorage
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.platter import Disk

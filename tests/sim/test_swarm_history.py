@@ -8,24 +8,24 @@ from typing import Any, cast
 
 import pytest
 
-from elfmesh.agent.assembly import LocalAgent
-from elfmesh.agent.disk.durable import Durable
-from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
-from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.control.events import Append, Persist
-from elfmesh.control.manifest import new_manifest
-from elfmesh.control.plan import read_job
-from elfmesh.control.results.records import FIRST, ResultRecord
-from elfmesh.control.terms import Stage
+from elfmesh.agent.runtime.assembly import LocalAgent
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import FIRST, ResultRecord
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events import Append, Persist
 from elfmesh.errors import DiskFull
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.messages import Ping
 from elfmesh.srt.events import Unsubscribe
-from tests.control.members import TEXT
-from tests.sim.swarm.aftermath import standing
-from tests.sim.swarm.history import History
-from tests.sim.swarm.told import Beginnings, goes_out_last, on_append
+from elfmesh.storage.durable import Durable
+from elfmesh.storage.framelog import FILE_NAME, FrameLog
+from elfmesh.storage.frames import Forgotten, Frame, Sealed
+from elfmesh.storage.storage import DiskStorage
+from tests.control.member.support import TEXT
+from tests.sim.swarm.judging.aftermath import standing
+from tests.sim.swarm.judging.history import History
+from tests.sim.swarm.judging.told import Beginnings, goes_out_last, on_append
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))

@@ -11,14 +11,21 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.events import Reply
-from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
-from tests.sim.swarm.aftermath import _part_of_the_job, joined
-from tests.sim.swarm.history import Appended, Contribution, Decided, History, Incarnation, Safe
+from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
+from elfmesh.control.protocol.events import Reply
 from tests.sim.swarm.host import Host
-from tests.sim.swarm.invariants import ALL
-from tests.sim.swarm.oracle import HostTruth, Truth
-from tests.sim.swarm.outcome import Outcome
+from tests.sim.swarm.judging.aftermath import _part_of_the_job, joined
+from tests.sim.swarm.judging.history import (
+    Appended,
+    Contribution,
+    Decided,
+    History,
+    Incarnation,
+    Safe,
+)
+from tests.sim.swarm.judging.invariants import ALL
+from tests.sim.swarm.judging.oracle import HostTruth, Truth
+from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.recovering import YIELD_S, Recovery
 from tests.sim.swarm.scenario import NEW_DISK, Job, draw
 from tests.sim.swarm.workload import Written

@@ -9,9 +9,9 @@ import pytest
 
 from elfmesh.srt import barrier, membership, multicast, parts, uplink
 from elfmesh.srt.coverage import Verdict, judge
-from tests.sim.grove import Grove
-from tests.sim.network import Faults
-from tests.sim.swarm import ablations_trees
+from tests.sim.swarm.ablations import trees
+from tests.sim.world.grove import Grove
+from tests.sim.world.network import Faults
 
 Scenario = Callable[[int], None]
 """Raises AssertionError if anything is wrong; the number of seeds to try where one may not show it."""
@@ -55,7 +55,7 @@ def crashes(seeds: int) -> None:
 
 def partitions(seeds: int) -> None:
     for seed in range(seeds):
-        ablations_trees.partitions(seed)
+        trees.partitions(seed)
 
 
 def shape(seeds: int) -> None:
@@ -65,7 +65,7 @@ def shape(seeds: int) -> None:
 
 
 def latecomers(seeds: int) -> None:
-    ablations_trees.latecomers(2)
+    trees.latecomers(2)
 
 
 def lossy_multicast(seeds: int) -> None:

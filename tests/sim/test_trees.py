@@ -14,8 +14,8 @@ import pytest
 
 from elfmesh.machine import Contact
 from elfmesh.srt import Publish, Release, Subscribe
-from tests.sim.grove import Grove, GroveAgent
-from tests.sim.network import Faults
+from tests.sim.world.grove import Grove, GroveAgent
+from tests.sim.world.network import Faults
 
 AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "40"))
 JOBS = int(os.environ.get("ELF_SIM_JOBS", "3"))

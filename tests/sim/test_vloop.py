@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.sim import vloop
+from tests.sim.world import vloop
 
 
 def test_a_day_passes_at_once_and_timers_fire_in_order() -> None:

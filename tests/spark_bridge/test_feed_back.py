@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from elfmesh import spark_bridge
-from elfmesh.agent.embedded import answers
+from elfmesh.local.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from elfmesh import spark_bridge
-from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
-from elfmesh.agent.embedded import answers
+from elfmesh.cli.demo.traffic import ShopTraffic, write_bulk
+from elfmesh.local.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 from tests.patience import PATIENCE_S
 from tests.spark_bridge.supervisor import Supervised

@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.sketches import hll_estimates, kll_held, theta_held
-from tests.control.ql.conftest import run
+from tests.ql.conftest import run
 
 pytestmark = [pytest.mark.spark]
 

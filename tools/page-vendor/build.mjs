@@ -3,7 +3,7 @@
 import { build } from "esbuild";
 import { copyFile, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 
-const page = "../../elfmesh/control/web/page/static/vendor";
+const page = "../../elfmesh/api/web/page/static/vendor";
 const tests = "../../tests/e2e/vendor";
 const options = { bundle: true, format: "esm", minify: true, target: "es2022", legalComments: "none" };
 

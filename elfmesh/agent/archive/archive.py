@@ -32,18 +32,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.rows import RAW, parsed_rows, raw_rows
-from elfmesh.agent.disk.whole import whole_file
-from elfmesh.agent.failpoints import reach
-from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sinks.commits import make_directory
-from elfmesh.agent.sources import Delivery, FilePosition, StreamReader
-from elfmesh.agent.sources.blocks import POLL_BYTES
-from elfmesh.agent.sources.tail import ReadFrom
-from elfmesh.control.results.segment import sync_directory
-from elfmesh.control.spark_types import plain_type
+from elfmesh.control.jobs.spark_types import plain_type
 from elfmesh.errors import ConfigError, ProtocolError, RuntimeFailure, StorageError
+from elfmesh.ingest.archive_settings import ArchiveConfig
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.sources import Delivery, FilePosition, StreamReader
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.sources.tail import ReadFrom
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.results.segment import sync_directory
+from elfmesh.storage.whole import whole_file
 from elfmesh.sums import json_checked, json_with_blank_sum
 from elfmesh.wire import UNREADABLE
 

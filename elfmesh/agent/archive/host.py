@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.agent.own_thread import OwnThread
-from elfmesh.agent.sources import FilePosition
-from elfmesh.agent.sources.blocks import POLL_BYTES
-from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import ElfError, RuntimeFailure
+from elfmesh.ingest.sources import FilePosition
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker_thread import OwnThread
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from elfmesh.agent.archive.archive import Archive
-    from elfmesh.agent.parsers import StreamFormat
+    from elfmesh.ingest.parsers import StreamFormat
 else:
     pa = lazy_module("pyarrow")
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.agent.parsers import Parsed
-from elfmesh.agent.parsers.framing import Framing
-from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources import Block
-from elfmesh.agent.sources.position import FilePosition
+from elfmesh.ingest.parsers import Parsed
+from elfmesh.ingest.parsers.framing import Framing
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.sources import Block
+from elfmesh.ingest.sources.position import FilePosition
 
 RAW = "_raw"
 NEWLINE = 10

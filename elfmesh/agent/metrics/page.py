@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elfmesh.agent.memory import rss_bytes
-from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, observe
-from elfmesh.control.load import is_insecure
+from elfmesh.control.jobs.load import is_insecure
 from elfmesh.errors import NotInstalled
+from elfmesh.ingest.memory import rss_bytes
+from elfmesh.ingest.timings import BOUNDS_S, NAMES, TIMINGS, observe
 
 JOBS_MAX = 500
 OTHERS = "(others)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from elfmesh.agent.net.connection import IdentityRefused
-from elfmesh.control.identity.principal import NotBelieved
+from elfmesh.api.identity.principal import NotBelieved
 from elfmesh.machine import Contact
 
 if TYPE_CHECKING:
-    from elfmesh.control.identity.trust import Trust
+    from elfmesh.api.identity.trust import Trust
 
 
 def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:

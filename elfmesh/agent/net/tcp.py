@@ -30,7 +30,7 @@ from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
 if TYPE_CHECKING:
-    from elfmesh.control.identity.trust import Trust
+    from elfmesh.api.identity.trust import Trust
 
 log = logging.getLogger("elf.net")
 CONNECTIONS_MAX = 1024

@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from elfmesh.agent.log_lines import masked
+from elfmesh.agent.runtime.log_lines import masked
 from elfmesh.text import printable
 
 VARIABLE = "JOURNAL_STREAM"

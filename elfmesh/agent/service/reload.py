@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.config import AgentConfig
+from elfmesh.agent.settings.config import AgentConfig
 from elfmesh.errors import ElfError
 
 log = logging.getLogger("elf.agent")

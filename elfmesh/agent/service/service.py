@@ -11,13 +11,13 @@ import faulthandler
 import signal
 from collections.abc import Callable
 
-from elfmesh.agent.assembly import LocalAgent
-from elfmesh.agent.config import AgentConfig
-from elfmesh.agent.disk.spill import SpillStore
+from elfmesh.agent.runtime.assembly import LocalAgent
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.reload import Apply, Reload
 from elfmesh.agent.service.watchdog import Watchdog
+from elfmesh.agent.settings.config import AgentConfig
 from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.storage.spill import SpillStore
 
 
 class Service:

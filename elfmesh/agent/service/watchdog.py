@@ -25,7 +25,7 @@ SIGNS = 4
 
 
 class Stream(Protocol):
-    """What is asked of the loop over a stream (`elfmesh.agent.ingest.Ingest`)."""
+    """What is asked of the loop over a stream (`elfmesh.ingest.read_loop.Ingest`)."""
 
     def stalled_s(self, now: float) -> float:
         """For how long it has not come round, by the loop's clock; 0 where there is nothing to do."""
@@ -33,7 +33,7 @@ class Stream(Protocol):
 
 
 class Streams(Protocol):
-    """What is asked of the workers (`elfmesh.agent.workers.WorkerHost`)."""
+    """What is asked of the workers (`elfmesh.ingest.workers.WorkerHost`)."""
 
     @property
     def ingests(self) -> Mapping[str, Stream]:

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from elfmesh.control.results.records import ResultRecord, ipc_to_table, to_json
+from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, to_json
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from elfmesh.control import spark_types
+    from elfmesh.control.jobs import spark_types
 else:
     pa = lazy_module("pyarrow")
-    spark_types = lazy_module("elfmesh.control.spark_types")
+    spark_types = lazy_module("elfmesh.control.jobs.spark_types")
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")

@@ -26,8 +26,8 @@ from typing import Any
 import msgspec
 
 from elfmesh.agent.sinks.base import Item, Lost, Position, Unavailable, past
-from elfmesh.control.results.records import encode_json, iso_us
-from elfmesh.control.results.segment import sync_directory, write_all
+from elfmesh.control.jobs.records import encode_json, iso_us
+from elfmesh.storage.results.segment import sync_directory, write_all
 
 DIRECTORY = "_commits"
 FILE_BYTES_MAX = 4 << 20

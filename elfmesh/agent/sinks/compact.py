@@ -39,12 +39,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elfmesh.agent.failpoints import reach
 from elfmesh.agent.sinks.base import Unavailable
 from elfmesh.agent.sinks.commits import DIRECTORY, Commits, make_directory
-from elfmesh.control.results.records import encode_json
-from elfmesh.control.results.segment import sync_directory
+from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import RuntimeFailure
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.results.segment import sync_directory
 
 NOTE, PARTITION = "_compacted.json", "interval_date="
 BESIDE = "_compact-"

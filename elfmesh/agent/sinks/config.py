@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from elfmesh.agent.inputs.kafka_config import check_kafka
 from elfmesh.errors import ConfigError
+from elfmesh.ingest.inputs.kafka_config import check_kafka
 from elfmesh.units import parse_duration_us, parse_size
 
 BODY_BYTES_MIN = 1_000

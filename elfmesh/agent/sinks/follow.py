@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elfmesh.agent.sinks.base import Fenced, Item, LogName, Lost, Refused, Sink, Unavailable
+from elfmesh.api.web.whole_rows import Asker, RowsLost, whole
 from elfmesh.control.answers import GONE, NOT_FOUND, OK
-from elfmesh.control.events import Reply
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord
-from elfmesh.control.results.row_pages import table_of
-from elfmesh.control.web.whole_rows import Asker, RowsLost, whole
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.row_pages import table_of
+from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError, ProtocolError, Unreachable
 
 log = logging.getLogger("elf.sinks")

@@ -19,17 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Sink
 from elfmesh.agent.sinks.config import PrometheusSink, SinkConfig
 from elfmesh.agent.sinks.follow import Follower
 from elfmesh.agent.sinks.letters import Letters
 from elfmesh.agent.sinks.metrics import Exposition
 from elfmesh.agent.sinks.open import open_sink
+from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import OK
-from elfmesh.control.web.whole_rows import Asker
 from elfmesh.errors import Unreachable
+from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.storage.storage import DiskStorage
 
 log = logging.getLogger("elf.sinks")
 LOOK_S = 3.0

@@ -24,11 +24,11 @@ from typing import Any, TypeVar
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from elfmesh.agent.failpoints import reach
-from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import KafkaSink
-from elfmesh.control.results.records import encode_json
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")
 ANSWER_S = 20.0

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks.base import Item, LogName
-from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
 from elfmesh.errors import DiskFull, ProtocolError
+from elfmesh.storage.storage import DiskStorage
 from elfmesh.sums import json_with_blank_sum
 
 BYTES_MAX = 64 << 20

@@ -12,7 +12,7 @@ from typing import Any
 
 from elfmesh.agent.sinks.base import Sink
 from elfmesh.agent.sinks.prometheus import LastResults
-from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.jobs.records import ResultRecord
 
 COUNTS = {
     "written": ("counter", "Records that the sink took."),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks.base import Sink
 from elfmesh.agent.sinks.config import ParquetSink, PostgresSink, PrometheusSink, SinkConfig, WebhookSink
+from elfmesh.storage.storage import DiskStorage
 
 
 def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:

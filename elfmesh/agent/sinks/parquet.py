@@ -26,15 +26,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elfmesh.agent.disk.whole import whole_file
-from elfmesh.agent.failpoints import reach
-from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit
 from elfmesh.agent.sinks.commits import Commits, make_directory
 from elfmesh.agent.sinks.config import ParquetSink
-from elfmesh.control.results.records import ResultRecord, encode_json, ipc_to_table, to_json
-from elfmesh.control.results.segment import sync_directory
+from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, to_json
 from elfmesh.errors import StorageError
+from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.results.segment import sync_directory
+from elfmesh.storage.whole import whole_file
 
 T = TypeVar("T")
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"

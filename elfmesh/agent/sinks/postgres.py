@@ -26,13 +26,13 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from elfmesh.agent.failpoints import reach
-from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres_connection import SILENT, Connection, connect
 from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
-from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
+from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")
 NAME_BYTES_MAX = 63

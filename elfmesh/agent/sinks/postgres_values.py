@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.control.results.records import encode_json, iso_us, rows_to_json
+from elfmesh.control.jobs.records import encode_json, iso_us, rows_to_json
 
 KEY = ("incarnation", "row_number")
 """Of the key, what the interval's columns do not have."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position
 from elfmesh.agent.sinks.config import PrometheusSink
-from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.failpoints import reach
-from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import WebhookSink
-from elfmesh.control.results.records import encode_json
+from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.storage import DiskStorage
 from elfmesh.sums import json_checked, json_with_sum
 
 T = TypeVar("T")

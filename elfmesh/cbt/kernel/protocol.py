@@ -102,7 +102,7 @@ ANY_FLOAT = -1
 
 @dataclass(frozen=True, slots=True)
 class ShortSums:
-    """Exact sums in short; see `elfmesh.cbt.nearsum`.
+    """Exact sums in short; see `elfmesh.cbt.codec.nearsum`.
 
     Attributes:
         near: int64: `near` times 10**digits, or the bits of `near`.
@@ -270,8 +270,8 @@ class Kernel(Protocol):
 
         Column 0 counts what was added, column 1 + j is limb lowest + j: a value touches one place in memory.
 
-        Limbs as in `elfmesh.cbt.floatsum`: signed multiples of 2**(32 * limb), each value spread over at most
-        three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
+        Limbs as in `elfmesh.cbt.sums.floatsum`: signed multiples of 2**(32 * limb), each value spread over at
+        most three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
 
         Returns:
             How many values were added: all, or up to the first that is not finite or needs a limb outside the
@@ -325,7 +325,7 @@ class Kernel(Protocol):
         ...
 
     def short_sums(self, limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-        """1 to 12 limbs as in `elfmesh.cbt.floatsum` in short; None if what is left is too much."""
+        """1 to 12 limbs as in `elfmesh.cbt.sums.floatsum` in short; None if what is left is too much."""
         ...
 
     def give_back(self) -> bool:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import floatsum
 from elfmesh.cbt.columns import type_name, valid_mask
-from elfmesh.cbt.exactsum import ExactSums
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values
 from elfmesh.cbt.laws.squares import SumOfSquares, rounded
 from elfmesh.cbt.laws.sums import Sum, limbs_of
+from elfmesh.cbt.sums import floatsum
+from elfmesh.cbt.sums.exactsum import ExactSums
 from elfmesh.errors import DataError
 
 _SUM, _PRODUCTS = Sum(), SumOfSquares()

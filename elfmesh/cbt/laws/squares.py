@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import floatsum
-from elfmesh.cbt.exactsum import ExactSums
 from elfmesh.cbt.laws.base import Accumulator, State, Values, one_column
 from elfmesh.cbt.laws.sums import Sum, SumAccumulator, limbs_of
+from elfmesh.cbt.sums import floatsum
+from elfmesh.cbt.sums.exactsum import ExactSums
 from elfmesh.errors import DataError
 
 _SHORT = 1 << 31

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.cbt import floatsum, kernel
+from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import decimal_words, to_int64, type_name, valid_mask
-from elfmesh.cbt.exactsum import ExactSums
 from elfmesh.cbt.growing import Growing
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
+from elfmesh.cbt.sums import floatsum
+from elfmesh.cbt.sums.exactsum import ExactSums
 from elfmesh.errors import DataError
 
 _LIMB = re.compile(r"limb([+-]\d{1,2})")

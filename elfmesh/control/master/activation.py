@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from elfmesh.control.answers import OK, respond
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.messages import Roster, RosterAck, unpack
-from elfmesh.control.office import Office, Timer
-from elfmesh.control.plan import read_plan
-from elfmesh.control.results.records import FIRST
-from elfmesh.control.terms import Terms
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.messages import Roster, RosterAck, unpack
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone

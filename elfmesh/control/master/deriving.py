@@ -17,16 +17,16 @@ import dataclasses
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.asking import Asking
-from elfmesh.control.events import Finalise, Finalised
-from elfmesh.control.master.close import IN_FLIGHT_MAX, Closer
-from elfmesh.control.master.closing import Closing, Leader
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.office import Office
-from elfmesh.control.plan import Plan
-from elfmesh.control.reads import HELD_BYTES_MAX, Read, Step, combined, next_step
-from elfmesh.control.results.records import FIRST, NOT_COUNTED, ResultRecord, counts_dict
-from elfmesh.control.terms import Stage
+from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX, Closer
+from elfmesh.control.closing.ports import Closing, Leader
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, ResultRecord, counts_dict
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events import Finalise, Finalised
+from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, Read, Step, combined, next_step
+from elfmesh.control.upstream.poller import Asking
 
 
 class DerivingCloser(Closer):

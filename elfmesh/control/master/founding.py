@@ -15,14 +15,14 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
-from elfmesh.control.master.close import Closer
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.messages import Announce, Announced, Stop
-from elfmesh.control.office import Office, Timer
-from elfmesh.control.rendezvous import VERDICTS_S
-from elfmesh.control.results.records import FIRST
-from elfmesh.control.terms import Terms
+from elfmesh.control.master.rendezvous import VERDICTS_S
+from elfmesh.control.protocol.messages import Announce, Announced, Stop
 
 ANNOUNCE_AGAIN_S = 1.5
 """When an announcement without any verdict is repeated."""

@@ -15,36 +15,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from elfmesh.control.feed import Feed
-from elfmesh.control.holder import LogCopy
+from elfmesh.control.closing.commit import Committer
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.outcomes import serve_fates
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.pages import decode_page, encode_page
+from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
+from elfmesh.control.jobs.register_value import Cell, Refused
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
-from elfmesh.control.master.charter import Charter
-from elfmesh.control.master.close import Closer
-from elfmesh.control.master.commit import Committer
+from elfmesh.control.master.deletion import Ended, Ending
 from elfmesh.control.master.deriving import DerivingCloser
-from elfmesh.control.master.desk import Desk
-from elfmesh.control.master.end import Ended, Ending
-from elfmesh.control.master.fates import serve_fates
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.members import Membership
-from elfmesh.control.master.replicas import Replicator
+from elfmesh.control.master.quiesce import Stillness
+from elfmesh.control.master.result_service import Desk
 from elfmesh.control.master.rollout import Rollouts, Wanted
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.master.stillness import Stillness
+from elfmesh.control.master.successors import Replicator
 from elfmesh.control.master.tally import Tally
+from elfmesh.control.master.term_state import Charter
 from elfmesh.control.master.trees import JobTrees
-from elfmesh.control.messages import Report, Waiting
-from elfmesh.control.messages_safety import AskFates
-from elfmesh.control.office import Office
-from elfmesh.control.plan import Plan
+from elfmesh.control.master.verification import Verifier
+from elfmesh.control.protocol.messages import Report, Waiting
+from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.register.value import Cell, Refused
-from elfmesh.control.results.pages import decode_page, encode_page
-from elfmesh.control.results.records import FIRST, ResultRecord, lost_record
-from elfmesh.control.terms import Terms
-from elfmesh.control.verify import Verifier
+from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.upstream.downstream_feed import Feed
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.master.close import Closer
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.founding import Founding
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.messages import Enroll, Leaving, Roster, Stop
-from elfmesh.control.office import Office
-from elfmesh.control.terms import Terms
+from elfmesh.control.protocol.messages import Enroll, Leaving, Roster, Stop
 
 ENROLL_S = 0.02
 """New members are gathered for so long: one roster for all of them."""

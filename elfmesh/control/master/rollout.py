@@ -21,24 +21,24 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from elfmesh.control import ql
+from elfmesh import ql
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, refusal_body, respond
-from elfmesh.control.manifest import Manifest
-from elfmesh.control.master.close import Closer
-from elfmesh.control.master.roster import RosterBook
-from elfmesh.control.master.stillness import Stillness
-from elfmesh.control.messages import Ask, Submit, unpack
-from elfmesh.control.messages_versions import Rehearse, Rehearsed
-from elfmesh.control.office import Office, Timer
-from elfmesh.control.plan import read_plan
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
+from elfmesh.control.jobs.register_value import Advance, Cell, Refused
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.signing import is_tombstone
+from elfmesh.control.jobs.stages import STAGES_MAX, followed, stage_at, trimmed
+from elfmesh.control.jobs.terms import Rollout, RosterEntry, Stage, Terms
+from elfmesh.control.master.quiesce import Stillness
+from elfmesh.control.master.rendezvous import VERDICTS_S
+from elfmesh.control.protocol.messages import Ask, Submit, unpack
+from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.reports import plan_of
-from elfmesh.control.register.value import Advance, Cell, Refused
-from elfmesh.control.rendezvous import VERDICTS_S
-from elfmesh.control.results.records import UNUSABLE, ResultRecord
-from elfmesh.control.signing import is_tombstone
-from elfmesh.control.stages import STAGES_MAX, followed, stage_at, trimmed
-from elfmesh.control.terms import Rollout, RosterEntry, Stage, Terms
 from elfmesh.errors import ProtocolError, Unreachable
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone

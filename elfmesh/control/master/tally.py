@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from elfmesh.control.messages import Report
-from elfmesh.control.results.records import BUCKETS, UNUSABLE, ResultRecord
+from elfmesh.control.jobs.records import BUCKETS, UNUSABLE, ResultRecord
+from elfmesh.control.protocol.messages import Report
 
 RECENT = 8
 SAMPLES_MAX = 10

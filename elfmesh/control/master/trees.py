@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh import ids
-from elfmesh.control.master.fates import Lacking
-from elfmesh.control.messages import Mark
-from elfmesh.control.messages_parts import PartRoot, TreeOrder
-from elfmesh.control.office import Office, Timer
-from elfmesh.control.results.records import FIRST
-from elfmesh.control.terms import Terms
+from elfmesh.control.closing.outcomes import Lacking
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.messages import Mark
+from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Hasten, Recollect, Release
 

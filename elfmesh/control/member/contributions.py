@@ -20,9 +20,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from elfmesh.control.cover import END
-from elfmesh.control.events import Revised, Sealed, SealedPart
-from elfmesh.control.office import Office, Timer
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
+from elfmesh.interval_map import END
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
 from elfmesh.srt.messages import Segment

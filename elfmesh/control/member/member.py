@@ -13,8 +13,24 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from elfmesh.control.cover import END
-from elfmesh.control.events import (
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.fidelity import READ, UsualRate
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
+from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
+from elfmesh.control.member.accounting import Settlement
+from elfmesh.control.member.contributions import Contributions, since, until
+from elfmesh.control.member.copy_sender import Safekeeping
+from elfmesh.control.member.copy_store import Keeper
+from elfmesh.control.member.pre_start_counts import Unplaced
+from elfmesh.control.member.rechecks import Rechecks
+from elfmesh.control.member.revisions import take_revision
+from elfmesh.control.member.roster_requests import RosterRequests
+from elfmesh.control.member.stall_watch import StallWatch
+from elfmesh.control.member.worker_generations import Beginnings
+from elfmesh.control.protocol.events import (
     PauseWorker,
     Persist,
     ReleaseWorker,
@@ -25,25 +41,9 @@ from elfmesh.control.events import (
     StopWorker,
     WorkerReport,
 )
-from elfmesh.control.fidelity import READ, UsualRate
-from elfmesh.control.manifest import Manifest
-from elfmesh.control.member.beginnings import Beginnings
-from elfmesh.control.member.contributions import Contributions, since, until
-from elfmesh.control.member.keeper import Keeper
-from elfmesh.control.member.rechecks import Rechecks
-from elfmesh.control.member.revisions import take_revision
-from elfmesh.control.member.roster_requests import RosterRequests
-from elfmesh.control.member.safekeeping import Safekeeping
-from elfmesh.control.member.settlement import Settlement
-from elfmesh.control.member.stall_watch import StallWatch
-from elfmesh.control.member.unplaced import Unplaced
-from elfmesh.control.messages import Mark, Rate, Report, Roster, RosterAck, Waiting, pack
-from elfmesh.control.messages_safety import Verify
-from elfmesh.control.office import Office
-from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.results.records import FIRST
-from elfmesh.control.stages import differs_at, evaluations, valid_until
-from elfmesh.control.terms import RosterEntry, Stage, Terms
+from elfmesh.control.protocol.messages import Mark, Rate, Report, Roster, RosterAck, Waiting, pack
+from elfmesh.control.protocol.messages_safety import Verify
+from elfmesh.interval_map import END
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 

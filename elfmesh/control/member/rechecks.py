@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.events import Recompute, Recomputed
-from elfmesh.control.messages_safety import Verified, Verify
-from elfmesh.control.office import Office
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.events import Recompute, Recomputed
+from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from elfmesh.control.events import Revised, Sealed
+from elfmesh.control.member.accounting import Settlement
 from elfmesh.control.member.contributions import Contributions, revised
-from elfmesh.control.member.settlement import Settlement
+from elfmesh.control.protocol.events import Revised, Sealed
 
 
 def take_revision(

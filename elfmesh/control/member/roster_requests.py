@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from elfmesh.control.manifest import Manifest
-from elfmesh.control.messages import Enroll, Leaving
-from elfmesh.control.office import Office
-from elfmesh.control.results.records import FIRST
-from elfmesh.control.terms import Participant, RosterEntry
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Participant, RosterEntry
+from elfmesh.control.protocol.messages import Enroll, Leaving
 from elfmesh.machine import Contact
 
 ENROLL_S = 2.0

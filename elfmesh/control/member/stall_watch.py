@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from elfmesh.control.office import Office, Timer
+from elfmesh.control.context import Office, Timer
 
 PATIENCE_S = 1.0
 """How much longer than the job's deadline a sealed interval stays open before a member asks why."""

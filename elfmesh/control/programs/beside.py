@@ -18,13 +18,25 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.events import Persist, ProgramAttached, ProgramGone, ProgramSaid, ToProgram
-from elfmesh.control.manifest import CREATOR, split_name
-from elfmesh.control.office import Office
-from elfmesh.control.programs import frames
-from elfmesh.control.programs.messages import Appointed, Broadcast, Parcel, Present, Receipt
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.manifest import CREATOR, split_name
 from elfmesh.control.programs.outbox import Outbox
 from elfmesh.control.programs.rendezvous import HANDLED, HOPS_MAX, ProgramRendezvous
+from elfmesh.control.protocol import program_frames
+from elfmesh.control.protocol.events import (
+    Persist,
+    ProgramAttached,
+    ProgramGone,
+    ProgramSaid,
+    ToProgram,
+)
+from elfmesh.control.protocol.messages_programs import (
+    Appointed,
+    Broadcast,
+    Parcel,
+    Present,
+    Receipt,
+)
 from elfmesh.machine import Contact, Message
 from elfmesh.srt.events import Answer, Attached, Delivered, Detached, Subscribe, Unsubscribe
 
@@ -72,7 +84,7 @@ class _Known:
     session: _Session | None = None
     master: Contact | None = None
     term: int = 0
-    place: frames.Place = frames.NOWHERE
+    place: program_frames.Place = program_frames.NOWHERE
     last: Broadcast | None = None
 
 
@@ -94,7 +106,7 @@ class Programs:
 
     def restored(self, key: bytes, data: bytes) -> None:
         """How far a program had come, as this agent's disk remembers."""
-        place = frames.read_place(data)
+        place = program_frames.read_place(data)
         if len(key) == ids.ID_BYTES and place is not None:
             known = self._of(key)
             known.place, known.term = place, place.term
@@ -136,7 +148,7 @@ class Programs:
         key = ids.job_id(event.name, event.creator)
         known = self._of(key)
         if known.session is not None:
-            self._office.emit(ToProgram(known.session.number, frames.Replaced()))
+            self._office.emit(ToProgram(known.session.number, program_frames.Replaced()))
             self._gone(known.session.number)
         known.session = _Session(event.session, event.process, event.name)
         self._sessions[event.session] = key
@@ -184,33 +196,33 @@ class Programs:
 
     # -- what a program says ---------------------------------------------------------------------------
 
-    def _said(self, session: int, frame: frames.FromProgram) -> None:
+    def _said(self, session: int, frame: program_frames.FromProgram) -> None:
         key = self._sessions[session]
         known = self._known[key]
         mine = known.session
         assert mine is not None
         match frame:
-            case frames.Say():
+            case program_frames.Say():
                 self._say(mine, key, known, frame)
-            case frames.Join():
+            case program_frames.Join():
                 if frame.group not in mine.groups and len(mine.groups) < GROUPS_MAX:
                     mine.groups[frame.group] = None
                     self._office.emit(Subscribe(ids.program_tree(key, frame.group)))
-            case frames.Handled():
+            case program_frames.Handled():
                 self._handled(mine, frame)
-            case frames.Reached():
+            case program_frames.Reached():
                 if frame.place > known.place:
                     known.place = frame.place
-                    self._office.emit(Persist(KIND, key, frames.pack_place(frame.place)))
+                    self._office.emit(Persist(KIND, key, program_frames.pack_place(frame.place)))
                     self._present(key, mine.name, here=True)
 
-    def _say(self, mine: _Session, key: bytes, known: _Known, frame: frames.Say) -> None:
+    def _say(self, mine: _Session, key: bytes, known: _Known, frame: program_frames.Say) -> None:
         program = key
         if frame.verb == "route":
             try:
                 name = "/".join(split_name(frame.target))
             except ValueError as error:
-                self._tell(mine.number, frames.Answer(frame.number, "failed", error=str(error)))
+                self._tell(mine.number, program_frames.Answer(frame.number, "failed", error=str(error)))
                 return
             program = ids.job_id(name, frame.creator or CREATOR)
         parcel = Parcel(
@@ -225,18 +237,18 @@ class Programs:
         )
         self.outbox.put(mine.number, parcel, frame.body, frame.timeout_s)
 
-    def _handled(self, mine: _Session, frame: frames.Handled) -> None:
+    def _handled(self, mine: _Session, frame: program_frames.Handled) -> None:
         pending = mine.pending.pop((frame.process, frame.number), None)
         if pending is None:
             return
         if pending.multicast is not None:
             self._office.emit(Answer(*pending.multicast, b"" if frame.error else HANDLED))
         elif pending.origin is not None:
-            status: frames.Status = "failed" if frame.error else "ok"
+            status: program_frames.Status = "failed" if frame.error else "ok"
             receipt = Receipt(frame.process, frame.number, status, frame.error)
             self._office.send(pending.origin, receipt, frame.body)
 
-    def _tell(self, session: int, answer: frames.Answer) -> None:
+    def _tell(self, session: int, answer: program_frames.Answer) -> None:
         if session in self._sessions:
             self._office.emit(ToProgram(session, answer))
 
@@ -249,7 +261,7 @@ class Programs:
                 self.rendezvous.present(message)
             case Appointed():
                 self._appointed(message)
-            case Parcel() if len(payload) > frames.MESSAGE_BYTES_MAX:
+            case Parcel() if len(payload) > program_frames.MESSAGE_BYTES_MAX:
                 self._office.stats["control.malformed"] += 1
             case Parcel() if routed:
                 self.rendezvous.parcel(message, payload)
@@ -265,7 +277,7 @@ class Programs:
         """A multicast reached this agent; it is answered when the program has handled it."""
         known = self._known.get(message.program)
         newest = known.last if known is not None else None
-        if known is None or message.term < known.term or len(message.body) > frames.MESSAGE_BYTES_MAX:
+        if known is None or message.term < known.term or len(message.body) > program_frames.MESSAGE_BYTES_MAX:
             self._office.stats["program.fenced"] += 1
             self._office.emit(Answer(event.tree, event.seq))
             return
@@ -275,7 +287,7 @@ class Programs:
         self._deliver_multicast(known, message, (event.tree, event.seq))
 
     def _deliver_multicast(self, known: _Known, message: Broadcast, answer: tuple[bytes, int] | None) -> None:
-        frame = frames.Deliver(
+        frame = program_frames.Deliver(
             message.process,
             message.number,
             "multicast",
@@ -295,7 +307,7 @@ class Programs:
         known.place = max(known.place, message.place)
         if known.session is not None:
             master = message.master.id == self._office.me.id
-            role = frames.Role(master, message.term, message.name, known.place)
+            role = program_frames.Role(master, message.term, message.name, known.place)
             self._office.emit(ToProgram(known.session.number, role))
 
     def _parcel(self, message: Parcel, payload: bytes) -> None:
@@ -303,7 +315,7 @@ class Programs:
         known = self._known.get(message.program)
         mine = known.session if known is not None else None
         if mine is not None and known is not None and self._concerns(mine, message):
-            frame = frames.Deliver(
+            frame = program_frames.Deliver(
                 message.process,
                 message.number,
                 message.verb,
@@ -333,7 +345,7 @@ class Programs:
         elif parent is not None:
             self._office.send(parent, onward, payload)
 
-    def _deliver(self, known: _Known, frame: frames.Deliver, pending: _Pending) -> bool:
+    def _deliver(self, known: _Known, frame: program_frames.Deliver, pending: _Pending) -> bool:
         mine = known.session
         if mine is None:
             return False

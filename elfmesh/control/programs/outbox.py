@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from elfmesh import ids
-from elfmesh.control.office import Office, Timer
-from elfmesh.control.programs.frames import Answer
-from elfmesh.control.programs.messages import Parcel, Receipt
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.protocol.messages_programs import Parcel, Receipt
+from elfmesh.control.protocol.program_frames import Answer
 from elfmesh.machine import Contact
 
 AGAIN_S = 0.4

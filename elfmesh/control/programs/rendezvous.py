@@ -19,9 +19,15 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.office import Office
-from elfmesh.control.programs.frames import NOWHERE, Place
-from elfmesh.control.programs.messages import Appointed, Broadcast, Parcel, Present, Receipt
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.messages_programs import (
+    Appointed,
+    Broadcast,
+    Parcel,
+    Present,
+    Receipt,
+)
+from elfmesh.control.protocol.program_frames import NOWHERE, Place
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 

@@ -10,8 +10,8 @@ whatever a register says is closed, a majority can publish. A value of another j
 itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what it lacks
 from whoever may have it. An acceptor that has lost its votes refuses, and says so, until it is one anew
 (`lost_votes.py`). What was voted on in an earlier generation of a job is void as soon as a later one is
-known, and nothing of the earlier one is voted on any more (`control/recovery.py`). Of votes on jobs that are
-over the last ones are kept (`ended.py`).
+known, and nothing of the earlier one is voted on any more (`control/requests/recovery.py`). Of votes on jobs
+that are over the last ones are kept (`ended.py`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: a vote is refused while the acceptor is behind; the
 paper's values carry no log.
@@ -24,17 +24,30 @@ from typing import Protocol
 
 import msgspec
 
-from elfmesh.control.events import Persist
-from elfmesh.control.holder import LogCopy
-from elfmesh.control.office import Office
+from elfmesh.control.consensus.rules import NONE, Ballot, Vote
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.register_value import (
+    GENERATION_BITS,
+    Cell,
+    RegisterValue,
+    check_cell,
+    generation,
+)
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.messages_register import (
+    Accept,
+    Accepted,
+    Conflict,
+    Outdated,
+    Prepare,
+    Promised,
+)
 from elfmesh.control.register.ended import ENDED_MAX, Ended
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
-from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
-from elfmesh.control.register.rules import NONE, Ballot, Vote
-from elfmesh.control.register.value import GENERATION_BITS, Cell, RegisterValue, check_cell, generation
-from elfmesh.control.terms import Terms
+from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.wire import UNREADABLE

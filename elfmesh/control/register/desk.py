@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from elfmesh.control.office import Office
+from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.messages_register import (
+    Accept,
+    Accepted,
+    Conflict,
+    Outdated,
+    Prepare,
+    Promised,
+)
 from elfmesh.control.register.acceptor import Acceptors, Custody
-from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.proposer import ANSWERED, Proposer
-from elfmesh.control.register.rules import Ballot
 from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact, Message
 

@@ -25,7 +25,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from elfmesh.control.register.rules import NONE, Ballot
+from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Count
 

@@ -9,9 +9,9 @@ because that group was left by a joint value which a majority without its votes 
 before then counts for no value that has it as a member again (`rules.Round.prepared`). One exception: an
 agent may found a register of which it is the only acceptor, where nobody knows the job.
 
-The check of the model shows why all of this is needed (`tests/control/register_model.py`): an acceptor that
-votes again in its old group, or by a change from before the loss, and a promise from before it, each let two
-values be chosen side by side.
+The check of the model (`tests/control/register/register_model.py`) shows why all of this is needed: an
+acceptor that votes again in its old group, or by a change from before the loss, and a promise from before it,
+each let two values be chosen side by side.
 
 Paper: protocol-aware recovery (Alagappan et al., FAST 2018): a damaged log is not an empty one.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.control.register.value import RegisterValue
+from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.errors import ProtocolError
 
 KIND = "votes-lost"

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.office import Office
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.register_value import Cell, Exchange, Refused, RegisterValue, Settle
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.register.value import Cell, Exchange, Refused, RegisterValue, Settle
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.register.value import Cell
-from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
 
 

@@ -17,13 +17,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elfmesh.control.office import Office, Timer
+from elfmesh.control.consensus.rules import Ballot, Promise, Round
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.register_value import Cell, Change, Create, Refused, check_cell
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.messages_register import (
+    Accept,
+    Accepted,
+    Conflict,
+    Prepare,
+    Promised,
+)
 from elfmesh.control.register.acceptor import lane
-from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.reports import Report, newest_terms
-from elfmesh.control.register.rules import Ballot, Promise, Round
-from elfmesh.control.register.value import Cell, Change, Create, Refused, check_cell
-from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.register.value import RegisterValue, plan_digest
-from elfmesh.control.stages import reverted
-from elfmesh.control.terms import Terms
+from elfmesh.control.jobs.register_value import RegisterValue, plan_digest
+from elfmesh.control.jobs.stages import reverted
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.machine import Contact
 
 

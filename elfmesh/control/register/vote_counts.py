@@ -16,8 +16,8 @@ from collections import OrderedDict
 
 import msgspec
 
-from elfmesh.control.events import Persist
-from elfmesh.control.office import Office
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
 
 KIND = "voter-seen"

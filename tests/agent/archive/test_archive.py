@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from elfmesh.agent import failpoints
 from elfmesh.agent.archive.archive import Archive
-from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.host import Archives
-from elfmesh.agent.cli.archive import archive_command
-from elfmesh.agent.config import config_of
-from elfmesh.agent.sources.tail import ReadFrom
-from elfmesh.agent.stream_formats import format_of
-from elfmesh.agent.stream_settings import StreamConfig
+from elfmesh.agent.settings.config import config_of
+from elfmesh.cli.host.archive import archive_command
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
+from elfmesh.ingest.archive_settings import ArchiveConfig
+from elfmesh.ingest.sources.tail import ReadFrom
+from elfmesh.ingest.stream_formats import format_of
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import Died, die
 from tests.patience import PATIENCE_S
 

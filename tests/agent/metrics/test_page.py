@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from elfmesh.agent.metrics import page
 from elfmesh.agent.metrics.page import JOBS_MAX, METRICS, OTHERS, samples_of, write
-from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, Histogram, observe, timed
-from elfmesh.control.api import Backend, make_app
-from elfmesh.control.load import INSECURE
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.api.app import Backend, make_app
+from elfmesh.control.jobs.load import INSECURE
+from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.ingest.timings import BOUNDS_S, NAMES, TIMINGS, Histogram, observe, timed
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import Traffic
 

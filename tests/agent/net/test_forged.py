@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from elfmesh.control.identity.ca import Authority, create
-from elfmesh.control.identity.principal import Role
+from elfmesh.api.identity.ca import Authority, create
+from elfmesh.api.identity.principal import Role
+from tests.agent.net.test_api_server import config, serving
 from tests.agent.net.test_secured import Peer, agent
-from tests.agent.test_api_server import config, serving
 from tests.agent.transports import fleet, until
-from tests.control.identity.certs import issued
+from tests.api.identity.certs import issued
 
 Key = ec.EllipticCurvePrivateKey
 URIS = ("elf://shop/operator/eve", f"elf://shop/agent/eve/{'ab' * 20}")

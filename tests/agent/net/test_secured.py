@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.net.tcp import TcpTransport
-from elfmesh.control.identity.ca import Authority, create
-from elfmesh.control.identity.principal import Role
-from elfmesh.control.identity.trust import Trust
+from elfmesh.api.identity.ca import Authority, create
+from elfmesh.api.identity.principal import Role
+from elfmesh.api.identity.trust import Trust
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 from tests.agent.transports import fleet, until
-from tests.control.identity.certs import issued
+from tests.api.identity.certs import issued
 
 
 class Say(Message, frozen=True, tag="test.secured"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import AgentConfig, config_of
 from elfmesh.agent.service.reload import Outcome, Reload, flat
+from elfmesh.agent.settings.config import AgentConfig, config_of
 from elfmesh.errors import ConfigError
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.client import Client
+from elfmesh.api.client.client import Client
 from tests.agent.service.listener import Fields, Listener
 from tests.patience import PATIENCE_S
 

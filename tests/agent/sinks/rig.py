@@ -13,10 +13,10 @@ import pyarrow as pa
 from elfmesh.agent.sinks.base import Item, LogName, Sink
 from elfmesh.agent.sinks.follow import Follower, Progress
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
-from elfmesh.control.events import Append, ReadLog, Reply
-from elfmesh.control.results.logs import ResultsLogs
-from elfmesh.control.results.pages import encode_frame
-from elfmesh.control.results.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.pages import encode_frame
+from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.protocol.events import Append, ReadLog, Reply
+from elfmesh.storage.results.logs import ResultsLogs
 from tests.patience import PATIENCE_S
 
 JOB, ID, INCARNATION = "shop/top", b"j" * 20, "1a2b"

@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from elfmesh.agent import failpoints
-from elfmesh.agent.cli.compact import compact_command
 from elfmesh.agent.sinks.base import Item, Position
 from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.compact import compact
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.agent.sinks.parquet import ParquetFiles
+from elfmesh.cli.host.compact import compact_command
 from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import LOG, Died, die, item
 
 DAY_US = 86_400_000_000

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from elfmesh.agent.cli.validate import validate_command
-from elfmesh.agent.config import config_of
+from elfmesh.agent.settings.config import config_of
 from elfmesh.agent.sinks.config import EXTRAS
 from elfmesh.agent.sinks.host import Sinks
+from elfmesh.cli.host.validate import validate_command
 from elfmesh.errors import ConfigError
 
 FILES = {"type": "parquet", "jobs": ["shop/*"], "path": "/var/results"}

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks import follow
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.letters import Letters
+from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import LOG, Following, Master, item
 from tests.patience import PATIENCE_S
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from elfmesh.agent import failpoints
 from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.agent.sinks.kafka import KafkaTopic
+from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
 from tests.agent.sinks.servers import kafka
 from tests.patience import PATIENCE_S

@@ -16,11 +16,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from elfmesh.agent import failpoints
 from elfmesh.agent.sinks.base import Fenced, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.agent.sinks.parquet import NO_DATE, ParquetFiles
+from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import HOSTILE, LOG, UTC, Died, Following, Master, die, item, rows
 from tests.patience import PATIENCE_S
 

@@ -13,12 +13,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from elfmesh.agent import failpoints
 from elfmesh.agent.sinks import postgres_connection
 from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres import PostgresTables
 from elfmesh.agent.sinks.postgres_values import storable
+from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows
 from tests.agent.sinks.servers import postgres
 from tests.patience import PATIENCE_S

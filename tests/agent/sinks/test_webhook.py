@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from aiohttp import web
 
-from elfmesh.agent import failpoints
-from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks import follow
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
 from elfmesh.agent.sinks.base import Fenced, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.webhook import Webhook
+from elfmesh.storage import failpoints
+from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
 
 LOOPBACK = ("127.0.0.0/8",)

@@ -11,12 +11,12 @@ from collections.abc import Generator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.agent.embedded import LogRun
-from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
-from elfmesh.agent.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELDS, Columns
-from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import Block
-from elfmesh.control.ql import Statement, parse
+from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
+from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELDS, Columns
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.sources.blocks import Block
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import Statement, parse
 from tests.compat.golden.data import Golden
 from tests.compat.golden.reading import ONE
 

@@ -10,9 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from tests.sim.swarm import invariants, report
-from tests.sim.swarm.ablations import REGISTRY, without
-from tests.sim.swarm.invariants import NOT_YET
+from tests.sim.swarm import report
+from tests.sim.swarm.ablations.catalog import REGISTRY, without
+from tests.sim.swarm.judging import invariants
+from tests.sim.swarm.judging.invariants import NOT_YET
 from tests.sim.swarm.measure import SEEDS_MAX, measure
 from tests.sim.swarm.regressions import keep
 from tests.sim.swarm.regressions import scenario as found

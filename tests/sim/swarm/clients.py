@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from elfmesh.control.events import Reply
+from elfmesh.control.protocol.events import Reply
 from tests.linearizable import CHANGES, NEVER, READS, Asked, explain, named, until
 
 if TYPE_CHECKING:
-    from tests.sim.swarm.outcome import Outcome
+    from tests.sim.swarm.judging.outcome import Outcome
     from tests.sim.swarm.recovering import Recovery
 
 

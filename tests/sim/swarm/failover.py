@@ -12,8 +12,6 @@ import random
 import sys
 from dataclasses import dataclass, field, replace
 
-from tests.sim import vloop
-from tests.sim.network import Faults
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Host
@@ -21,6 +19,8 @@ from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.network import Weather
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.soak import quiet
+from tests.sim.world import vloop
+from tests.sim.world.network import Faults
 
 KILL, SILENCE = "kill", "silence"
 LAN = Weather(Faults(delay_min=0.0005, delay_max=0.02))

@@ -7,23 +7,23 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.agent.core import codec
+from elfmesh.agent.runtime.core import codec
+from elfmesh.api.web.whole_rows import whole
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK, UNAVAILABLE
-from elfmesh.control.events import Reply
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord
-from elfmesh.control.web.whole_rows import whole
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError
 from tests.sim.swarm.clients import change
 from tests.sim.swarm.disk import SimOS
-from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath
+from tests.sim.swarm.judging.history import History, Incarnation
+from tests.sim.swarm.judging.outcome import Published
 from tests.sim.swarm.network import SwarmNetwork
-from tests.sim.swarm.outcome import Published
 from tests.sim.swarm.recovering import Recovering
 from tests.sim.swarm.scenario import RECOVERY, Job, Scenario
-from tests.sim.wall import EPOCH_US
+from tests.sim.world.wall import EPOCH_US
 
 WRITE_EVERY_S = 0.25
 FOLLOW_S_MIN, FOLLOWS_PER_INTERVAL = 2.0, 5

@@ -14,27 +14,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from elfmesh.agent.assembly import LocalAgent, Parts
-from elfmesh.agent.compute import PartialCompute
-from elfmesh.agent.disk.identity import IDENTITY_FILE, load_identity
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.stream_settings import StreamConfig
-from elfmesh.control.events import Reply
-from elfmesh.control.results.logs import ResultsLogs
-from elfmesh.control.results.row_pages import RowLimits
+from elfmesh.agent.runtime.assembly import LocalAgent, Parts
+from elfmesh.control.jobs.row_pages import RowLimits
+from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError, StorageError
+from elfmesh.ingest.compute import PartialCompute
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.sources import StreamReader
+from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.machine import Contact
+from elfmesh.storage.identity import IDENTITY_FILE, load_identity
+from elfmesh.storage.results.logs import ResultsLogs
+from elfmesh.storage.storage import DiskStorage
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.gate import Gate
-from tests.sim.swarm.history import History
 from tests.sim.swarm.install import SimPath
+from tests.sim.swarm.judging.history import History
 from tests.sim.swarm.network import SwarmNetwork, SwarmTransport
 from tests.sim.swarm.platter import Disk
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.workload import Server
-from tests.sim.wall import EPOCH_US
+from tests.sim.world.wall import EPOCH_US
 
 T = TypeVar("T")
 LEAVE_S_MAX = 90.0

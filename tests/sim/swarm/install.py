@@ -19,15 +19,15 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
-from elfmesh.agent import ingest
-from elfmesh.agent.sources import tail
+from elfmesh.ingest import read_loop
+from elfmesh.ingest.sources import tail
 from tests.sim.swarm.disk import SimOS, Status
 
 NOT_FILES = (
-    "elfmesh.agent.host",
-    "elfmesh.agent.failpoints",
-    "elfmesh.agent.functions.seccomp",
-    "elfmesh.control.identity.bearer",
+    "elfmesh.ingest.host",
+    "elfmesh.storage.failpoints",
+    "elfmesh.ingest.functions.seccomp",
+    "elfmesh.api.identity.bearer",
 )
 """Modules that ask `os` for something else: how many processors there are, to end a process, the machine's
 name, the environment of clients, of which a thread of another test may still be one."""
@@ -180,7 +180,7 @@ def _no_open(path: Any, *_: Any, **__: Any) -> Any:
 
 @contextlib.contextmanager
 def installed(
-    system: SimOS, poll_s: float = ingest.POLL_MAX_S, read_bytes: int | None = None
+    system: SimOS, poll_s: float = read_loop.POLL_MAX_S, read_bytes: int | None = None
 ) -> Iterator[type[SimPath]]:
     """Run the product on a simulated system; gives the class of its paths.
 
@@ -198,8 +198,8 @@ def installed(
         "shutil": _shutil(system),
         "fcntl": _fcntl(),
     }
-    pace = ingest.POLL_MIN_S, ingest.POLL_MAX_S
-    sizes = [(ingest, "POLL_BYTES"), (tail, "READ_MIN")] if read_bytes is not None else []
+    pace = read_loop.POLL_MIN_S, read_loop.POLL_MAX_S
+    sizes = [(read_loop, "POLL_BYTES"), (tail, "READ_MIN")] if read_bytes is not None else []
     before = [
         (module, name, getattr(module, name))
         for module in _modules()
@@ -214,10 +214,10 @@ def installed(
             setattr(module, name, facade[name])
         for module in without:
             vars(module)["open"] = _no_open
-        ingest.POLL_MIN_S, ingest.POLL_MAX_S = poll_s / 4, poll_s
+        read_loop.POLL_MIN_S, read_loop.POLL_MAX_S = poll_s / 4, poll_s
         yield path_class
     finally:
-        ingest.POLL_MIN_S, ingest.POLL_MAX_S = pace
+        read_loop.POLL_MIN_S, read_loop.POLL_MAX_S = pace
         for module in without:
             vars(module).pop("open", None)
         for module, name, original in before:

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.sim.swarm import invariants
-from tests.sim.swarm.ablations import REGISTRY, without
-from tests.sim.swarm.ablations_trees import Trees
+from tests.sim.swarm.ablations.catalog import REGISTRY, without
+from tests.sim.swarm.ablations.trees import Trees
+from tests.sim.swarm.judging import invariants
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from elfmesh.agent import failpoints
-from elfmesh.agent.disk.framelog import FILE_NAME
-from elfmesh.agent.disk.statelog import NAME as STATE
+from elfmesh.storage import failpoints
+from elfmesh.storage.framelog import FILE_NAME
+from elfmesh.storage.statelog import NAME as STATE
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.host import Host, Killed
 from tests.sim.swarm.network import CALM

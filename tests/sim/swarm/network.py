@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from elfmesh.machine import Contact
 from elfmesh.wire import Codec
-from tests.sim.memnet import MemoryNetwork, MemoryTransport
-from tests.sim.network import Faults, LinkModel
+from tests.sim.world.memnet import MemoryNetwork, MemoryTransport
+from tests.sim.world.network import Faults, LinkModel
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.register.value import generation
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.register_value import generation
 from elfmesh.errors import ElfError
 from tests.sim.swarm.host import Host, Killed
 
 if TYPE_CHECKING:
-    from tests.sim.swarm.outcome import Outcome
+    from tests.sim.swarm.judging.outcome import Outcome
 
 TOGETHER, IN_TURN, STOPPED, CUT_OFF = "together", "in turn", "stopped", "cut off"
 WAYS = (TOGETHER, IN_TURN, STOPPED, CUT_OFF)

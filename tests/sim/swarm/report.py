@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.reliability import write_section
-from tests.sim.swarm.ablations import REGISTRY
-from tests.sim.swarm.invariants import ALL, NOT_YET
+from tests.sim.swarm.ablations.catalog import REGISTRY
+from tests.sim.swarm.judging.invariants import ALL, NOT_YET
 from tests.sim.swarm.measure import SEEDS_MAX, entries
 
 
@@ -53,9 +53,10 @@ def ablations(journal: Path) -> list[str]:
     lines = [
         f"Each safeguard is taken out by a switch that only tests have; {caught} of {len(REGISTRY)} are",
         f"noticed by a seed. Asked are up to {SEEDS_MAX} seeds, each with the faults that it is there for",
-        "and little else (`shape` in tests/sim/swarm/ablations.py); a seed tells if it breaks an invariant",
+        "and little else (`shape` in tests/sim/swarm/ablations/catalog.py); a seed tells if it breaks an "
+        "invariant",
         "that it holds with all safeguards. `python -m tests.sim.swarm --seed SEED --ablate NAME` shows how.",
-        "*The trees alone* are forests of agents without jobs (tests/sim/swarm/ablations_trees.py): the jobs",
+        "*The trees alone* are forests of agents without jobs (tests/sim/swarm/ablations/trees.py): the jobs",
         "above them survive the absence by safeguards of their own.",
         "",
         "| safeguard | promise | seeds to catch | the seed | by |",

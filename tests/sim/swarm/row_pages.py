@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from elfmesh.agent.assembly import LocalAgent
-from elfmesh.control import events as ctl
+from elfmesh.agent.runtime.assembly import LocalAgent
+from elfmesh.control.jobs.row_pages import digest_of, joined, table_of
 from elfmesh.control.master.master import Master
-from elfmesh.control.results.row_pages import digest_of, joined, table_of
+from elfmesh.control.protocol import events as ctl
 
 if TYPE_CHECKING:
-    from tests.sim.swarm.outcome import Outcome
+    from tests.sim.swarm.judging.outcome import Outcome
 
 
 @dataclass

@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tests.sim import vloop
-from tests.sim.swarm import invariants
-from tests.sim.swarm.aftermath import absences, limits_broken, truths
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
 from tests.sim.swarm.install import SimPath, installed
+from tests.sim.swarm.judging import invariants
+from tests.sim.swarm.judging.aftermath import absences, limits_broken, truths
+from tests.sim.swarm.judging.outcome import Outcome
+from tests.sim.swarm.judging.settling import Settling
 from tests.sim.swarm.nemesis import Nemesis
-from tests.sim.swarm.outcome import Outcome
 from tests.sim.swarm.scenario import Scenario, draw
-from tests.sim.swarm.settling import Settling
+from tests.sim.world import vloop
 
 SEED_CPU_S_MAX = 120.0
 

@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass, replace
 
 from elfmesh.limits import FANOUT_MAX
-from tests.sim.network import Faults
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
+from tests.sim.world.network import Faults
 
 CRASH, POWER, RACK, FAILPOINT, PAUSE, NEW_DISK = "crash", "power", "rack", "failpoint", "pause", "new-disk"
 PARTITION, ONE_WAY, RING, ISOLATE_MASTER = "partition", "one-way", "ring", "isolate-master"

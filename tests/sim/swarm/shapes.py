@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from elfmesh.limits import FANOUT_MAX
-from tests.sim.network import Faults
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.scenario import Scenario
+from tests.sim.world.network import Faults
 
 Shape = Callable[[Scenario], Scenario]
 LOSSY = Weather(Faults(delay_min=0.005, delay_max=0.05, loss=0.25))

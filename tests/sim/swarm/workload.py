@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.platter import Inode
-from tests.sim.wall import stamp
+from tests.sim.world.wall import stamp
 
 GOOD, BROKEN, UNDATED, FUTURE = "good", "broken", "undated", "future"
 IDS_PER_HOST = 10_000_000

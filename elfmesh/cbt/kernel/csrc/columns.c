@@ -1,7 +1,7 @@
 /* Columns of integers as byte planes, decimals among floats, and exact sums in short.
  *
  * Planes are written and read some rows at a time, so that the rows between the passes stay in the first cache.
- * How a sum is put in short is told in elfmesh/cbt/nearsum.py; all arithmetic on floats here is that of its twin
+ * How a sum is put in short is told in elfmesh/cbt/codec/nearsum.py; all arithmetic on floats here is that of its twin
  * in numpy, operation by operation, so that both give the same bits. */
 #include "kernel.h"
 #include "widest.h"

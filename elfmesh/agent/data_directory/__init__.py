@@ -1,0 +1,1 @@
+"""The data directory as a whole: backup, restore, examination, repair."""

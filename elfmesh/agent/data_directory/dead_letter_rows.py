@@ -1,0 +1,63 @@
+"""Dead letters as `elf dead-letters` prints them: the rows that one agent's records alone would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from elfmesh.agent.runtime.engine import LateCompute
+from elfmesh.control.jobs.records import counts_dict, ipc_to_table, iso_us, rows_to_json
+from elfmesh.control.protocol.events import Finalise
+from elfmesh.errors import DataError, ElfError
+from elfmesh.storage.deadletters import Letter, read_letter, window_us
+from elfmesh.wire import UNREADABLE
+
+
+def to_json(letter: Letter) -> dict[str, Any]:
+    """A letter as people see it: what the interval's rows would be from this agent's records alone.
+
+    Raises:
+        DataError: the partials are damaged.
+    """
+    manifest = letter.manifest
+    parts = tuple((payload,) if payload else () for payload in letter.payloads)
+    rows: list[dict[str, Any]] = []
+    if any(parts):
+        asked = Finalise(manifest.job_id, 0, manifest, letter.interval, parts)
+        try:
+            rows = rows_to_json(ipc_to_table(LateCompute().finalise(asked)))
+        except (*UNREADABLE, ElfError) as error:
+            raise DataError(f"its partials cannot be read: {error}") from None
+    start, end = window_us(letter)
+    return {
+        "job": manifest.qualified,
+        "interval": {"index": letter.interval, "start": iso_us(start), "end": iso_us(end)},
+        "agent": letter.agent,
+        "fate": "unknown" if letter.unknown else "left out",
+        "version": manifest.version,
+        "counts": {name: count for name, count in counts_dict(letter.counts).items() if count},
+        "rows": rows,
+    }
+
+
+def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+    """Files as JSON objects, oldest interval first within each job.
+
+    Args:
+        files: their contents by path.
+
+    Raises:
+        DataError: one is no dead letter; names it.
+    """
+    read: list[tuple[str, int, str, Letter]] = []
+    for path, data in files.items():
+        try:
+            letter = read_letter(data)
+        except DataError as error:
+            raise DataError(error.message, where=path) from None
+        read.append((letter.manifest.qualified, letter.interval, path, letter))
+    for _, _, path, letter in sorted(read, key=lambda each: each[:3]):
+        try:
+            yield to_json(letter)
+        except DataError as error:
+            raise DataError(error.message, where=path) from None

@@ -1,0 +1,293 @@
+"""A data directory whose agent does not run: what is damaged, what its agent does, what may be repaired.
+
+Owns how each file of a data directory is looked at, by the code that its owner reads it with. `examine`
+changes nothing; a repair keeps what was there beside it.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from elfmesh.agent.data_directory.backup import ReadOnlyFile
+from elfmesh.agent.data_directory.examine_small import audit_log, small_files
+from elfmesh.agent.data_directory.repair import (
+    Finding,
+    Repair,
+    aside,
+    begin_journal,
+    without_lines,
+)
+from elfmesh.control.register.acceptor import vouched_by
+from elfmesh.errors import ConfigError, DataError, StorageError
+from elfmesh.ingest.inputs.positions import FILE_NAME as POSITIONS
+from elfmesh.ingest.inputs.positions import check_journal, damaged_lines
+from elfmesh.storage import framelog, framescan, identity, statelog
+from elfmesh.storage.deadletters import DIRECTORY as LETTERS
+from elfmesh.storage.deadletters import SUFFIX, read_letter
+from elfmesh.storage.frames import Frame, Sealed
+from elfmesh.storage.results.log import ResultsLog
+from elfmesh.storage.results.page_files import PageFiles
+from elfmesh.storage.results.rewrite import kept_name
+from elfmesh.storage.results.salvage import describe_log, salvage
+from elfmesh.storage.results.segment import META_COPY
+from elfmesh.storage.storage import MemoryStorage
+from elfmesh.wire import UNREADABLE
+
+_AT = re.compile(r"at byte (\d+)")
+_FRAME = msgspec.msgpack.Decoder(Frame)
+
+
+def examine(root: Path) -> list[Finding]:
+    """All damage in a data directory.
+
+    Raises:
+        ConfigError: it is none, or its agent is running.
+        StorageError: it cannot be read.
+    """
+    _check_offline(root)
+    try:
+        return [
+            finding
+            for look in (_identity, _state, _frames, _results, _letters, _positions, small_files, audit_log)
+            for finding in look(root)
+        ]
+    except OSError as error:
+        raise StorageError(f"cannot read it: {error.strerror}", where=error.filename or str(root)) from None
+
+
+def _check_offline(root: Path) -> None:
+    """Raise ConfigError if there is no data directory, or an agent uses it."""
+    known = (identity.IDENTITY_FILE, identity.RESTORED_FILE, statelog.NAME, framelog.FILE_NAME, "lock")
+    if not any((root / name).exists() for name in known):
+        raise ConfigError("is no data directory of an agent", where=str(root))
+    if not (root / "lock").exists():
+        return
+    handle = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        hint = "Stop it first; it reports damage itself."
+        raise ConfigError("an agent is using it", where=f"data_dir {root}", hint=hint) from None
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """What a log says when it is opened is found here another way."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _copy_of(root: Path, *names: str) -> MemoryStorage:
+    """Files of a data directory in memory, where opening them changes nothing on disk."""
+    storage = MemoryStorage()
+    for name in names:
+        if (root / name).exists():
+            storage.write(name, (root / name).read_bytes())
+    return storage
+
+
+# -- who the agent is, and what it has promised ------------------------------------------------------------
+
+
+def _identity(root: Path) -> Iterator[Finding]:
+    path = root / identity.IDENTITY_FILE
+    storage = _copy_of(root, identity.IDENTITY_FILE, statelog.NAME)
+    if not path.exists():
+        return
+    try:
+        identity.identity_of(path.read_bytes())
+    except StorageError as error:
+        header = statelog.header_of(storage)
+        if header is None or not header.owner.strip(b"\0"):
+            yield Finding(path, 0, error.message, f"it does not start. {error.hint}")
+        else:
+            said = f"takes the id, {header.owner.hex()}, from {statelog.NAME} and writes the file anew"
+            yield Finding(path, 0, error.message, said)
+
+
+def _owner(root: Path) -> bytes:
+    """The agent's id, b"" if it cannot be read."""
+    try:
+        return identity.identity_of((root / identity.IDENTITY_FILE).read_bytes())
+    except (OSError, StorageError):
+        return b""
+
+
+def _rewritten(root: Path) -> int:
+    """The newest start of the agent that has written its files, 0 if none is known."""
+    try:
+        return identity.rewritten_by(_copy_of(root, identity.IDENTITY_FILE, statelog.NAME))
+    except StorageError:
+        return 0
+
+
+def _state(root: Path) -> Iterator[Finding]:
+    path, owner = root / statelog.NAME, _owner(root)
+    storage, rewritten = _copy_of(root, statelog.NAME), _rewritten(root)
+    if not path.exists() and not rewritten:
+        return
+    try:
+        with _silent("elf.agent"):
+            loss = statelog.StateLog(storage, owner, rewritten, rewritten).loss
+    except StorageError as error:
+        yield Finding(path, 0, error.message, "it does not start. Start it with the release that wrote it.")
+        return
+    if loss is not None:
+        place = _AT.search(loss.reason)
+        said = (
+            "keeps the file beside, uses what is good but the votes, and does not vote until the masters of"
+        )
+        offset = int(place[1]) if place else 0
+        yield Finding(path, offset, loss.reason, f"{said} its jobs have replaced its votes")
+
+
+def _frames(root: Path) -> Iterator[Finding]:
+    path, owner = root / framelog.FILE_NAME, _owner(root)
+    if not path.exists():
+        return
+    file, good = ReadOnlyFile(path), False
+    said = "uses the other frames, keeps the file beside, and declares a source_gap for each job"
+    try:
+        for found in framescan.scan(file, file.size()):
+            if found.body is None:
+                at_end = found.offset + found.size == file.size()
+                if not (at_end and framescan.is_torn(file, found.offset, file.size())):
+                    yield Finding(path, found.offset, f"{found.size} bytes hold no frame", said)
+                continue
+            good = True
+            try:
+                frame = _FRAME.decode(found.body)
+            except UNREADABLE as error:
+                yield Finding(path, found.offset, f"the frame cannot be read: {error}", said)
+                continue
+            if owner and isinstance(frame, Sealed) and frame.owner not in (b"", owner):
+                yield Finding(path, found.offset, f"the frame is agent {frame.owner.hex()}'s", said)
+        if not good and _rewritten(root):
+            yield Finding(
+                path, 0, "it holds no frame any more", "begins it anew: what was not closed is read again"
+            )
+    finally:
+        file.close()
+
+
+# -- results -----------------------------------------------------------------------------------------------
+
+
+def _results(root: Path) -> Iterator[Finding]:
+    directory = root / "results"
+    vouched = _vouched(root)
+    for log in sorted(directory.iterdir()) if directory.exists() else ():
+        if log.is_dir():
+            yield from _results_log(log, vouched.get(log.name))
+
+
+def _vouched(root: Path) -> dict[str, tuple[str, int]]:
+    """By the directory of a job's log, the incarnation and the last record that the agent's vote names."""
+    try:
+        with _silent("elf.agent"):
+            items = statelog.StateLog(_copy_of(root, statelog.NAME)).items()
+    except StorageError:
+        return {}
+    votes = ((key.hex(), vouched_by(data)) for kind, key, data in items if kind == statelog.VOTE)
+    return {name: vote for name, vote in votes if vote is not None}
+
+
+def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding]:
+    found: list[Finding] = []
+    repair = Repair(
+        log,
+        "write its files without what is no record, and keep each as it was beside it (.damaged); what lacks"
+        " stays a gap, which the agent fills",
+        lambda: _open_log(log),
+    )
+
+    def damaged(path: Path, offset: int, what: str) -> None:
+        said = "uses the other copy of the description, and writes both anew"
+        found.append(Finding(path, offset, what, said, repair))
+
+    for path in PageFiles(log).damaged():
+        yield Finding(
+            path, 0, "the page is not what its name says", "fetches it from another agent that has it"
+        )
+    meta, is_whole = describe_log(log, damaged)
+    yield from found
+    if meta is None:
+        said = "sets the log aside, and fetches the results from the other voters"
+        yield Finding(log, None, "no description of the log can be read", said)
+        return
+    if not is_whole and not found and (log / META_COPY).exists():  # one of a restored log has none yet
+        yield Finding(log, None, "one copy of the description lacks or is older", "writes it anew", repair)
+    kept = salvage(log, meta)
+    said = "fetches the records from the other voters; what none of them has it declares lost (SKIPPED)"
+    for each in kept.damage:
+        if not each.torn:
+            yield Finding(each.path, each.offset, each.what, said, repair)
+    latest = kept.segments[-1].indices[-1] if kept.segments else None
+    incarnation, last = vouched or (None, 0)
+    if meta.incarnation in ("", incarnation) and (latest is None or latest < last):
+        behind = "nothing" if latest is None else f"interval {latest}"
+        yield Finding(log, None, f"the results end with {behind}, and this agent voted on {last}", said)
+    for low, stop in kept.holes:
+        yield Finding(log, None, f"records of intervals {low} to {stop - 1} lack", said)
+
+
+def _open_log(log: Path) -> None:
+    with _silent("elf.results"):
+        ResultsLog(log, None)
+
+
+# -- what is beside ----------------------------------------------------------------------------------------
+
+
+def _letters(root: Path) -> Iterator[Finding]:
+    for path in sorted((root / LETTERS).rglob(f"*{SUFFIX}")):
+        try:
+            read_letter(path.read_bytes())
+        except DataError as error:
+            repair = aside(path, "its records are counted as expired already")
+            yield Finding(path, 0, error.message, "leaves it alone, and says so", repair)
+
+
+def _positions(root: Path) -> Iterator[Finding]:
+    for path in sorted((root / "spool").glob(f"*/{POSITIONS}")):
+        lines = any(each.stat().st_size for each in path.parent.glob("spool.log*"))
+        try:
+            check_journal(path.parent, has_lines=lines)
+        except StorageError as error:
+            begin = partial(begin_journal, path)
+            repair = Repair(path, "begin it anew: what was inserted may be taken twice", begin)
+            yield Finding(path, 0, error.message, "does not start", repair)
+        bad = damaged_lines(path.read_bytes())
+        if not bad:
+            continue
+        repair = Repair(
+            path,
+            f"leave out {len(bad)} lines, and keep the file as {kept_name(path).name}: what they named may be"
+            " taken twice",
+            partial(without_lines, path),
+        )
+        for offset in bad:
+            said = "does not start: what producers insert again could count twice"
+            yield Finding(path, offset, "the line has a wrong checksum", said, repair)
+
+
+def repairs(findings: list[Finding]) -> list[Repair]:
+    """What is to be done about damage, each once."""
+    return list({finding.repair.path: finding.repair for finding in findings if finding.repair}.values())

@@ -1,0 +1,137 @@
+"""Files of a data directory that are replaced whole, and the audit log: what of them is damaged.
+
+Owns which of these files there are, what each agent does with a damaged one, and what may be repaired. Each
+is read by the code that its owner reads it with.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from elfmesh.agent.archive.archive import STATE, decode_state, newest_file
+from elfmesh.agent.data_directory.repair import Finding, Repair, aside, aside_with
+from elfmesh.agent.sinks.base import Position
+from elfmesh.errors import DataError, ProtocolError, StorageError
+from elfmesh.ingest.authority import audit, signatures
+from elfmesh.ingest.inputs.kafka_place import PLACE, decode_place
+from elfmesh.ingest.inputs.spool import FILE_NAME as SPOOL
+from elfmesh.ingest.inputs.spool import whole_lines_of
+from elfmesh.storage import crashes
+from elfmesh.storage.storage import MemoryStorage
+from elfmesh.sums import json_checked
+from elfmesh.wire import UNREADABLE
+
+Kind = tuple[str, Callable[[bytes], object], str, Callable[[Path], Repair]]
+
+
+def _move(what: str) -> Callable[[Path], Repair]:
+    return lambda path: aside(path, what)
+
+
+def _position(data: bytes) -> object:
+    return msgspec.json.decode(json_checked(data), type=Position)
+
+
+def _refused(data: bytes) -> object:
+    return msgspec.json.decode(json_checked(data), type=dict)
+
+
+KINDS: tuple[Kind, ...] = (
+    (
+        "sinks/*.positions/**/*",
+        _position,
+        "the sink waits, and says so",
+        _move("the sink sends again what the log still has"),
+    ),
+    ("sinks/*/*/*/*.json", _refused, "leaves it alone", _move("what the sink refused is not known any more")),
+    (
+        f"spool/*/{PLACE}",
+        decode_place,
+        "does not read the topic, and says so",
+        _move("the topic is read from where the stream says"),
+    ),
+    (
+        signatures.FILE,
+        signatures.decode_memory,
+        "does not start where signatures are checked",
+        _move("serials of signed versions that it has seen are forgotten"),
+    ),
+    (crashes.DEATHS_FILE, crashes.decode_deaths, "counts deaths from now on", _move("deaths are forgotten")),
+)
+"""Files that one reader reads at once: pattern, reader, what the agent does, what `elf repair` does."""
+
+
+def small_files(root: Path) -> Iterator[Finding]:
+    """Damage to files that are replaced whole."""
+    for pattern, read, agent, repair in KINDS:
+        for path in sorted(each for each in root.glob(pattern) if each.is_file()):
+            if path.name.endswith((".new", ".damaged")):
+                continue
+            if (problem := _problem(path, read)) is not None:
+                yield Finding(path, 0, problem, agent, repair(path))
+    yield from _older_places(root)
+    for path in sorted((root / "archive").glob(f"*/host=*/{STATE}")):
+        if path.parent.name.endswith(".damaged"):
+            continue
+        problem = _problem(path, decode_state)
+        if problem is None and newest_file(path.parent) > decode_state(path.read_bytes()).next:
+            problem = "it is older than the files of the archive"
+        if problem is not None:
+            what = "its rows are there; lines that are still in the logs are archived again in a new one"
+            yield Finding(path, 0, problem, "does not start", aside(path.parent, what))
+
+
+def _older_places(root: Path) -> Iterator[Finding]:
+    """Places of topics that are not those of the spools beside them."""
+    for path in sorted(root.glob(f"spool/*/{PLACE}")):
+        spool = path.with_name(SPOOL)
+        if _problem(path, decode_place) is not None or not spool.exists():
+            continue
+        place, inode, size = decode_place(path.read_bytes()), spool.stat().st_ino, whole_lines_of(spool)
+        if not place.fits(inode, size):
+            what = (
+                f"the spool ends at byte {size}, not at {place.begin} to {place.stop}: it is of another time"
+            )
+            yield Finding(path, None, what, "reads messages twice or leaves some out, and says so")
+
+
+def _problem(path: Path, read: Callable[[bytes], object]) -> str | None:
+    try:
+        read(path.read_bytes())
+    except (*UNREADABLE, ProtocolError) as error:
+        return str(error)
+    return None
+
+
+def audit_log(root: Path) -> Iterator[Finding]:
+    """Damage to the audit log and to the file that knows its end."""
+    path, head = root / audit.NAME, root / audit.HEAD
+    if not path.exists() and not head.exists():
+        return
+    storage = MemoryStorage()
+    for each in (head, *(audit.files_of(root) if path.exists() else ())):
+        if each.exists():
+            storage.write(each.name, each.read_bytes())
+    try:
+        audit.AuditLog(storage, lambda: 0).close()
+    except StorageError as error:
+        if error.where == audit.HEAD:
+            yield Finding(
+                head, 0, error.message, "does not start", aside(head, "the end is not checked once")
+            )
+        else:
+            what = "another log begins; the old one stays for who has to explain it"
+            yield Finding(path, 0, error.message, "does not start", aside_with(path, (head,), what))
+        return
+    files = [(each, storage.read(each.name) or b"") for each in audit.files_of(root)]
+    try:
+        audit.check_chain(files)
+    except DataError as error:
+        file, _, number = error.where.rpartition(":")
+        what = f"line {number} {error.message}"
+        yield Finding(Path(file), None, what, "goes on behind the last line; `elf audit verify` finds it")

@@ -1,0 +1,196 @@
+"""A data directory from a backup, for an agent that is a new one.
+
+Owns what an archive may hold and how it becomes a directory. The old agent's id is written down in
+it, so that a certificate of the old one is refused: others count its votes and contributions as they are now,
+and a copy knows them as they were.
+
+Invariants: nothing is written outside the directory, and no link, device or file of another name than ours
+is made, whatever the archive holds; the directory is whole, checked and durable, or not there.
+
+Paper: none. See ADR 0026.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from elfmesh.agent.data_directory.backup import FORMAT, HEAD_NAME, SUMS_NAME, Head
+from elfmesh.errors import DataError, DiskFull, StorageError
+from elfmesh.storage.identity import RESTORED_FILE, Restored
+from elfmesh.storage.results.segment import sync_directory
+from elfmesh.text import printable
+
+_PART = r"[A-Za-z0-9_+=-][A-Za-z0-9_.+=-]{0,254}"
+_NAME = re.compile(
+    rf"state\.log|functions|audit\.head|audit\.log(\.\d{{1,9}})?|results/journal"
+    rf"|results/[0-9a-f]{{40}}/(meta|[+-]\d{{1,20}}\.seg|pages/[+-]\d{{1,20}}-[0-9a-f]{{32}}\.page)"
+    rf"|(dead-letter|sinks)(/{_PART}){{1,6}}"
+)
+"""The names of what is in a data directory and may come from a backup: no absolute one, no `..`, no id."""
+
+FILE_BYTES_MAX = 1 << 30
+"""Of one file; the largest that an agent writes and a backup takes is a journal or segment of some MiB."""
+
+SMALL_BYTES_MAX = 256 << 20
+"""Of the head and of the checksums."""
+
+FILES_MAX = 2_000_000
+
+GROWTH_MAX = 200
+"""Bytes of files for each byte of a backup: ours unfold to three to twenty times their size."""
+
+GROWTH_FREE_BYTES = 16 << 20
+"""What a backup may unfold to in any case."""
+
+BLOCK_BYTES = 4096
+"""What a file takes on a disk beside its content."""
+
+WINDOW_BYTES_MAX = 1 << 27
+
+
+def restore(source: Path, directory: Path) -> tuple[Head, int]:
+    """Make a data directory.
+
+    Args:
+        source: a backup.
+        directory: must not be there, or be empty.
+
+    Returns:
+        The backup's head, and how many files were restored.
+
+    Raises:
+        DataError: this is no whole backup, or it holds what no backup of ours holds; or the directory is in
+            use. There is no directory then.
+        StorageError: something cannot be read or written.
+    """
+    if directory.is_symlink() or (
+        directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+    ):
+        raise DataError(
+            "is not empty: nothing is restored over an agent's files",
+            where=str(directory),
+            hint="Name another directory, or move this one away.",
+        )
+    beside = directory.with_name(f"{directory.name}.{os.getpid()}.restoring")
+    try:
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        beside.mkdir(mode=0o700)
+        try:
+            head, names = _unpack(source, beside)
+            _put(
+                beside / RESTORED_FILE,
+                msgspec.json.encode(Restored((head.agent, *head.earlier), head.made_us)),
+            )
+            for root, _, _ in os.walk(beside):
+                sync_directory(Path(root))
+            beside.replace(directory)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_directory(directory.absolute().parent)
+    except OSError as error:
+        kind = DiskFull if error.errno in DiskFull.ERRNOS else StorageError
+        raise kind(f"cannot restore: {error.strerror}", where=str(error.filename or directory)) from None
+    return head, names
+
+
+def _unpack(source: Path, root: Path) -> tuple[Head, int]:
+    """All files, each checked against what the archive says at its end."""
+    found: dict[str, str] = {}
+    head: Head | None = None
+    sums: dict[str, str] | None = None
+    room = GROWTH_FREE_BYTES + GROWTH_MAX * source.stat().st_size
+    try:
+        with (
+            source.open("rb") as file,
+            zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX).stream_reader(file) as packed,
+            tarfile.open(fileobj=packed, mode="r|") as archive,
+        ):
+            for entry in archive:
+                room -= entry.size + BLOCK_BYTES
+                if room < 0:
+                    raise _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
+                data = _content(archive, entry, source, found)
+                if sums is not None:
+                    raise _damaged(source, "something follows its checksums")
+                found[entry.name] = hashlib.sha256(data).hexdigest()
+                if head is None:
+                    head = _head(entry.name, data, source)
+                elif entry.name == SUMS_NAME:
+                    sums = msgspec.json.decode(data, type=dict[str, str])
+                else:
+                    path = root / entry.name
+                    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    _put(path, data)
+            # The second of the two blocks that end it may begin a record of its own. The stream's checksum is
+            # looked at where it ends.
+            behind = packed.read(tarfile.RECORDSIZE)
+            if any(behind) or packed.read(1):
+                raise _damaged(source, "something follows it")
+    except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError, UnicodeError) as error:
+        raise _damaged(source, printable(str(error))) from None
+    if head is None or sums is None:
+        raise _damaged(source, "it is cut off")
+    found.pop(SUMS_NAME)
+    wrong = sorted(name for name in found.keys() | sums.keys() if found.get(name) != sums.get(name))
+    if wrong:
+        raise _damaged(source, f"{printable(wrong[0])} is not what was written")
+    return head, len(found) - 1
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, found: dict[str, str]) -> bytes:
+    """The bytes of an entry, if it is one that a backup may have."""
+    name = entry.name
+    if not entry.isreg() or entry.issparse():
+        raise _foreign(source, f"{printable(name)!r} is no plain file")
+    special = name in (HEAD_NAME, SUMS_NAME)
+    if not special and not _NAME.fullmatch(name):
+        raise _foreign(source, f"{printable(name)!r} is no file that a backup has")
+    if name in found or (not found and name != HEAD_NAME) or len(found) >= FILES_MAX:
+        raise _foreign(source, f"{printable(name)!r} stands where it should not")
+    if entry.size > (SMALL_BYTES_MAX if special else FILE_BYTES_MAX):
+        raise _foreign(source, f"{printable(name)!r} has {entry.size} bytes")
+    content = archive.extractfile(entry)
+    assert content is not None
+    data = content.read()
+    if len(data) != entry.size:
+        raise _damaged(source, "it is cut off")
+    return data
+
+
+def _head(name: str, data: bytes, source: Path) -> Head:
+    said = msgspec.json.decode(data)
+    form = said.get("format") if isinstance(said, dict) else None
+    if isinstance(form, int) and form > FORMAT:
+        raise DataError(
+            f"is a backup of format {form}; this release reads {FORMAT}",
+            where=str(source),
+            hint="Restore it with the release that wrote it, or a newer one.",
+        )
+    return msgspec.json.decode(data, type=Head)
+
+
+def _put(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _damaged(source: Path, why: str) -> DataError:
+    return DataError(f"is no whole backup: {why}", where=str(source), hint="Nothing was restored.")
+
+
+def _foreign(source: Path, why: str) -> DataError:
+    return DataError(
+        f"is not a backup of `elf backup`: {why}", where=str(source), hint="Nothing was restored."
+    )

@@ -1,0 +1,230 @@
+"""The agent's HTTP listener: its socket, its token, and how it starts and ends.
+
+Owns where the API listens and who is believed there; what it answers stands in `elfmesh.api.app`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elfmesh.agent.runtime.pump import Pump
+from elfmesh.agent.settings.config import API_DEFAULT, AgentConfig
+from elfmesh.agent.settings.security import Security
+from elfmesh.api.authority.web import Recorder
+from elfmesh.api.identity.bearer import leave_note, new_token, remove_note
+from elfmesh.api.web.programs import ProgramHost
+from elfmesh.errors import RuntimeFailure, StorageError
+from elfmesh.ingest.tap import Taps
+
+if TYPE_CHECKING:
+    from elfmesh.api.identity.identify import Identifier
+
+log = logging.getLogger("elf.agent")
+BACKLOG = 128
+SHUTDOWN_S = 0.2
+"""Nobody's long poll is waited for at the end."""
+
+
+def bind_api(config: AgentConfig) -> socket.socket:
+    """The bound socket of the API: where `api` says, else the usual port, or a free one if that is taken.
+
+    Raises:
+        RuntimeFailure: the address cannot be had.
+    """
+    host, port = config.api_address
+    try:
+        if config.api:
+            return _bound(host, port)
+        try:
+            # Listening at once: of two agents that begin together both can bind it, one of them can listen.
+            return _bound(host, port, listens=True)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        log.warning("the port of the API, %d, is taken by another process: a free one is used", port)
+        return _bound(host, 0)
+    except OSError as error:
+        raise cannot_bind("api", config.api or API_DEFAULT, error) from None
+
+
+def _bound(host: str, port: int, *, listens: bool = False) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.setblocking(False)
+        if listens:
+            sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
+    """What to say of an address that cannot be had."""
+    if error.errno == errno.EADDRINUSE:
+        return RuntimeFailure(
+            f"{address} is in use by another process",
+            where=key,
+            hint=f"Stop that one, or choose another address with --{key} HOST:PORT (port 0: any free one).",
+        )
+    return RuntimeFailure(f"cannot listen on {address}: {os.strerror(error.errno or 0)}", where=key)
+
+
+def bind_socket(path: str) -> socket.socket:
+    """A listening unix socket that only this user and root can reach, in place of an earlier life's.
+
+    Raises:
+        RuntimeFailure: it cannot be had, or another process answers there.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                if probe.connect_ex(path) == 0:
+                    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+            Path(path).unlink()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        sock.close()
+        raise cannot_bind("api_socket", path, error) from None
+    before = os.umask(0o177)  # from the first moment nobody else may connect
+    try:
+        sock.bind(path)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise cannot_bind("api_socket", path, error) from None
+    finally:
+        os.umask(before)
+    return sock
+
+
+class ApiServer:
+    """The API of one agent.
+
+    Args:
+        config: of the agent.
+        security: whether callers have certificates.
+        stack: closes the socket at the end.
+
+    Attributes:
+        address: "HOST:PORT" that it answers at.
+
+    Raises:
+        RuntimeFailure: the address cannot be had.
+        StorageError: the token cannot be written.
+    """
+
+    def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
+        self._config, self._security, self._socket = config, security, bind_api(config)
+        stack.callback(self._socket.close)
+        self._local: socket.socket | None = None
+        if path := config.api_socket:
+            self._local = bind_socket(path)
+            stack.callback(_remove_socket, path)
+            stack.callback(self._local.close)
+        self._identifier: Identifier | None = None
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._close = contextlib.AsyncExitStack()
+        # Before anybody can connect: who waits while the agent starts shall have read this life's token.
+        self._token = self._new_token(stack) if security.trust is None else ""
+        try:
+            self._socket.listen(BACKLOG)
+        except OSError as error:
+            raise cannot_bind("api", config.api, error) from None
+
+    async def start(
+        self,
+        pump: Pump,
+        taps: Taps,
+        metrics: Callable[[], Callable[[], bytes]] | None,
+        programs: ProgramHost,
+        audit: Recorder,
+    ) -> None:
+        """Serve."""
+        from aiohttp import web
+
+        from elfmesh.api.app import make_app
+        from elfmesh.api.identity.identify import Identifier
+        from elfmesh.api.web.handshake_limits import Doorstep
+        from elfmesh.api.web.request_limits import Door
+
+        door, trust = Door(), self._security.trust
+        if trust is None:
+            self._identifier = Identifier(self._token)
+        else:
+            life_s = self._config.tls.life_s
+            self._identifier = Identifier(
+                of_certificate=lambda der: trust.judge(der).principal(), life_s=life_s
+            )
+        app = make_app(pump, taps, metrics, programs, audit, self._identifier, door=door)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_api_log(),
+            shutdown_timeout=SHUTDOWN_S,
+            auto_decompress=False,  # nobody has to fold requests, and what unfolds without end must not
+        )
+        await runner.setup()
+        self._close.push_async_callback(runner.cleanup)
+        assert runner.server is not None
+        self._close.push_async_callback(await door.watch(runner.server))
+        doorstep = Doorstep(self._socket, runner.server, lambda: None if trust is None else trust.server)
+        self._close.push_async_callback(doorstep.close)
+        if self._local is not None:
+            local = await asyncio.get_running_loop().create_unix_server(runner.server, sock=self._local)
+            self._close.callback(local.close)
+
+    def reconsider(self) -> None:
+        """Judge open requests again."""
+        if self._identifier is not None:
+            self._identifier.reconsider()
+
+    async def close(self) -> None:
+        """Stop to listen and end what is open."""
+        await self._close.aclose()
+
+    def _new_token(self, stack: contextlib.AsyncExitStack) -> str:
+        directory: Path = self._config.directory
+        try:
+            token, file = new_token(directory)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write the API token: {error.strerror}", where=str(directory)
+            ) from None
+        note = leave_note(self.address, file)
+        if note is None:
+            log.info("no place for a note of the API token: clients need --token-file %s", file)
+        stack.callback(remove_note, note, file)
+        return token
+
+
+def _remove_socket(path: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(path).unlink()
+
+
+def _api_log() -> logging.Logger:
+    """Where aiohttp complains; not about what is no request, or a client that left: that is not our fault."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    def ours(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
+
+    logger = logging.getLogger("elf.api.server")
+    logger.addFilter(ours)
+    return logger

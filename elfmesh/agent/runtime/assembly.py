@@ -1,0 +1,332 @@
+"""How the parts of one agent fit together: the same for a real host and for the simulator.
+
+Owns the wiring and what an agent tells people about itself; everything that differs between the two comes in
+as `Parts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.agent.archive.host import Archives
+from elfmesh.agent.net.transport import Transport
+from elfmesh.agent.runtime import engine
+from elfmesh.agent.runtime.compute_threads import Compute
+from elfmesh.agent.runtime.core import AgentCore
+from elfmesh.agent.runtime.pump import Pump
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.jobs.load import is_insecure, load_of
+from elfmesh.control.machine import Control
+from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
+from elfmesh.ingest.authority.gate import Gate, open_gate
+from elfmesh.ingest.budget.host import HostBudget
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.memory import own_rss_bytes
+from elfmesh.ingest.ports import HELD_BYTES_MAX, Results
+from elfmesh.ingest.stream_infos import infos_of
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.limits import FANOUT_MAX
+from elfmesh.machine import Contact
+from elfmesh.overlay import Overlay
+from elfmesh.srt import Forest
+from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
+from elfmesh.storage.deadletters import DeadLetters
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.identity import rewritten_by, state_rewritten
+from elfmesh.storage.statelog import StateLog
+from elfmesh.storage.storage import Storage
+from elfmesh.version import VERSION
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.worker.reader import Reader
+    from elfmesh.ingest.workers import WorkerHost
+
+
+WORK = ("job", "member")
+"""Of what is remembered on disk: jobs that go on here after a restart."""
+
+
+def no_logs(effect: Recompute) -> Recomputed:
+    """The recheck of an agent whose logs cannot be read twice."""
+    return Recomputed(effect.token, error="this agent cannot read its logs again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What one agent is made of.
+
+    Attributes:
+        me: its contact.
+        name: what people call it.
+        labels: what jobs select it by.
+        streams: its streams.
+        rng: seeded; every machine gets its own generator from it.
+        transport: to other agents.
+        storage: state and frame log.
+        executor: threads.
+        compute: merging and finalising.
+        results: results logs.
+        open_reader: opens a stream.
+        wall_us: wall clock.
+        held_bytes_max: sealed but not closed partials of one job before it stops reading.
+        memory: the budget of all open intervals; None: without limit.
+        tidy: called in a thread when intervals were sealed.
+        recheck: computes intervals again from the raw logs.
+        inputs: what is known of streams that are no files.
+        sinks: what is known of its sinks.
+        archives: of its streams; None: there are none.
+        sink_problems: why results do not get to them.
+        self_check: one interval in so many is verified by its master; 0: none.
+        lookups: its lookup tables.
+        cpu_s: CPU time of the calling thread.
+        budget: its processor time; None: as much as it takes.
+        gate: decides what runs here; None: everything, but no Python.
+        guard: holds jobs that the process has died of.
+        disk_bytes: limit of its frame log; None: no limit.
+        fanout: children that it takes in one tree.
+        security: how strangers are kept out.
+        infos: what is announced of its streams; None: to be found out.
+        late: what evaluates jobs is not loaded before there is one.
+    """
+
+    me: Contact
+    name: str
+    labels: Mapping[str, str]
+    streams: Mapping[str, StreamConfig]
+    rng: random.Random
+    transport: Transport
+    storage: Storage
+    executor: Executor
+    compute: Compute
+    results: Results
+    open_reader: Callable[[str, StreamConfig], Reader]
+    wall_us: Callable[[], int]
+    held_bytes_max: int = HELD_BYTES_MAX
+    memory: MemoryBudget | None = None
+    tidy: Callable[[], None] = lambda: None
+    recheck: Callable[[Recompute], Recomputed] = no_logs
+    inputs: Callable[[], Mapping[str, Any]] = dict
+    sinks: Callable[[], Mapping[str, Any]] = dict
+    archives: Archives | None = None
+    sink_problems: Callable[[], Mapping[str, str]] = dict
+    self_check: int = 0
+    lookups: LookupTables | None = None
+    disk_bytes: int | None = None
+    cpu_s: Callable[[], float] = lambda: 0.0
+    budget: HostBudget | None = None
+    gate: Gate | None = None
+    guard: CrashGuard | NoGuard = NO_GUARD
+    fanout: int = FANOUT_MAX
+    security: Callable[[], Mapping[str, Any]] = dict
+    infos: tuple[StreamInfo, ...] | None = None
+    late: bool = False
+
+
+class LocalAgent:
+    """One agent, put together; `start` it on a running loop.
+
+    Attributes:
+        pump: drives it.
+        core: its machines.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        me, rng = parts.me, parts.rng
+
+        def own() -> random.Random:
+            return random.Random(rng.getrandbits(64))
+
+        self._monotonic_s = asyncio.get_running_loop().time
+        self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
+        self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
+        gate = self.gate = parts.gate or open_gate(parts.storage, parts.wall_us)
+        rewritten = rewritten_by(parts.storage)
+        self.frames = FrameLog(
+            parts.storage, limit_bytes=parts.disk_bytes, owner=me.id, expected=bool(rewritten)
+        )
+        state = StateLog(parts.storage, me.id, me.incarnation, rewritten)
+        state_rewritten(parts.storage, me.incarnation)
+        loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
+        if loaded and parts.late:
+            engine.load()  # nobody waits for an answer yet
+        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, engine=loaded)
+        self.core = AgentCore(self.overlay, self.forest, self.control)
+        self.dead_letters = DeadLetters(parts.storage, parts.name)
+        self.pump = Pump(
+            self.core,
+            me=me,
+            transport=parts.transport,
+            state=state,
+            executor=parts.executor,
+            compute=parts.compute,
+            cpu_s=parts.cpu_s,
+            results=parts.results,
+            dead_letter=self.dead_letters.write,
+            workers=self._workers,
+            wall_us=parts.wall_us,
+            recheck=parts.recheck,
+            try_functions=gate.tried,
+            load_engine=engine.load,
+            guard=parts.guard,
+            job_of=self.control.carrier.job_of,
+        )
+
+    def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
+        """Restore, open, join."""
+        streams = self._parts.infos
+        if streams is None:
+            streams = infos_of(self._parts.streams)
+        lookups = () if self._parts.lookups is None else self._parts.lookups.names
+        labels = tuple(sorted(self._parts.labels.items()))
+        self.pump.start(LocalStreams(streams, labels, lookups), seeds)
+
+    @property
+    def attached(self) -> bool:
+        """Whether all groups this agent belongs to have a place for it: a job applied now reaches it."""
+        trees = [info for info in self.forest.trees() if info.subscribed]
+        return bool(trees) and all(info.root or info.parent is not None for info in trees)
+
+    def facts(self, topic: str) -> dict[str, Any]:
+        """What this agent knows about itself: "agent", "trees", "limits", "functions", "clock", "problem"."""
+        if topic == "problem":
+            problem = self.pump.problem or self.host.problem
+            parts = self._parts
+            slowed = dict(parts.budget.slowed) if parts.budget else {}
+            jobs = self.host.describe_jobs().items()
+            slowed |= {job: str(each["crowds"]) for job, each in jobs if each["crowds"]}
+            archives = parts.archives.problems() if parts.archives else {}
+            others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
+            others["held"] = parts.guard.held
+            found: dict[str, Any] = {name: dict(said) for name, said in others.items()}
+            security = parts.security()
+            insecure = security["mode"] if is_insecure({"security": security}) else ""
+            return {"problem": problem, **found, "insecure": insecure}
+        if topic == "clock":
+            return {"now_us": self._parts.wall_us()}
+        if topic == "functions":
+            return {"problem": self.gate.functions.problem}
+        if topic == "limits":
+            return {"self_check": self._parts.self_check}
+        if topic == "trees":
+            return {"items": [_tree(info) for info in self.forest.trees()]}
+        said = self._about()
+        rss = own_rss_bytes() if self._parts.budget is not None else None  # a simulated one has no process
+        return {**said, "load": load_of(said, self._parts.wall_us() / 1e6, rss)}
+
+    def _about(self) -> dict[str, Any]:
+        parts = self._parts
+        return {
+            "name": parts.name,
+            "id": parts.me.id.hex(),
+            "overlay": f"{parts.me.host}:{parts.me.port}",
+            "incarnation": parts.me.incarnation,
+            "version": VERSION,
+            "skew_seconds": _rounded(self.overlay.skew_s),
+            "labels": dict(sorted(parts.labels.items())),
+            "sources": self.host.describe(),
+            "inputs": dict(parts.inputs()),
+            "sinks": dict(parts.sinks()),
+            "archives": parts.archives.describe() if parts.archives else {},
+            "programs": self.control.programs.describe(),
+            "overlay_stats": self.overlay.stats(),
+            "tree_stats": self.forest.stats(),
+            "control_stats": self.control.stats(),
+            "votes": self.control.voting(),
+            "transport": parts.transport.stats(),
+            "memory": _memory(parts.memory),
+            "processor": parts.budget.describe() if parts.budget else {},
+            "job_costs": self.host.describe_jobs(),
+            "dead_letters": self.dead_letters.describe(),
+            "functions": self.gate.functions.describe(),
+            "authority": self.gate.describe(),
+            "security": dict(parts.security()),
+            "frame_log": {
+                "bytes": self.frames.size,
+                "limit_bytes": self.frames.limit_bytes,
+                "jobs": len(self.frames.jobs),
+            },
+            "problem": (self.pump.problem or self.host.problem) or None,
+            "waits_for_disk": {
+                name: self.pump.counters[name] for name in ("disk_full", "not_sent_disk_full")
+            },
+        }
+
+    def _agreed_us(self, now_us: int) -> int:
+        """A time of the wall clock, or what the peers' clocks show if that is earlier (D-13)."""
+        peers_us = self.overlay.peers_us(self._monotonic_s())
+        return now_us if peers_us is None else min(now_us, peers_us)
+
+    def _fatal(self, error: BaseException) -> None:
+        self.pump.fail(error)
+
+    def _digest(self, peer: bytes) -> bytes:
+        return self.forest.digest_for(peer)
+
+    def _workers(self, emit: Callable[[Any], None]) -> WorkerHost | engine.LateWorkers:
+        parts, limit = self._parts, self._parts.held_bytes_max
+        seed = parts.rng.getrandbits(63)
+
+        def make(held_bytes_max: int) -> WorkerHost:
+            from elfmesh.ingest.workers import WorkerHost
+
+            return WorkerHost(
+                emit,
+                streams=parts.streams,
+                open_reader=parts.open_reader,
+                frames=self.frames,
+                executor=parts.executor,
+                wall_us=parts.wall_us,
+                fatal=self._fatal,
+                held_bytes_max=held_bytes_max,
+                memory=parts.memory,
+                seed=seed,
+                encode=parts.compute.encode,
+                tidy=parts.tidy,
+                labels=parts.labels,
+                lookups=parts.lookups,
+                cpu_s=parts.cpu_s,
+                budget=parts.budget,
+                gate=self.gate,
+                agreed_us=self._agreed_us,
+                guard=parts.guard,
+            )
+
+        self.host: WorkerHost | engine.LateWorkers
+        if parts.late:
+            self.host = engine.LateWorkers(make, limit, parts.streams, self.frames, parts.executor)
+        else:
+            self.host = make(limit)
+        return self.host
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3) + 0.0  # no -0.0
+
+
+def _memory(budget: MemoryBudget | None) -> dict[str, Any]:
+    if budget is None:
+        return {}
+    return {
+        "open_intervals_bytes": budget.nbytes,
+        "limit_bytes": budget.limit_bytes,
+        "spilled_bytes": budget.store.nbytes if budget.store else 0,
+        "problem": str(budget.problem) if budget.problem else None,
+    }
+
+
+def _tree(info: Any) -> dict[str, Any]:
+    return {
+        "tree": info.tree.hex(),
+        "root": info.root,
+        "subscribed": info.subscribed,
+        "parent": info.parent.id.hex() if info.parent else None,
+        "children": [child.id.hex() for child in info.children],
+        "depth": info.depth,
+        "size": info.size,
+    }

@@ -1,0 +1,210 @@
+"""The heavy work of an agent: merges and last steps, off the loop, small and large ones in a thread each.
+
+What waits is handed to the thread together as long as it is small: where many jobs close an interval at once,
+a hand-over each would cost as much as the work. Owns what waits. Decides nothing.
+
+Invariants: outcomes of small requests come in their order, and so do those of large ones, which never keep a
+small one waiting; a request that fails costs no other one. Large is what has many bytes, or whose kind of
+request took long the last time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from elfmesh.control.protocol import events as ctl
+from elfmesh.errors import DataError, ElfError, RuntimeFailure
+from elfmesh.ingest import traces
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.timings import timed
+from elfmesh.machine import Event
+from elfmesh.srt.events import Merged, MergeRequest
+from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
+from elfmesh.storage.failpoints import reach
+
+if TYPE_CHECKING:
+    from elfmesh.cbt import Content
+
+log = logging.getLogger("elf.agent")
+Request = MergeRequest | ctl.Finalise
+LANES = ("compute", "bulk")
+BULK_BYTES = 256 << 10
+"""Payloads of a large request: its job has many keys, and others must not wait while they are merged."""
+
+ID_BYTES = 8
+"""Of a job's id, to tell jobs of one name and several creators apart."""
+
+LONG_S = 0.002
+"""Processor seconds of a request: the next one of its kind and job is a large one."""
+
+LONG_MAX = 1024
+"""Kinds of requests that are remembered for it."""
+
+TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
+"""Requests done in one go, and the bytes of their payloads: the first waits for the last one's outcome."""
+
+
+class Compute(Protocol):
+    """The heavy work on partials; plain functions that run in a thread."""
+
+    def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+        """The partial of each partition of an interval; the workers call it, in their threads."""
+        ...
+
+    def merge(self, parts: tuple[bytes, ...]) -> bytes:
+        """One partial of several."""
+        ...
+
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        """The rows of an interval."""
+        ...
+
+
+class HeavyWork:
+    """See the module.
+
+    Args:
+        compute: does it.
+        executor: its threads; the lanes are `LANES`.
+        spawn: runs a coroutine on the loop.
+        step: takes the outcomes.
+        counters: of work that failed.
+        cpu_s: CPU time of the calling thread; constant: only bytes make a request large.
+        guard: refuses intervals that the process has died of.
+        job_of: the name of the job that a tree reduces, for people.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        executor: Executor,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        step: Callable[[Event], None],
+        counters: Counter[str],
+        cpu_s: Callable[[], float] = lambda: 0.0,
+        *,
+        guard: CrashGuard | NoGuard = NO_GUARD,
+        job_of: Callable[[bytes], str] = bytes.hex,
+    ) -> None:
+        self._cpu_s, self._guard, self._job_of = cpu_s, guard, job_of
+        self._compute, self._executor, self._spawn, self._step = compute, executor, spawn, step
+        self._counters = counters
+        self._waiting: dict[str, deque[Request]] = {lane: deque() for lane in LANES}
+        self._working = dict.fromkeys(LANES, False)
+        self._long: OrderedDict[tuple[type[Request], bytes], None] = OrderedDict()
+        self._lock = threading.Lock()  # guards _long
+
+    def ask(self, request: Request) -> None:
+        """Do it soon. Cost: no waiting."""
+        with self._lock:
+            lane = LANES[_bytes_of(request) > BULK_BYTES or _kind_of(request) in self._long]
+        self._waiting[lane].append(request)
+        if not self._working[lane]:
+            self._working[lane] = True
+            self._spawn(self._work(lane))
+
+    async def _work(self, lane: str) -> None:
+        waiting = self._waiting[lane]
+        while waiting:
+            batch = [waiting.popleft()]
+            size = _bytes_of(batch[0])
+            while waiting and len(batch) < TOGETHER_MAX:
+                size += _bytes_of(waiting[0])
+                if size > TOGETHER_BYTES_MAX:
+                    break
+                batch.append(waiting.popleft())
+            for event in await self._executor.run(lane, partial(self._outcomes, batch)):
+                self._step(event)
+        self._working[lane] = False
+
+    def _outcomes(self, batch: list[Request]) -> list[Event]:
+        return [self._outcome(each) for each in batch]
+
+    def _outcome(self, request: Request) -> Event:
+        began_s = self._cpu_s()
+        outcome = self._merged(request) if isinstance(request, MergeRequest) else self._timed(request)
+        self._remember(_kind_of(request), self._cpu_s() - began_s)
+        return outcome
+
+    def _remember(self, kind: tuple[type[Request], bytes], cpu_s: float) -> None:
+        with self._lock:
+            self._long.pop(kind, None)
+            if cpu_s >= LONG_S:
+                self._long[kind] = None
+            if len(self._long) > LONG_MAX:
+                self._long.popitem(last=False)
+
+    def _timed(self, effect: ctl.Finalise) -> ctl.Finalised:
+        began_ns = time_ns()
+        with timed("finalise"):
+            outcome = self._finalised(effect)
+        traces.span("finalise", effect.job, effect.interval, began_ns)
+        return outcome
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many requests wait, by lane."""
+        return {lane: len(waiting) for lane, waiting in self._waiting.items()}
+
+    def _merged(self, request: MergeRequest) -> Merged:
+        began_ns = time_ns()
+        try:
+            with timed("merge"), self._guard.making(_partials_of(request), request.interval):
+                reach("merge", str(request.interval))
+                merged = Merged(request.token, self._compute.merge(request.parts))
+            traces.span("merge", request.tree, request.interval, began_ns)
+            return merged
+        except RuntimeFailure as error:  # the process has died of it, or receivers would refuse it
+            about = (request.interval, self._job_of(request.tree), error)
+            log.error("interval %d of %s is not merged here: %s", *about)
+            return Merged(request.token, None, self._peers_fault("merge", error))
+        except Exception as error:  # partials come from peers: whatever they trigger is theirs
+            return Merged(request.token, None, self._peers_fault("merge", error))
+
+    def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        job, epoch, interval, rev = effect.job, effect.epoch, effect.interval, effect.rev
+        try:
+            with self._guard.making(_rows_of(effect), interval):
+                reach("finalise", f"{effect.manifest.qualified}.{interval}")
+                return self._compute.finalised(effect)
+        except (DataError, RuntimeFailure) as error:  # it is too large, or the process has died of it
+            log.warning("interval %d of %s has no rows: %s", interval, effect.manifest.qualified, error)
+            return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
+        except Exception as error:  # as above
+            return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
+
+    def _peers_fault(self, what: str, error: Exception) -> str:
+        self._counters[f"{what}_failed"] += 1
+        if not isinstance(error, ElfError):
+            log.exception("%s failed", what)
+        return str(error) or type(error).__name__
+
+
+def _kind_of(request: Request) -> tuple[type[Request], bytes]:
+    return type(request), request.tree if isinstance(request, MergeRequest) else request.job
+
+
+def _partials_of(request: MergeRequest) -> str:
+    """What the crash guard calls what a merge makes; an inner agent may not know whose tree it is."""
+    return f"the partials of tree {request.tree.hex()}"
+
+
+def _rows_of(effect: ctl.Finalise) -> str:
+    """What the crash guard calls the rows of an interval: those of another version are tried."""
+    manifest = effect.manifest
+    about = f"{manifest.qualified} version {manifest.version}"
+    return f"the rows of {about} {effect.job[:ID_BYTES].hex()}{manifest.incarnation}"
+
+
+def _bytes_of(request: Request) -> int:
+    """Payloads that the work reads."""
+    if isinstance(request, MergeRequest):
+        return sum(map(len, request.parts))
+    read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)
+    return read + sum(len(part) for partition in request.parts for part in partition)

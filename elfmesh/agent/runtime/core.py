@@ -1,0 +1,163 @@
+"""One agent without its host: overlay, trees and control plane as a single machine.
+
+Owns who hears what: an effect of one machine that is an event of another is passed on inside, in order, until
+nothing is left; only what concerns the outside world comes out. Decides nothing itself and keeps no state but
+whose question a look-up was.
+
+Invariants: the order of effects depends on the order of events only; a message reaches the one machine whose
+tag it carries; a token of one machine never answers another.
+
+Paper: ELF 2.1, Figure 2 (the layers of one agent).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from elfmesh.api.authority import needs
+from elfmesh.control.protocol import events as ctl
+from elfmesh.control.protocol import messages as control_messages
+from elfmesh.machine import Effect, Event, Machine, Received, Send, Tick, earliest
+from elfmesh.overlay import events as ov
+from elfmesh.overlay import messages as overlay_messages
+from elfmesh.srt import events as srt
+from elfmesh.srt import messages as srt_messages
+from elfmesh.wire import Codec
+
+MESSAGES = (*overlay_messages.MESSAGES, *srt_messages.MESSAGES, *control_messages.MESSAGES)
+STEPS_MAX = 100_000
+"""Internal hand-overs of one step; more is two machines answering each other for ever, a bug of ours."""
+
+_TO_OVERLAY = (
+    *(ov.Remember, ov.Start, ov.Lookup, ov.Route, ov.Watch, ov.Unwatch),
+    *(ov.Probe, ov.ConnectionLost, ov.Leave),
+)
+_TO_FOREST = (
+    srt.Subscribe,
+    srt.Unsubscribe,
+    srt.Contribute,
+    srt.Merged,
+    srt.Release,
+    srt.Recollect,
+    srt.Hasten,
+    srt.Publish,
+    srt.Answer,
+    ov.PeerDown,
+    ov.Digest,
+    ov.SiblingsChanged,
+)
+_INSIDE = frozenset(
+    {*_TO_OVERLAY, *_TO_FOREST, *ctl.INPUTS, ov.PeerUp, srt.Attached, srt.Detached, srt.Recollecting}
+)
+"""Effects that never leave the agent. Some have no reader: they are there for traces and tests."""
+_AS_ROOT = (srt.Publish, srt.Recollect, srt.Hasten)
+_QUESTIONS = (ov.Lookup, ov.Probe)
+_ANSWERS = (ov.LookupDone, ov.ProbeDone)
+_SEEN_OUTSIDE = frozenset({ov.Joined, ov.JoinFailed})
+"""What the host wants to know as well."""
+
+
+def codec() -> Codec:
+    """The codec of everything agents say to each other: what declares no role does not travel."""
+    undeclared = [kind.__name__ for kind in MESSAGES if kind.__name__ not in needs.MESSAGES]
+    if undeclared:
+        raise ValueError(f"{', '.join(undeclared)}: no role in elfmesh.api.authority.needs.MESSAGES")
+    return Codec(MESSAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whose look-up or probe it was, and what it called it."""
+
+    machine: Machine
+    token: int
+
+
+class Trees(Machine, Protocol):
+    """The forest, as far as it is asked here."""
+
+    def is_root(self, tree: bytes) -> bool:
+        """Whether this agent is the root of a tree."""
+        ...
+
+
+class AgentCore:
+    """The machine of one agent.
+
+    Args:
+        overlay: who is there.
+        forest: the trees.
+        control: the jobs.
+    """
+
+    def __init__(self, overlay: Machine, forest: Trees, control: Machine) -> None:
+        self.overlay, self.forest, self.control = overlay, forest, control
+        self._machines = (overlay, forest, control)
+        self._readers: dict[type[Any], tuple[Machine, ...]] = {}
+        for machine, kinds in ((overlay, _TO_OVERLAY), (forest, _TO_FOREST), (control, ctl.INPUTS)):
+            for kind in kinds:
+                if kind not in (Tick, Received):
+                    self._readers[kind] = (*self._readers.get(kind, ()), machine)
+        for machine, messages in (
+            (overlay, overlay_messages.MESSAGES),
+            (forest, srt_messages.MESSAGES),
+            (control, control_messages.MESSAGES),
+        ):
+            for message in messages:
+                self._readers[message] = (machine,)
+        self._asked: dict[int, _Asked] = {}
+        self._token = 0
+        self.overtaken = 0
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first of the machines wants a `Tick`."""
+        return earliest(self.overlay.deadline, self.forest.deadline, self.control.deadline)
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Apply an event and everything that follows from it inside; return what concerns the outside."""
+        outside: list[Effect] = []
+        queue: deque[tuple[Machine, Event]] = deque()
+        kind: type[Any] = type(event)
+        if kind is Tick:
+            # Each only when due, so that a tick costs no more than what it is for.
+            for machine in self._machines:
+                deadline = machine.deadline
+                if deadline is not None and deadline <= now:
+                    queue.append((machine, event))
+        else:
+            for machine in self._readers[type(event.message) if isinstance(event, Received) else kind]:
+                queue.append((machine, event))
+        for _ in range(STEPS_MAX):
+            if not queue:
+                return outside
+            machine, event = queue.popleft()
+            if isinstance(event, _AS_ROOT) and not self.forest.is_root(event.tree):
+                self.overtaken += 1  # the order was given before the news of the lost root was read
+                continue
+            for effect in machine.step(event, now):
+                if type(effect) is Send:  # nearly all of them
+                    outside.append(effect)
+                else:
+                    self._pass_on(machine, effect, queue, outside)
+        raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {machine}")
+
+    def _pass_on(
+        self, source: Machine, effect: Effect, queue: deque[tuple[Machine, Event]], outside: list[Effect]
+    ) -> None:
+        if isinstance(effect, _QUESTIONS):
+            self._token += 1
+            self._asked[self._token] = _Asked(source, effect.token)
+            queue.append((self.overlay, replace(effect, token=self._token)))
+        elif isinstance(effect, _ANSWERS):
+            asked = self._asked.pop(effect.token)
+            queue.append((asked.machine, replace(effect, token=asked.token)))
+        elif type(effect) in _INSIDE:
+            assert isinstance(effect, Event)
+            queue.extend((machine, effect) for machine in self._readers.get(type(effect), ()))
+        else:
+            outside.append(effect)
+        if type(effect) in _SEEN_OUTSIDE:
+            outside.append(effect)

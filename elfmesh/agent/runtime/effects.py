@@ -1,0 +1,218 @@
+"""What an agent's core wants done, in its order: behind a write to disk everything waits until it is durable.
+
+Owns the effects that wait, the writes and what is read from disk between them. Carries out nothing else: the
+pump does, which hands in how. Decides nothing.
+
+Invariants: effects happen in the order they were given, and nothing that comes after a write happens before
+it is durable, but what promises nothing (`at_once`). Where there is no room to write, nothing was written,
+and the agent waits for room: to its peers it is away meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from elfmesh.agent.runtime.unsynced_effects import overtakes
+from elfmesh.control.protocol import events as ctl
+from elfmesh.errors import DiskFull
+from elfmesh.ingest import traces
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.ports import Results
+from elfmesh.ingest.timings import observe, timed
+from elfmesh.machine import Effect, Event, Send
+from elfmesh.storage.durable import Durable, Write
+
+log = logging.getLogger("elf.agent")
+Store = Write | ctl.KeepPage | ctl.DeadLetter | ctl.DropLog | ctl.MendLog | ctl.ReadLog
+"""Effects that go to the disk: those behind them wait."""
+
+FULL_RETRY_S = 0.5
+"""How often a full disk is tried again."""
+
+WRITES_MAX = 128
+"""Writes that are made durable at once: who waits for the first one waits for the last."""
+
+
+class Outbox:
+    """See the module.
+
+    Args:
+        carry_out: does what is no matter of the disk.
+        promises_nothing: whether an answer may be given while the disk is full.
+        durable: makes writes durable, in a thread.
+        results: results logs.
+        dead_letter: keeps a dead letter durably.
+        executor: its threads; the lane is "store".
+        spawn: runs a coroutine on the loop.
+        step: takes what was read.
+        counters: of what a full disk has cost.
+        wall_us: wall clock, for people only.
+
+    Attributes:
+        problem: why nothing can be written; "" as long as the disk has room.
+    """
+
+    def __init__(
+        self,
+        *,
+        carry_out: Callable[[Effect], None],
+        promises_nothing: Callable[[ctl.Reply], bool],
+        durable: Durable,
+        results: Results,
+        dead_letter: Callable[[ctl.DeadLetter], None],
+        executor: Executor,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        step: Callable[[Event], None],
+        counters: Counter[str],
+        wall_us: Callable[[], int],
+    ) -> None:
+        self._carry_out = carry_out
+        self._promises_nothing = promises_nothing
+        self._durable = durable
+        self._results = results
+        self._dead_letter = dead_letter
+        self._executor = executor
+        self._spawn = spawn
+        self._step = step
+        self._counters = counters
+        self._wall_us = wall_us
+        self.problem = ""
+        self._waiting = deque[Effect]()
+        self._stored = asyncio.Event()  # clear while effects wait behind a write
+        self._stored.set()
+        self._writing_since = 0.0
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, effects: list[Effect], now: float) -> None:
+        """Carry out what need not wait for the disk; the rest in its order. Cost: no waiting, ever."""
+        waits_s = 0.0 if self._stored.is_set() else now - self._writing_since
+        for effect in effects:
+            if not self.problem and overtakes(effect, waits_s):
+                self._carry_out(effect)
+            else:
+                self._waiting.append(effect)
+        if self.problem:
+            self._give_up_sending()
+        self._drain()
+
+    def close(self) -> None:
+        """Wait for room on a full disk no longer."""
+        self._closing = True
+
+    async def wait_stored(self) -> None:
+        """Return once no write is on its way."""
+        await self._stored.wait()
+
+    def _drain(self) -> None:
+        """Carry out effects until one has to wait for the disk."""
+        while self._waiting and self._stored.is_set():
+            effect = self._waiting.popleft()
+            if isinstance(effect, Store):
+                self._stored.clear()
+                self._writing_since = asyncio.get_running_loop().time()
+                self._spawn(self._store(effect))
+            else:
+                self._carry_out(effect)
+
+    async def _store(self, effect: Store) -> None:
+        match effect:
+            case ctl.Append() | ctl.Persist():
+                # In a task: by now all that this turn of the loop has for the disk is there.
+                writes = [effect, *self._more_writes()]
+                appended = [each for each in writes if isinstance(each, ctl.Append)]
+                await self._with_room(partial(self._write, writes))  # takes out what is written
+                self._observe_closed(appended)
+                self._say_damage()
+            case ctl.KeepPage():
+                await self._with_room(partial(self._results.keep_page, effect))
+            case ctl.DropLog():
+                await self._executor.run(
+                    "store", partial(self._results.drop, effect.job, retire=effect.retire)
+                )
+            case ctl.ReadLog():
+                self._stored.set()  # a read keeps its place in the thread's queue and holds up nobody
+                self._drain()
+                read = await self._executor.run("store", partial(self._results.read, effect))
+                self._say_damage()
+                self._step(read)
+                return
+            case ctl.MendLog():
+                await self._with_room(partial(self._results.mend, effect))
+            case ctl.DeadLetter():
+                await self._executor.run("store", partial(self._dead_letter, effect))
+        self._stored.set()
+        self._drain()
+
+    def _say_damage(self) -> None:
+        """Records that could not be read any more are fetched from other agents."""
+        for found in self._results.damaged():
+            self._step(ctl.LogDamaged(found))
+
+    def _more_writes(self) -> list[Write]:
+        """Take the writes out of the effects that wait, up to one of another kind: earlier is harmless."""
+        found: list[Write] = []
+        kept: deque[Effect] = deque()
+        while self._waiting and len(found) < WRITES_MAX - 1:
+            effect = self._waiting.popleft()
+            if isinstance(effect, ctl.Append | ctl.Persist):
+                found.append(effect)
+                continue
+            kept.append(effect)
+            if isinstance(effect, Store):
+                break
+        self._waiting.extendleft(reversed(kept))
+        return found
+
+    def _write(self, writes: list[Write]) -> None:
+        with timed("store_sync"):
+            self._durable.write(writes)
+
+    def _observe_closed(self, appended: list[ctl.Append]) -> None:
+        for each in appended:
+            record = each.record
+            if record.end_us is not None and record.state != "TENTATIVE":
+                observe("close_lag", (self._wall_us() - record.end_us) / 1e6)
+                traces.span(traces.CLOSE, each.job, record.index, record.end_us * 1000)
+
+    # -- a full disk -----------------------------------------------------------------------------------
+
+    async def _with_room(self, write: Callable[[], None]) -> None:
+        """Write; while there is no room, again and again."""
+        while True:
+            try:
+                await self._executor.run("store", write)
+            except DiskFull as error:
+                self._counters["disk_full"] += 1
+                if not self.problem:
+                    log.error("the agent waits, and is away to its peers: %s", error)
+                self.problem = str(error)
+                self._give_up_sending()
+                if self._closing:  # as if it had been killed
+                    self._waiting.clear()
+                    return
+                await asyncio.sleep(FULL_RETRY_S)
+            else:
+                if self.problem:
+                    log.info("there is room on disk again")
+                self.problem = ""
+                return
+
+    def _give_up_sending(self) -> None:
+        """Messages behind the write may be lost as on any network; what promises nothing may pass it."""
+        kept: deque[Effect] = deque()
+        for effect in self._waiting:
+            if isinstance(effect, Send):
+                self._counters["not_sent_disk_full"] += 1
+            elif isinstance(effect, ctl.Reply) and self._promises_nothing(effect):
+                self._carry_out(effect)
+            else:
+                kept.append(effect)
+        self._waiting = kept

@@ -1,0 +1,185 @@
+"""The engine: what evaluates jobs, that is Arrow, numpy, SQL and whatever of ours needs them; loaded late.
+
+An agent without jobs holds none of it: it is more than half of what the process would hold. Loading takes a
+good part of a second of processor; `load` is for a thread, so that peers are answered meanwhile
+(`control.holding` keeps what cannot be answered without).
+
+Owns what makes the engine's parts when the first job comes: `LateWorkers`, `LateCompute`. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.control.protocol import events as ctl
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.framelog import FrameLog
+
+if TYPE_CHECKING:
+    from elfmesh.cbt import Content
+    from elfmesh.control.jobs.row_pages import RowLimits
+    from elfmesh.ingest.compute import PartialCompute
+    from elfmesh.ingest.read_loop import Ingest
+    from elfmesh.ingest.workers import WorkerHost
+
+NEEDED = (
+    "pyarrow.compute",
+    "elfmesh.ql.engine.changes",
+    "elfmesh.ql.engine.sessions",
+    "elfmesh.ql.engine.whole",
+    "elfmesh.control.jobs.spark_types",
+    "elfmesh.ingest.authority.redact",
+    "elfmesh.ingest.compute",
+    "elfmesh.ingest.stream_formats",
+    "elfmesh.ingest.worker.describing",
+    "elfmesh.ingest.workers",
+)
+"""All that a job needs."""
+
+
+def load() -> None:
+    """Load the engine, or wait for who is loading it. Cost: most of a second the first time, then nothing."""
+    for name in NEEDED:
+        if name not in sys.modules:
+            reach("load", name)
+        importlib.import_module(name)
+
+
+class LateCompute:
+    """`Compute` of the pump; each call may load the engine, and is made in a thread."""
+
+    def __init__(self, rows: RowLimits | None = None) -> None:
+        self._rows = rows
+        self._made: PartialCompute | None = None
+
+    def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+        """See `PartialCompute`, here and below."""
+        return self._compute.encode(tables, partitions)
+
+    def merge(self, parts: tuple[bytes, ...]) -> bytes:
+        """One partial of several."""
+        return self._compute.merge(parts)
+
+    def finalise(self, effect: ctl.Finalise) -> bytes:
+        """All rows of an interval, whatever their size."""
+        return self._compute.finalise(effect)
+
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        """The rows of an interval, or the pages that they are."""
+        return self._compute.finalised(effect)
+
+    @property
+    def _compute(self) -> PartialCompute:
+        if self._made is None:
+            from elfmesh.ingest.compute import PartialCompute
+
+            self._made = PartialCompute(self._rows)
+        return self._made
+
+
+class LateWorkers:
+    """`Workers` of the pump: a `WorkerHost` from the first job on, before it what one without jobs would say.
+
+    Args:
+        make: makes the host with that `held_bytes_max`; called on the loop, once the engine is loaded.
+        held_bytes_max: the limit to begin with.
+        streams: of this agent.
+        frames, executor: closed in place of a host that was never made.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], WorkerHost],
+        held_bytes_max: int,
+        streams: Mapping[str, StreamConfig],
+        frames: FrameLog,
+        executor: Executor,
+    ) -> None:
+        self._make, self._streams, self._frames, self._executor = make, streams, frames, executor
+        self._host: WorkerHost | None = None
+        self._held_bytes_max = held_bytes_max
+
+    def start_job(self, effect: ctl.StartWorker) -> None:
+        """Begin, or go on after a restart."""
+        self._made.start_job(effect)
+
+    def stop_job(self, effect: ctl.StopWorker) -> None:
+        """End and forget."""
+        self._made.stop_job(effect)
+
+    def pause_job(self, job: bytes) -> None:
+        """Stop reading; without a host there is no job."""
+        if self._host is not None:
+            self._host.pause_job(job)
+
+    def resume_job(self, job: bytes) -> None:
+        """Go on reading."""
+        if self._host is not None:
+            self._host.resume_job(job)
+
+    def release(self, job: bytes, stop: int, heard: int) -> None:
+        """Intervals are closed."""
+        if self._host is not None:
+            self._host.release(job, stop, heard)
+
+    async def close(self) -> None:
+        """Stop reading, seal nothing early, flush the frame log."""
+        if self._host is not None:
+            await self._host.close()
+        else:
+            await self._executor.run("store", self._frames.close)
+
+    def kill(self) -> None:
+        """Stop at once, finish nothing."""
+        if self._host is not None:
+            self._host.kill()
+
+    @property
+    def held_bytes_max(self) -> int:
+        """See `WorkerHost`; what is set before there is one counts then."""
+        return self._held_bytes_max
+
+    @held_bytes_max.setter
+    def held_bytes_max(self, limit: int) -> None:
+        self._held_bytes_max = limit
+        if self._host is not None:
+            self._host.held_bytes_max = limit
+
+    @property
+    def ingests(self) -> Mapping[str, Ingest]:
+        """See `WorkerHost`; nothing is read for nobody."""
+        return {} if self._host is None else self._host.ingests
+
+    @property
+    def problem(self) -> str:
+        """Why reading waits for the disk; "" if it does not."""
+        return "" if self._host is None else self._host.problem
+
+    def describe(self) -> dict[str, object]:
+        """What this agent reads and evaluates, for people."""
+        if self._host is not None:
+            return self._host.describe()
+        return {name: _unread(config) for name, config in self._streams.items()}
+
+    def describe_jobs(self) -> dict[str, dict[str, object]]:
+        """What each job here costs and holds."""
+        return {} if self._host is None else self._host.describe_jobs()
+
+    @property
+    def _made(self) -> WorkerHost:
+        if self._host is None:
+            asyncio.get_running_loop()  # its streams are read by tasks
+            self._host = self._make(self._held_bytes_max)
+        return self._host
+
+
+def _unread(config: StreamConfig) -> dict[str, Any]:
+    """What `Stream.describe` says of a stream that nobody has read yet."""
+    said = {"path": config.path, "format": config.format, "lines": 0, "bytes": 0, "polls": 0}
+    return {**said, "jobs": [], "problems": {}}

@@ -1,0 +1,1 @@
+"""agent.toml: from TOML to checked dataclasses."""

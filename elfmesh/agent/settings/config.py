@@ -1,0 +1,260 @@
+"""What an agent is told: agent.toml, overridden by the command line, checked before anything starts.
+
+Owns the names, defaults and checks of every setting; opens nothing but the file. An unknown key, a wrong type
+or an impossible value is a `ConfigError` (exit 78) that names file and key. Ports may be 0: any free port.
+
+Without certificates an agent listens on loopback addresses only, because whoever reaches the listener is
+believed; a listen or API address elsewhere is refused. An address in use is found at run time (exit 1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from elfmesh.addresses import is_loopback, parse_address
+from elfmesh.agent.settings.tls_settings import TlsConfig, check_tls
+from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.ingest.authority.settings import (
+    AuditConfig,
+    FieldsConfig,
+    ManifestsConfig,
+    NamespaceConfig,
+    check_authority,
+)
+from elfmesh.ingest.budget.settings import LimitsConfig, check_limits
+from elfmesh.ingest.functions.settings import FunctionsConfig, check_functions
+from elfmesh.ingest.stream_settings import StreamConfig, check_duration, check_stream
+from elfmesh.text import suggest
+from elfmesh.units import parse_duration_us
+
+LISTEN_DEFAULT = "127.0.0.1:7400"
+API_DEFAULT = "127.0.0.1:7401"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything an agent is told.
+
+    Attributes:
+        data_dir: state, frame log and results; one agent per directory.
+        listen: address for other agents.
+        advertise: what other agents are told to connect to, where that is another address than `listen`: a
+            forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
+        api: address of the local HTTP API; "": `API_DEFAULT`, or any free port where another agent has that.
+        api_socket: path of a unix socket at which the API answers as well: the agent's own user and root
+            operate there without certificate or token, nobody else reaches it; "" for none.
+        join: addresses of agents already in the overlay; none makes this agent the first.
+        join_timeout: how long to try before giving up (exit 69).
+        cluster: name all agents of one overlay share.
+        name: how results name this agent; "" makes one of host name and id.
+        labels: what jobs select agents by.
+        streams: name to stream.
+        lookups: name to a file that is joined to records: its path, format, types and patterns.
+        sinks: name to where results of jobs are carried on to.
+        namespaces: what the jobs of each may use here; without any, all may use everything.
+        dangerously_insecure_network: listen and join anywhere without certificates: whoever reaches this
+            agent is believed.
+    """
+
+    data_dir: str = ""
+    listen: str = LISTEN_DEFAULT
+    advertise: str = ""
+    api: str = ""
+    api_socket: str = ""
+    join: tuple[str, ...] = ()
+    join_timeout: str = "30 s"
+    cluster: str = "elf"
+    name: str = ""
+    labels: dict[str, str] = {}
+    streams: dict[str, StreamConfig] = {}
+    lookups: dict[str, StreamConfig] = {}
+    sinks: dict[str, SinkConfig] = {}
+    limits: LimitsConfig = LimitsConfig()
+    functions: FunctionsConfig = FunctionsConfig()
+    manifests: ManifestsConfig = ManifestsConfig()
+    namespaces: dict[str, NamespaceConfig] = {}
+    fields: FieldsConfig = FieldsConfig()
+    audit: AuditConfig = AuditConfig()
+    tls: TlsConfig = TlsConfig()
+    dangerously_insecure_network: bool = False
+
+    @property
+    def directory(self) -> Path:
+        """The data directory; by default one per user."""
+        if self.data_dir:
+            return Path(self.data_dir).expanduser()
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Path(state).expanduser() / "elf"
+
+    @property
+    def join_timeout_s(self) -> float:
+        """`join_timeout` in seconds."""
+        return parse_duration_us(self.join_timeout) / 1e6
+
+    @property
+    def listen_address(self) -> tuple[str, int]:
+        """`listen` as host and port."""
+        return parse_address(self.listen, where="listen")
+
+    @property
+    def advertise_address(self) -> tuple[str, int] | None:
+        """`advertise` as host and port; None if it is the address that is listened on."""
+        return parse_address(self.advertise, where="advertise") if self.advertise else None
+
+    @property
+    def api_address(self) -> tuple[str, int]:
+        """`api` as host and port, or where it listens if nothing is said."""
+        return parse_address(self.api or API_DEFAULT, where="api")
+
+    @property
+    def join_addresses(self) -> tuple[tuple[str, int], ...]:
+        """`join` as hosts and ports."""
+        return tuple(parse_address(address, where="join") for address in self.join)
+
+
+def load_config(path: str | None, **overrides: Any) -> AgentConfig:
+    """The configuration of a file with command-line values laid over it.
+
+    Args:
+        path: agent.toml, or None for defaults only.
+        overrides: values of `AgentConfig` fields; None and empty ones change nothing. `labels`, `streams` and
+            `lookups` are merged by name, `join` is replaced.
+
+    Raises:
+        ConfigError: unreadable file, wrong key, type or value.
+    """
+    raw = _read(path) if path else {}
+    given = {key: value for key, value in overrides.items() if value not in (None, (), {}, "")}
+    for key in ("labels", "streams", "lookups", "tls"):
+        if key in given and isinstance(raw.get(key, {}), dict):
+            given[key] = {**raw.get(key, {}), **given[key]}
+    return config_of({**raw, **given}, path or "command line")
+
+
+def config_of(raw: dict[str, Any], source: str) -> AgentConfig:
+    """The configuration of what a file says; raises ConfigError as `load_config`."""
+    config: AgentConfig = _convert(raw, source)
+    _check(config, source)
+    return config
+
+
+def parse_label(text: str) -> tuple[str, str]:
+    """The two halves of `--label k=v`; raises UsageError."""
+    key, equals, value = text.partition("=")
+    if not equals or not _NAME.fullmatch(key):
+        raise UsageError(f"{text!r} is not a label", where="--label", hint="Write --label KEY=VALUE.")
+    return key, value
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read it: {error.strerror}", where=path, hint="Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not UTF-8: {error.reason} at byte {error.start}", where=path) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"is not TOML: {error}", where=path) from None
+    except RecursionError:
+        raise ConfigError("is nested too deeply", where=path, hint="Write it flatter.") from None
+
+
+def _convert(raw: dict[str, Any], source: str) -> Any:
+    kinds: dict[str, Any] = {
+        "streams": StreamConfig,
+        "lookups": StreamConfig,
+        "sinks": SinkConfig,
+        "namespaces": NamespaceConfig,
+    }
+    for key, kind in kinds.items():
+        given = raw.get(key, {})
+        if isinstance(given, dict):
+            # one by one, because msgspec does not name the key of a dict it found an error under
+            checked = {str(k): _convert_one(v, kind, source, f"{key}.{k}") for k, v in given.items()}
+            raw = {**raw, key: checked}
+    return _convert_one(raw, AgentConfig, source, "")
+
+
+def _choices(kind: Any, place: str) -> str:
+    """What may stand at a place of a section, where that is one of a few words; else ""."""
+    for name in place.split("."):
+        kind = get_type_hints(kind).get(name) if hasattr(kind, "__struct_fields__") else None
+    return f"One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
+
+
+_KINDS = {
+    "str": "a text in quotes", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "array": "a list in [ ]", "object": "a table", "null": "nothing",
+}  # fmt: skip
+
+
+def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$")
+        place = ".".join(part for part in (prefix, place.strip("`.")) if part)
+        hint = ""
+        if unknown := re.search(r"unknown field `(.*?)`", message):
+            message = f"unknown key {unknown[1]!r}"
+            sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
+            sections |= {"fields": FieldsConfig, "audit": AuditConfig, "tls": TlsConfig}
+            section = sections.get(place, kind)
+            if kind is SinkConfig:
+                section = TYPES[raw["type"]]
+            hint = suggest(unknown[1], section.__struct_fields__) or "`elf schema` has all keys."
+        elif missing := re.search(r"missing required field `(.*?)`", message):
+            message = f"{missing[1]!r} is missing"
+        elif kinds := re.match(r"Expected `(\w+)`, got `(\w+)`", message):
+            message = f"{_KINDS.get(kinds[1], kinds[1])} is wanted, not {_KINDS.get(kinds[2], kinds[2])}"
+        elif message.startswith("Invalid enum value"):
+            hint = _choices(kind, str(error).partition(" - at `$")[2].strip("`."))
+        elif kind is SinkConfig and message.startswith("Invalid value"):
+            message, hint = f"{raw['type']!r} is no type of sink", f"One of {', '.join(TYPES)}."
+        where = f"{source}: {place}" if place else source
+        raise ConfigError(message, where=where, hint=hint) from None
+
+
+def _check(config: AgentConfig, source: str) -> None:
+    check_tls(config.tls, f"{source}: tls")
+    for key, address in (("listen", config.listen), ("api", config.api or API_DEFAULT)):
+        host, _ = parse_address(address, where=f"{source}: {key}")
+        if not (is_loopback(host) or config.tls.given or config.dangerously_insecure_network):
+            raise ConfigError(
+                f"{host} can be reached from other hosts, and no certificates tell friend from foe",
+                where=f"{source}: {key}",
+                hint=f'Give the agent certificates ([tls], see `elf ca`), or {key} = "127.0.0.1:PORT".',
+            )
+    if config.advertise and parse_address(config.advertise, where=f"{source}: advertise")[1] == 0:
+        raise ConfigError(f"{config.advertise!r} has no port to connect to", where=f"{source}: advertise")
+    for address in config.join:
+        if parse_address(address, where=f"{source}: join")[1] == 0:
+            raise ConfigError(f"{address!r} has no port to connect to", where=f"{source}: join")
+    check_duration(config.join_timeout, f"{source}: join_timeout")
+    check_limits(config.limits, f"{source}: limits")
+    check_functions(config.functions, f"{source}: functions")
+    check_authority(config.manifests, config.namespaces, config.audit, source)
+    for name, lookup in config.lookups.items():
+        if not lookup.path:
+            raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")
+        if lookup.archive is not None:
+            raise ConfigError("only streams have one", where=f"{source}: lookups.{name}.archive")
+    for name, stream in config.streams.items():
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} is not a stream's name",
+                where=f"{source}: streams",
+                hint="Use letters, digits, '_', '-' and '.'; begin with a letter.",
+            )
+        check_stream(stream, f"{source}: streams.{name}")
+    for name, sink in config.sinks.items():
+        check_sink(name, sink, source)

@@ -1,0 +1,47 @@
+"""From the configuration to the gate: whose texts and functions run on this host, and what jobs may use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from elfmesh.agent.settings.config import AgentConfig
+from elfmesh.control.jobs import signing
+from elfmesh.ingest.authority.audit import AuditLog
+from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.settings import policy_of
+from elfmesh.ingest.authority.signatures import Signatures, Signers, Trust
+from elfmesh.ingest.functions.host import FunctionHost
+from elfmesh.ingest.functions.process import Limits
+from elfmesh.storage.storage import Storage
+
+log = logging.getLogger("elf.functions")
+
+
+def gate_of(
+    config: AgentConfig, storage: Storage, wall_us: Callable[[], int], audit: AuditLog | None = None
+) -> Gate:
+    """The gate that a checked configuration means; raises what `Signatures` does."""
+    functions = config.functions
+    limits = Limits(functions.time_s, functions.memory_bytes, not functions.dangerously_without_sandbox)
+    signed = config.manifests.require == "signed"
+    namespaces = {
+        name: Signers(_keys(each.keys), each.signatures)
+        for name, each in config.namespaces.items()
+        if each.keys
+    }
+    trust = Trust(
+        config.cluster,
+        Signers(_keys(functions.keys), functions.signatures) if functions.python == "signed" else None,
+        Signers(_keys(config.manifests.keys), config.manifests.signatures) if signed else None,
+        namespaces,
+    )
+    policy = policy_of(config.fields, config.namespaces, signed)
+    host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
+    if host.problem or host.risk:
+        log.error("%s", host.problem or host.risk)
+    return Gate(policy, host, config.streams, audit)
+
+
+def _keys(keys: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(signing.read_key(key, where="keys") for key in keys)

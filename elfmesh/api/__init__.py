@@ -1,0 +1,1 @@
+"""Room api: HTTP, the live page, clients, identity."""

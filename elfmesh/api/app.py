@@ -1,0 +1,399 @@
+"""The local HTTP API: every agent answers for the whole overlay.
+
+Owns routes, parameters and the shape of answers; asks a `Backend` (the pump) for everything else. Where it
+listens is the pump's business (loopback only). JSON unless said otherwise; errors are
+{"error", "where", "hint", "code"}.
+
+Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
+address, gets nothing; a handler sees only what `authority.web` has authorised by the table in
+`authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
+
+    POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed"} -> as `elf apply`
+    GET    /v1/jobs                        the jobs of the overlay
+    GET    /v1/jobs/NS/NAME                one job in full
+    GET    /v1/jobs/NS/NAME/why            what holds its first open interval
+    POST   /v1/jobs/NS/NAME/verify         ?interval=I&again=1: made again from the raw logs; ask until done
+    DELETE /v1/jobs/NS/NAME
+    POST   /v1/jobs/NS/NAME/recover        ?accept_loss=1: other voters, without a majority of the old ones
+    POST   /v1/jobs/NS/NAME/pause|resume|empty
+    GET    /v1/jobs/NS/NAME/rollout        how the last change went; POST .../undo|promote, see web/rollout.py
+    GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
+    GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
+    GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
+                                           and "earlier", the numberings of intervals before this one, if any
+                                           (results and arrow of one of them: &incarnation=NAME)
+    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao&types=own: Arrow, (I, J]
+    POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
+    POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
+    GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
+    GET    /v1/agents /v1/streams /v1/agent /v1/health
+    GET    /v1/trees                       ?tree=ID or all: every tree, or one: a job's, the one of all agents
+    GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
+    GET    /metrics                        the agent's own numbers, and newest results if a sink shows any
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from elfmesh import ids
+from elfmesh.api.authority.web import AUDIT, Recorder, authorised, disbelieved, undistinguished
+from elfmesh.api.identity.identify import Identifier, identifying
+from elfmesh.api.web.page import routes as page
+from elfmesh.api.web.programs import ProgramHost, attach, insert, position
+from elfmesh.api.web.request_limits import Door
+from elfmesh.api.web.responses import json_body, json_response
+from elfmesh.api.web.results import arrow, follow, results, schema
+from elfmesh.api.web.rollout import promote, rollout, undo
+from elfmesh.api.web.tap import TapSource, tap
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    FAILED,
+    NOT_IMPLEMENTED,
+    UNAVAILABLE,
+    error_body,
+    error_of,
+)
+from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
+from elfmesh.control.jobs.records import PAO
+from elfmesh.control.protocol.events import Reply
+from elfmesh.control.requests.requests import LEAVE_WAIT_S
+from elfmesh.errors import ElfError, NotInstalled, QueryError, Unreachable, UsageError
+
+log = logging.getLogger("elf.api")
+BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
+WAIT_GRACE_S = 25.0
+"""How much longer than its own wait a request may take: the control machine answers within 10 s, and who
+applies within 20 s."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Backend(Protocol):
+    """Who answers: the pump of the agent."""
+
+    async def request(self, verb: str, body: dict[str, Any], timeout_s: float = ...) -> Reply:
+        """Ask the control machine; raises Unreachable if it does not answer in time."""
+        ...
+
+
+BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
+TAPS: web.AppKey[TapSource] = web.AppKey("taps", TapSource)
+METRICS: web.AppKey[Callable[[], Callable[[], bytes]]] = web.AppKey("metrics")
+CHECKS = web.AppKey("checks", asyncio.Semaphore)
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
+
+
+def make_app(
+    backend: Backend,
+    taps: TapSource | None = None,
+    metrics: Callable[[], Callable[[], bytes]] | None = None,
+    programs: ProgramHost | None = None,
+    audit: Recorder | None = None,
+    identifier: Identifier | None = None,
+    door: Door | None = None,
+) -> web.Application:
+    """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
+
+    Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
+    calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
+    """
+    known = undistinguished if identifier is None else identifying(identifier, disbelieved)
+    door = door or Door()
+    middlewares = [door.middleware, _errors, _local_only, known, door.shares, authorised]
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
+    app.on_response_prepare.append(_as_it_is_called)
+    app[BACKEND] = backend
+    app[CHECKS] = asyncio.Semaphore(1)  # who may only look must not take more than one processor with it
+    if audit is not None:
+        app[AUDIT] = audit
+    job = "/v1/jobs/{namespace}/{name}"
+    app.router.add_post("/v1/jobs", _apply)
+    app.router.add_get("/v1/jobs", _plain("list"))
+    app.router.add_get(job, _about("describe"))
+    app.router.add_get(f"{job}/why", _about("why"))
+    app.router.add_post(f"{job}/verify", _verify)
+    app.router.add_delete(job, _about("delete"))
+    app.router.add_post(f"{job}/{{verb:pause|resume|empty}}", _pause)
+    app.router.add_post(f"{job}/recover", _recover)
+    app.router.add_get(f"{job}/rollout", _rollout)
+    app.router.add_post(f"{job}/rollout/{{verb:undo|promote}}", _rollout)
+    app.router.add_get(f"{job}/results", _results)
+    app.router.add_get(f"{job}/schema", _schema)
+    app.router.add_get(f"{job}/offsets", _offsets)
+    app.router.add_get(f"{job}/arrow", _arrow)
+    for verb in ("agents", "streams", "agent", "health"):
+        app.router.add_get(f"/v1/{verb}", _plain(verb))
+    app.router.add_get("/v1/trees", _trees)
+    app.router.add_post("/v1/agent/leave", _leave)
+    for place in ("/", "/page"):
+        app.router.add_get(place, page.index)
+    app.router.add_get("/page/{file:.*}", page.page)
+    app.router.add_get("/v1/me", page.me)
+    app.router.add_get("/v1/language", _language)
+    app.router.add_post("/v1/check", _check)
+    if taps is not None:
+        app[TAPS] = taps
+        app.router.add_post("/v1/tap", _tap)
+    if metrics is not None:
+        app[METRICS] = metrics
+        app.router.add_get("/metrics", _metrics)
+    if programs is not None:
+        app[PROGRAMS] = programs
+        app.router.add_get("/v1/programs/{namespace}/{name}", _program(attach))
+        app.router.add_post("/v1/programs/{namespace}/{name}/insert", _program(insert))
+        app.router.add_get("/v1/programs/{namespace}/{name}/position", _program(position))
+    return app
+
+
+async def _as_it_is_called(request: web.Request, response: web.StreamResponse) -> None:
+    """No browser is to take an answer, with keys of logs in it, for a page."""
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+
+
+# -- middlewares ---------------------------------------------------------------------------------------
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error as JSON."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        hint = (
+            "`GET /v1/health` answers; the documentation has the routes, under operations."
+            if error.status == 404
+            else ""
+        )
+        return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
+    except QueryError as error:
+        return json_response(BAD_REQUEST, error_of(error))
+    except UsageError as error:
+        return json_response(BAD_REQUEST, error_of(error))
+    except Unreachable as error:
+        return json_response(UNAVAILABLE, error_of(error))
+    except NotInstalled as error:
+        return json_response(NOT_IMPLEMENTED, error_of(error))
+    except ElfError as error:
+        return json_response(FAILED, error_of(error))
+    except ConnectionError:
+        raise
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return json_response(
+            FAILED, error_body("this is a bug in elfmesh; the agent's log has the traceback")
+        )
+
+
+@web.middleware
+async def _local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what a web page could make a browser send here."""
+    try:
+        host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+        origin = request.headers.get("Origin")
+        foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
+    except ValueError:  # brackets that do not close: no browser of ours says that
+        host, foreign = "", True
+    # Over TLS a name is proved by the agent's certificate: one that merely resolves here does not connect.
+    if foreign or not (request.secure or _is_address(host)):
+        return json_response(403, error_body("requests of web pages are refused", where=request.path))
+    return await handler(request)
+
+
+def _is_address(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# -- routes --------------------------------------------------------------------------------------------
+
+
+async def _apply(request: web.Request) -> web.StreamResponse:
+    body = await json_body(request)
+    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first")
+    if not isinstance(body.get("canary") or {}, dict):
+        raise UsageError('canary is an object of labels, such as {"zone": "eu-1"}')
+    return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
+
+
+async def _trees(request: web.Request) -> web.StreamResponse:
+    tree = request.query.get("tree")
+    body = {} if tree is None else {"tree": ids.ALL_AGENTS.hex() if tree == "all" else tree}
+    return await _passed_on(request, "trees", body)
+
+
+async def _language(request: web.Request) -> web.StreamResponse:
+    return await page.language(_asker(request))
+
+
+async def _check(request: web.Request) -> web.StreamResponse:
+    return await page.check(await json_body(request), request.app[CHECKS])
+
+
+async def _pause(request: web.Request) -> web.StreamResponse:
+    return await _passed_on(request, request.match_info["verb"], _job(request))
+
+
+async def _rollout(request: web.Request) -> web.StreamResponse:
+    work = {"undo": undo, "promote": promote}.get(request.match_info.get("verb", ""), rollout)
+    reply = await work(_asker(request), _job(request))
+    return json_response(reply.status, reply.body)
+
+
+async def _leave(request: web.Request) -> web.StreamResponse:
+    try:
+        wait_s = float(request.query.get("wait", LEAVE_WAIT_S))
+    except ValueError:
+        raise UsageError("wait is a number of seconds") from None
+    return await _passed_on(request, "leave", {"wait": min(max(wait_s, 0.0), LEAVE_WAIT_S)})
+
+
+async def _tap(request: web.Request) -> web.StreamResponse:
+    return await tap(request, request.app[TAPS], await json_body(request))
+
+
+async def _metrics(request: web.Request) -> web.StreamResponse:
+    write = request.app[METRICS]()  # what is known now; to write it takes long enough for a thread
+    text = await asyncio.to_thread(write)
+    return web.Response(body=text, headers={"Content-Type": PROMETHEUS})
+
+
+def _program(answer: Callable[[web.Request, ProgramHost], Awaitable[web.StreamResponse]]) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await answer(request, request.app[PROGRAMS])
+
+    return handle
+
+
+async def _offsets(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | _numbers(request, "after", "wait", "revision") | {"state": _state(request)}
+    return await _passed_on(request, "offsets", body)
+
+
+async def _verify(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | _numbers(request, "interval")
+    again = request.query.get("again") in ("1", "true")
+    return await _passed_on(request, "verify", body | {"again": again})
+
+
+async def _recover(request: web.Request) -> web.StreamResponse:
+    accepted = request.query.get("accept_loss") in ("1", "true")
+    return await _passed_on(request, "recover", _job(request) | {"accept_loss": accepted})
+
+
+async def _results(request: web.Request) -> web.StreamResponse:
+    body = _numbered(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
+    body |= {"state": _state(request)} | ({"rows": False} if request.query.get("rows") == "0" else {})
+    if request.query.get("follow") in ("1", "true"):
+        return await follow(request, _asker(request), body)
+    return await results(request, _asker(request), body)
+
+
+async def _schema(request: web.Request) -> web.StreamResponse:
+    return await schema(_asker(request), _job(request) | _numbers(request, "wait") | {"view": _view(request)})
+
+
+async def _arrow(request: web.Request) -> web.StreamResponse:
+    bounds = _numbers(request, "from", "to", "revision")
+    if not {"from", "to"} <= set(bounds):
+        raise UsageError("arrow needs from=I and to=J: the intervals in (I, J]")
+    question = {"from": int(bounds["from"]) + 1, "to": int(bounds["to"]), "state": _state(request)}
+    if question["state"] == "all":
+        question["revision"] = int(bounds.get("revision", 0))
+    only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
+    view, own = _view(request), _types(request) == "own"
+    return await arrow(request, _asker(request), _numbered(request), question, view=view, only=only, own=own)
+
+
+def _view(request: web.Request) -> str:
+    view = request.query.get("view", "")
+    if view not in ("", PAO):
+        raise UsageError(f"view is {PAO}, not {view!r}")
+    return view
+
+
+def _state(request: web.Request) -> str:
+    state = request.query.get("state", "final")
+    if state not in ("final", "all"):
+        raise UsageError(f"state is final or all, not {state!r}")
+    return state
+
+
+def _types(request: web.Request) -> str:
+    types = request.query.get("types", "all")
+    if types not in ("all", "own"):
+        raise UsageError(f"types is all or own, not {types!r}")
+    return types
+
+
+def _plain(verb: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _passed_on(request, verb, {})
+
+    return handle
+
+
+def _about(verb: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _passed_on(request, verb, _job(request))
+
+    return handle
+
+
+async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> web.StreamResponse:
+    reply = await _asker(request)(verb, body)
+    return json_response(reply.status, reply.body)
+
+
+# -- helpers -------------------------------------------------------------------------------------------
+
+
+def _asker(request: web.Request) -> Callable[[str, dict[str, Any]], Awaitable[Reply]]:
+    backend = request.app[BACKEND]
+
+    async def ask(verb: str, body: dict[str, Any]) -> Reply:
+        return await backend.request(verb, body, float(body.get("wait") or 0) + WAIT_GRACE_S)
+
+    return ask
+
+
+def _job(request: web.Request) -> dict[str, Any]:
+    info = request.match_info
+    body: dict[str, Any] = {"job": f"{info['namespace']}/{info['name']}"}
+    if request.query.get("creator"):
+        body["creator"] = request.query["creator"]
+    return body
+
+
+def _numbered(request: web.Request) -> dict[str, Any]:
+    """A job, and which numbering of its intervals is meant if it need not be the present one."""
+    name = request.query.get("incarnation")
+    return _job(request) | ({"incarnation": name} if name else {})
+
+
+def _numbers(request: web.Request, *names: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        text = request.query.get(name)
+        if text is None:
+            continue
+        try:
+            found[name] = min(max(float(text), 0.0), 30.0) if name == "wait" else int(text)
+        except ValueError:
+            raise UsageError(f"{name}={text!r} is not a number") from None
+    return found

@@ -1,0 +1,153 @@
+"""The role that every route of the API and every message of the overlay needs: one table, nothing beside it.
+
+Owns the table and what a refusal says. Finds out about nobody: who calls is a `Principal`, made by whoever
+owns the connection. What stands in no table is allowed to nobody.
+
+A message of the overlay needs the role `agent`, whatever it carries: what a client wants was authorised by
+the agent it asked, and every agent checks jobs against its own configuration before it works on them
+(`policy`). So an agent's certificate is worth as much as its configuration lets other agents' jobs do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from elfmesh.api.identity.principal import Principal
+from elfmesh.text import printable
+
+
+class Need(StrEnum):
+    """What a caller must be."""
+
+    READ = "reader"
+    SUBMIT = "submitter"
+    OPERATE = "operator"
+    JOIN = "agent"
+
+
+class About(StrEnum):
+    """Where a request says which namespace it is about."""
+
+    NONE = "no namespace"
+    PATH = "the namespace in the path"
+    TEXT = "the namespace of the job's text"
+    TAP = "the namespace of the job that is tapped; the text of no job needs an operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of the table.
+
+    Attributes:
+        need: the role.
+        about: whose namespace, for submitters.
+        action: its name in the audit log; "" for what only looks, which is logged when it is refused.
+    """
+
+    need: Need
+    about: About = About.NONE
+    action: str = ""
+
+
+UNPROVED = ("loopback", "insecure network")
+"""Sources of a principal that rest on an address alone."""
+
+_READ = Rule(Need.READ)
+_JOB, _PROGRAM = "/v1/jobs/{namespace}/{name}", "/v1/programs/{namespace}/{name}"
+
+
+def _changes(action: str) -> Rule:
+    return Rule(Need.SUBMIT, About.PATH, action)
+
+
+ROUTES: dict[tuple[str, str], Rule] = {
+    ("GET", "/v1/jobs"): _READ,
+    ("GET", _JOB): _READ,
+    ("GET", f"{_JOB}/why"): _READ,
+    ("GET", f"{_JOB}/rollout"): _READ,
+    ("GET", f"{_JOB}/results"): _READ,
+    ("GET", f"{_JOB}/schema"): _READ,
+    ("GET", f"{_JOB}/offsets"): _READ,
+    ("GET", f"{_JOB}/arrow"): _READ,
+    ("GET", "/v1/agents"): _READ,
+    ("GET", "/v1/streams"): _READ,
+    ("GET", "/v1/trees"): _READ,
+    ("GET", "/v1/agent"): _READ,
+    ("GET", "/v1/health"): _READ,
+    ("GET", "/metrics"): _READ,
+    ("GET", "/"): _READ,
+    ("GET", "/page"): _READ,
+    ("GET", "/page/{file}"): _READ,
+    ("GET", "/v1/me"): _READ,
+    ("GET", "/v1/language"): _READ,
+    ("POST", "/v1/check"): _READ,
+    ("POST", "/v1/jobs"): Rule(Need.SUBMIT, About.TEXT, "apply"),
+    ("DELETE", _JOB): _changes("delete"),
+    ("POST", f"{_JOB}/{{verb}}"): _changes("{verb}"),
+    ("POST", f"{_JOB}/recover"): Rule(Need.OPERATE, About.PATH, "recover"),
+    ("POST", f"{_JOB}/rollout/{{verb}}"): _changes("{verb}"),
+    ("GET", _PROGRAM): _changes("attach"),
+    ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
+    ("GET", f"{_PROGRAM}/position"): Rule(Need.SUBMIT, About.PATH),
+    ("POST", "/v1/tap"): Rule(Need.SUBMIT, About.TAP, "tap"),
+    ("POST", f"{_JOB}/verify"): Rule(Need.OPERATE, About.PATH, "verify"),
+    ("POST", "/v1/agent/leave"): Rule(Need.OPERATE, action="leave"),
+}
+"""By method and path, as it was registered. HEAD needs what GET needs."""
+
+_OVERLAY = "Ping Pong Find Rows Found Beat BeatBack Relay Relayed Hop HopTaken Bye"
+_TREES = (
+    "Join Joined Redirect Leave Reparent Frontier SegmentUp SegmentAck Overlap Fault Multicast MulticastAck"
+    " Pull"
+)
+_CONTROL = (
+    "Submit Announce Verdict Announced WhatRuns Running Coming Withdraw Enroll Leaving Roster RosterAck Mark"
+    " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder Ask AskAll Question Answered"
+    " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
+    " Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign Resigned Departed"
+)
+_PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
+
+MESSAGES: dict[str, Need] = dict.fromkeys(
+    " ".join((_OVERLAY, _TREES, _CONTROL, _PROGRAMS)).split(), Need.JOIN
+)
+"""By the name of the message's class. One that is not here never gets out of the decoder."""
+
+
+def meets(need: Need, caller: Principal, namespace: str | None = None) -> bool:
+    """Whether a caller has what is needed; a submitter for the namespace, which may not be known (None)."""
+    match need:
+        case Need.READ:
+            return caller.may_read()
+        case Need.SUBMIT:
+            return caller.may_operate() if namespace is None else caller.may_submit(namespace)
+        case Need.OPERATE:
+            return caller.may_operate()
+        case Need.JOIN:
+            return caller.may_join()
+
+
+def is_anonymous(caller: Principal) -> bool:
+    """Whether nobody knows who calls: saying so might help."""
+    return caller.source in UNPROVED
+
+
+def refusal(need: Need, caller: Principal, what: str, namespace: str | None = None) -> tuple[str, str]:
+    """The line and the hint of a refusal: the role that is needed, and what the caller has."""
+    of = f" of {printable(namespace)}" if need is Need.SUBMIT and namespace else ""
+    line = f"{what} needs the role {need}{of}, and {shown(caller)}"
+    if is_anonymous(caller):
+        return line, "Say who you are: with a certificate, or with the token in the agent's data directory."
+    return line, "Ask whoever gives out certificates and tokens for this role."
+
+
+def shown(caller: Principal) -> str:
+    """A caller in words."""
+    roles = sorted(str(role) for role in caller.roles)
+    if caller.namespaces:
+        roles = [
+            f"{role} of {', '.join(sorted(caller.namespaces))}" if role == Need.SUBMIT else role
+            for role in roles
+        ]
+    return printable(f"{caller.name} ({caller.source}) has {' and '.join(roles) or 'none'}")

@@ -1,0 +1,155 @@
+"""The one place where a request of the HTTP API is authorised: a middleware before every handler.
+
+Owns the step from a request to a rule of `needs` and to the namespace it is about, and that what is allowed
+or refused is in the audit log before anything happens. A route without a rule is refused to all.
+
+Invariant: the namespace that is authorised is the one that the handler will act on: both read it with
+`split_name` and the parser of ELF-QL, from the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from elfmesh import ql
+from elfmesh.api.authority.needs import ROUTES, About, Need, Rule, is_anonymous, meets, refusal
+from elfmesh.api.identity.identify import PRINCIPAL
+from elfmesh.api.identity.principal import Principal, Role
+from elfmesh.api.web.responses import json_body, json_response
+from elfmesh.control.answers import UNAVAILABLE, error_body, error_of
+from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, split_name
+from elfmesh.errors import ElfError, QueryError, UsageError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+UNIDENTIFIED, FORBIDDEN = 401, 403
+NOBODY = Principal("nobody", frozenset())
+"""Who calls, if nothing has looked who it is."""
+
+
+UNPROVED = Principal("unknown", frozenset(), source="not believed")
+"""Who shows a token or a certificate that is not good."""
+
+LOCAL = Principal("local", frozenset({Role.OPERATOR}))
+"""Who calls an API that was made without anything to tell callers apart; no agent's is."""
+
+
+@web.middleware
+async def undistinguished(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Everybody is `LOCAL`."""
+    request[PRINCIPAL] = LOCAL
+    return await handler(request)
+
+
+class Recorder(Protocol):
+    """Where actions are written down before they happen."""
+
+    async def record(
+        self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
+    ) -> None:
+        """Write an action down; raises StorageError where that cannot be done."""
+        ...
+
+
+AUDIT: web.AppKey[Recorder] = web.AppKey("audit", Recorder)
+
+
+@web.middleware
+async def authorised(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request pass if its caller may do what it wants; 401 or 403 and one line else."""
+    resource = request.match_info.route.resource
+    if resource is None:  # no such path or method: the router's own answer
+        return await handler(request)
+    method = "GET" if request.method == "HEAD" else request.method
+    rule = ROUTES.get((method, resource.canonical))
+    caller = request.get(PRINCIPAL, NOBODY)
+    if rule is None:
+        return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
+    body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}
+    namespace, job = _named(request, rule)
+    if rule.about in (About.TEXT, About.TAP):  # in a thread: what reads it may have to be loaded
+        namespace, job = await asyncio.to_thread(_about_text, rule, body)
+    action = rule.action.format_map(request.match_info)
+    what = action or f"{request.method} {request.path}"
+    need = Need.OPERATE if rule.about is About.TAP and namespace is None else rule.need
+    allowed = meets(need, caller, namespace) or _is_unreadable(rule, caller, namespace)
+    line, hint = ("", "") if allowed else refusal(need, caller, what, namespace)
+    recorder = request.app.get(AUDIT)
+    if recorder is not None and (action or not allowed):
+        try:
+            await recorder.record(
+                caller, what, allowed=allowed, job=job, digest=_digest(body), why="" if allowed else line
+            )
+        except ElfError as error:
+            return json_response(UNAVAILABLE, error_of(error))
+    return await handler(request) if allowed else _refused(caller, line, hint)
+
+
+async def disbelieved(request: web.Request, why: str) -> None:
+    """Write down that a token or a certificate was shown which is not good; it is refused in any case."""
+    if (recorder := request.app.get(AUDIT)) is not None:
+        what = f"{request.method} {request.path}"
+        with contextlib.suppress(ElfError):
+            await recorder.record(UNPROVED, what, allowed=False, why=why)
+
+
+def _refused(caller: Principal, line: str, hint: str) -> web.Response:
+    status = UNIDENTIFIED if is_anonymous(caller) else FORBIDDEN
+    headers = {"WWW-Authenticate": "Bearer"} if status == UNIDENTIFIED else {}
+    response = json_response(status, error_body(line, hint=hint))
+    response.headers.update(headers)
+    return response
+
+
+def _is_unreadable(rule: Rule, caller: Principal, namespace: str | None) -> bool:
+    """Whether a submitter's text is none: the handler says what is wrong with it, and does nothing."""
+    return rule.about is About.TEXT and namespace is None and Role.SUBMITTER in caller.roles
+
+
+async def _body(request: web.Request) -> Mapping[str, Any]:
+    """The JSON object of a request, as its handler will read it; {} if it has none."""
+    try:
+        return await json_body(request)
+    except UsageError:
+        return {}
+
+
+def _named(request: web.Request, rule: Rule) -> tuple[str | None, str]:
+    """The namespace and the job that the path of a request names; None and "" if it does not."""
+    if rule.about is About.PATH:
+        info = request.match_info
+        try:
+            names = split_name(f"{info['namespace']}/{info['name']}")
+        except ValueError:
+            return None, ""
+        return names[0], "/".join(names)
+    return None, ""
+
+
+def _about_text(rule: Rule, body: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The same of the text that a request brings."""
+    text = body.get("text")
+    if rule.about is About.TAP:
+        texts = body.get("texts")
+        text = texts[0] if isinstance(texts, list) and texts else None
+    if not isinstance(text, str) or len(text) > TEXT_BYTES_MAX:
+        return None, ""
+    try:
+        found = ql.parse(text).job
+    except QueryError:
+        return None, ""
+    return (None, "") if found is None else (found.namespace, found.qualified)
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = body.get("text") or body.get("texts")
+    if not text:
+        return ""
+    said = text if isinstance(text, str) else json.dumps(text)
+    return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()

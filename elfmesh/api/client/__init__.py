@@ -1,0 +1,1 @@
+"""Clients of an agent's HTTP API, and programs beside agents."""

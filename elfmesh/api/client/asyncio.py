@@ -1,0 +1,202 @@
+"""The client of an agent's HTTP API for asyncio programs.
+
+Owns the awaiting; addresses, paths and errors are those of client.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import aiohttp
+
+from elfmesh.api.client.client import REVISION, TIMEOUT_S, Client
+from elfmesh.api.client.client_base import api_name, error_from, job_path, parse_json, unreachable
+from elfmesh.api.client.unix_socket import HOST, PREFIX, socket_path
+from elfmesh.api.identity.credentials import Credentials, default_credentials
+from elfmesh.api.line_parts import whole
+
+if TYPE_CHECKING:
+    from elfmesh.api.client.live import LiveAnswer
+
+
+class AsyncClient:
+    """As `Client`, for asyncio programs; use it as an async context manager.
+
+    Args:
+        address: "HOST:PORT" of an agent's API, or "unix:PATH".
+        timeout_s: how long an answer may take.
+        credentials: what to show it; default: as `connect`.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._path = socket_path(address)
+        self._address = api_name(address) if self._path is None else PREFIX + self._path
+        self._credentials = credentials or default_credentials()
+        self._context = self._credentials.context() if self._path is None else None
+        host = self._address if self._path is None else HOST
+        self._base = f"{'http' if self._context is None else 'https'}://{host}"
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        connector = None if self._path is None else aiohttp.UnixConnector(self._path)
+        self._session = aiohttp.ClientSession(connector=connector)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def apply(self, text: str, *, creator: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """Submit a job; see `Client.apply`."""
+        body: dict[str, Any] = {"text": text, "dry_run": dry_run}
+        if creator:
+            body["creator"] = creator
+        return await self._ask("POST", "/v1/jobs", body)
+
+    async def get(self, kind: str) -> list[dict[str, Any]]:
+        """All "jobs", "agents", "streams" or "trees"."""
+        found: list[dict[str, Any]] = (await self._ask("GET", f"/v1/{kind}"))[kind]
+        return found
+
+    async def describe(self, job: str) -> dict[str, Any]:
+        """Everything about a job."""
+        return await self._ask("GET", job_path(job))
+
+    async def delete(self, job: str) -> dict[str, Any]:
+        """End a job and forget its results."""
+        return await self._ask("DELETE", job_path(job))
+
+    async def pause(self, job: str) -> dict[str, Any]:
+        """Agents stop reading for a job."""
+        return await self._ask("POST", f"{job_path(job)}/pause")
+
+    async def resume(self, job: str) -> dict[str, Any]:
+        """Agents go on where they stopped."""
+        return await self._ask("POST", f"{job_path(job)}/resume")
+
+    async def results(
+        self,
+        job: str,
+        *,
+        follow: bool = False,
+        start: int | None = None,
+        state: str = "final",
+        creator: str | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The intervals of a job, oldest first; with `follow` for ever; `state` as in `Client.results`."""
+        revision = 0
+        while True:
+            wait_s = 20.0 if follow else 0.0
+            page, revision = await self.page(
+                job, start=start, wait_s=wait_s, state=state, revision=revision, creator=creator
+            )
+            for interval in page:
+                if interval["state"] != "TENTATIVE":
+                    start = interval["interval"]["index"] + 1
+                yield interval
+            if not follow and (not page or page[-1]["state"] == "TENTATIVE"):
+                return
+
+    async def page(
+        self,
+        job: str,
+        *,
+        start: int | None,
+        wait_s: float = 0.0,
+        state: str = "final",
+        revision: int = 0,
+        creator: str | None = None,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Up to a hundred intervals from `start` on, and the revision that tentative ones go on from.
+
+        With a `start`, waits for one up to `wait_s`; raises as `Client.results`.
+        """
+        query: dict[str, Any] = {"limit": 100, "wait": wait_s, "state": state, "revision": revision}
+        query |= ({} if start is None else {"from": start}) | ({"creator": creator} if creator else {})
+        target = f"{job_path(job)}/results?{urlencode(query)}"
+        status, text, headers = await self._request("GET", target, None, wait_s)
+        if status != http.client.OK:
+            raise error_from(status, parse_json(text), job)
+        lines = map(json.loads, filter(None, text.splitlines()))
+        return list(whole(lines)), int(headers.get(REVISION, 0))
+
+    async def exists(self, job: str, *, creator: str) -> bool:
+        """Whether there is a job of this name and creator."""
+        target = f"{job_path(job)}?{urlencode({'creator': creator})}"
+        status, text, _ = await self._request("GET", target, None, 0.0)
+        if status not in (http.client.OK, http.client.NOT_FOUND):
+            raise error_from(status, parse_json(text), job)
+        return status == http.client.OK
+
+    async def offsets(self, job: str, *, creator: str) -> dict[str, Any]:
+        """See `Client.offsets`."""
+        return await self._ask("GET", f"{job_path(job)}/offsets?{urlencode({'creator': creator})}")
+
+    async def empty(self, job: str, *, creator: str) -> dict[str, Any]:
+        """See `Client.empty`."""
+        return await self._ask("POST", f"{job_path(job)}/empty?{urlencode({'creator': creator})}")
+
+    async def insert(
+        self, program: str, lines: list[bytes], *, stream: str | None, producer: str, position: int
+    ) -> int:
+        """Insert records into a stream of a program at this agent; see `elfmesh.Job.insert`."""
+        query = {"producer": producer, "position": position} | ({"stream": stream} if stream else {})
+        target = f"/v1/programs/{program}/insert?{urlencode(query)}"
+        status, text, _ = await self._request("POST", target, b"\n".join(lines), 0.0)
+        answer = parse_json(text)
+        if status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(status, answer, target)
+        return int(answer["position"])
+
+    async def position(self, program: str, *, stream: str | None, producer: str) -> int | None:
+        """The newest durable position of a producer; see `elfmesh.Job.position`."""
+        query = {"producer": producer} | ({"stream": stream} if stream else {})
+        found = (await self._ask("GET", f"/v1/programs/{program}/position?{urlencode(query)}"))["position"]
+        return None if found is None else int(found)
+
+    async def query(self, text: str, **options: Any) -> LiveAnswer:
+        """See `Client.query`; waits in a thread."""
+        client = Client(self._address, timeout_s=self._timeout_s, credentials=self._credentials)
+        return await asyncio.to_thread(client.query, text, **options)
+
+    async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        status, text, _ = await self._request(method, target, body, 0.0)
+        answer = parse_json(text)
+        if status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(status, answer, target)
+        return answer
+
+    async def _request(
+        self, method: str, target: str, body: dict[str, Any] | bytes | None, wait_s: float
+    ) -> tuple[int, bytes, Mapping[str, str]]:
+        if self._session is None:
+            raise RuntimeError("use `async with AsyncClient(...) as client`")
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
+        try:
+            async with self._session.request(
+                method,
+                self._base + target,
+                json=body if isinstance(body, dict) else None,
+                data=io.BytesIO(body) if isinstance(body, bytes) else None,
+                headers={} if self._path is not None else self._credentials.headers(self._address),
+                ssl=self._context or True,
+                allow_redirects=False,
+                timeout=timeout,
+            ) as response:
+                return response.status, await response.read(), response.headers
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise unreachable(self._address, error) from None

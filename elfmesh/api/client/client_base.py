@@ -1,0 +1,91 @@
+"""What all clients of an agent's HTTP API need: addresses, URLs of jobs, errors that answers mean."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+from urllib.parse import quote
+
+from elfmesh.control.jobs.manifest import split_name
+from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+
+API = "127.0.0.1:7401"
+"""Where an agent's API is unless it was told otherwise."""
+
+
+def api_address(address: str | None) -> tuple[str, int]:
+    """Host and port of "HOST:PORT", of ELF_API, or of the default.
+
+    Raises:
+        UsageError: not an address.
+    """
+    text = address or os.environ.get("ELF_API") or API
+    host, _, port = re.sub(r"^https?://", "", text).rstrip("/").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        hint = "Give the address of an agent's API, such as 127.0.0.1:7401."
+        raise UsageError(f"{text!r} is not HOST:PORT", where="--api", hint=hint)
+    return host.strip("[]"), int(port)
+
+
+def api_name(address: str | None) -> str:
+    """`address` as HOST:PORT in one spelling; raises as `api_address`."""
+    host, port = api_address(address)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def error_from(status: int, body: object, what: str) -> ElfError:
+    """The error an agent has answered with."""
+    said = body if isinstance(body, dict) else {}
+    message = str(said.get("error") or f"{what}: status {status}")
+    hint, where, code = str(said.get("hint") or ""), str(said.get("where") or ""), said.get("code")
+    if code == QueryError.exit_code:
+        line, column = (_int(said.get(name)) for name in ("line", "column"))
+        source = where.removesuffix(f":{line}:{column}") or "query"
+        return QueryError(message, line=line, column=column, hint=hint, source=source)
+    kind = {2: UsageError, 69: Unreachable}.get(code if isinstance(code, int) else 1, RuntimeFailure)
+    if status == http.client.SERVICE_UNAVAILABLE:
+        kind = Unreachable
+    return kind(message, where=where, hint=hint)
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def job_path(job: str) -> str:
+    """The URL path of a job named "shop/top", "shop.top" or "top".
+
+    Raises:
+        UsageError: not the name of a job.
+    """
+    try:
+        namespace, name = split_name(job)
+    except ValueError as error:
+        raise UsageError(str(error), hint="A job is named NAMESPACE/NAME, such as shop/top.") from None
+    return f"/v1/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def parse_json(data: bytes) -> object:
+    """The value of a JSON text, None if it is none."""
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def unreachable(address: str, error: BaseException) -> Unreachable:
+    """No agent answers there."""
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, http.client.RemoteDisconnected):
+        return Unreachable(
+            f"what answers at {address} is not an agent's API",
+            hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
+        )
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError):
+        reason += "; does it want a certificate: --cert, --key, --ca?"
+    return Unreachable(
+        f"no agent answers at {address} ({reason})",
+        hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
+    )

@@ -1,0 +1,135 @@
+"""The master side of a program: sees to its job, and follows the job's results.
+
+Owns the role of this process and how far the results are handled. A place is told to the agent after its
+result was handled, never before: a result is handled again after a crash in between, and none is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+import msgspec
+
+from elfmesh.api.client.asyncio import AsyncClient
+from elfmesh.api.client.attachment import Attachment
+from elfmesh.api.client.job_values import NotMaster, Result, result_of
+from elfmesh.control.protocol import program_frames
+from elfmesh.errors import RuntimeFailure, Unreachable
+
+AGAIN_S = 0.5
+FOLLOW_S = 5.0
+"""How long one question for the next result waits."""
+
+log = logging.getLogger("elf.program")
+
+
+class Side(Protocol):
+    """What a program does as master side."""
+
+    query: str
+    name: str
+    creator: str
+
+    async def on_master(self) -> None:
+        """It has become so."""
+        ...
+
+    async def on_result(self, result: Result) -> None:
+        """An interval is closed."""
+        ...
+
+
+class Leading:
+    """One process' share in leading its program.
+
+    Args:
+        side: the program.
+        client: of the agent's API.
+        attached: tells the agent how far it has come.
+        follows: whether the program wants results.
+    """
+
+    def __init__(self, side: Side, client: AsyncClient, attached: Attachment, *, follows: bool) -> None:
+        self._side, self._client, self._attached, self._follows = side, client, attached, follows
+        self.role = program_frames.Role(False, 0, "")
+        self._appointed = asyncio.Event()
+
+    def appoint(self, role: program_frames.Role) -> None:
+        """The agent says who is the master side."""
+        self.role = msgspec.structs.replace(role, place=max(role.place, self.role.place))
+        if role.master:
+            self._appointed.set()
+        else:
+            self._appointed.clear()
+
+    async def run(self) -> None:
+        """While this process is the master side, see to the job and follow its results; until cancelled."""
+        while True:
+            await self._appointed.wait()
+            term = self.role.term
+            await self._see_to_job()
+            await self._side.on_master()
+            incarnation = ""
+            while self._leads(term):
+                if self._follows:
+                    incarnation = await self._follow(term, incarnation)
+                else:
+                    await asyncio.sleep(AGAIN_S)
+
+    def _leads(self, term: int) -> bool:
+        return self.role.master and self.role.term == term
+
+    async def _see_to_job(self) -> None:
+        """Apply the job if there is none. One that is there, or was, may have been changed since."""
+        while self._side.query and self.role.master and self.role.place == program_frames.NOWHERE:
+            try:
+                if not await self._client.exists(self._side.name, creator=self._side.creator):
+                    await self._client.apply(self._side.query, creator=self._side.creator)
+                return
+            except Unreachable:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _follow(self, term: int, incarnation: str) -> str:
+        """Handle the results beyond the place that was reached; the job's incarnation as it is now."""
+        kept, _, index = self.role.place.text.rpartition(":")
+        start = int(index) + 1 if index and kept == incarnation else None
+        try:
+            page, _ = await self._client.page(
+                self._side.name, start=start, wait_s=FOLLOW_S, creator=self._side.creator
+            )
+            offsets = await self._client.offsets(self._side.name, creator=self._side.creator)
+        except (Unreachable, RuntimeFailure) as error:
+            log.info("no results of %s now: %s", self._side.name, error)
+            await asyncio.sleep(AGAIN_S)
+            return incarnation
+        if str(offsets["incarnation"]) != incarnation:  # only now is it known what the numbers mean
+            return str(offsets["incarnation"])
+        if start is not None and offsets["expired"] is not None and offsets["expired"] >= start:
+            log.warning(
+                "results of %s up to interval %d are no longer kept", self._side.name, offsets["expired"]
+            )
+        for each in page:
+            place = self.role.place  # a successor may have come further while this one is handled
+            if not self._leads(term) or not await self._handle_result(result_of(each)):
+                break
+            text = f"{incarnation}:{each['interval']['index']}"
+            reached = program_frames.Place(max(term, place.term), place.count + 1, text)
+            self.role = msgspec.structs.replace(self.role, place=max(reached, self.role.place))
+            await self._attached.reached(reached)
+        if not page and start is None:
+            await asyncio.sleep(AGAIN_S)
+        return incarnation
+
+    async def _handle_result(self, result: Result) -> bool:
+        """Whether a result was handled; if not, it comes again: here, or at the next master side."""
+        try:
+            await self._side.on_result(result)
+        except NotMaster:
+            return False
+        except Unreachable as error:
+            log.warning("result %d of %s is handled again: %s", result.index, self._side.name, error)
+            await asyncio.sleep(AGAIN_S)
+            return False
+        return True

@@ -1,0 +1,342 @@
+"""What a statement will do, before it does: stages, columns, aggregates and their laws, windows, determinism.
+
+Owns the words of `elf explain`. Asks the parts that do the work (`Panes`, `LAWS`, the plan) rather than
+knowing their rules. Pure: what a sample measures is added by the command.
+
+Labels of determinism are those of Blazes (Alvaro et al., ICDE 2014, section IV): a path through a component
+is confluent or order-sensitive (C, O), and reads or writes state (R, W); an order-sensitive one with a gate
+is deterministic behind a stream that is sealed on that gate (Async), else it differs between runs (Run).
+Here the gate is the interval, and its seal the barrier of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.cbt import Panes
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.laws.merging import Merging
+from elfmesh.errors import DataError
+from elfmesh.ql.expressions.nodes import Call, Expr, Field, Literal, Ref, rewrite, walk
+from elfmesh.ql.plan.relation import (
+    Derived,
+    Exploded,
+    Framed,
+    Joined,
+    Part,
+    Prefixed,
+    Ranked,
+    Union,
+)
+from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.render import full_text
+from elfmesh.ql.plan.statement import LATEST, LOOKED_UP, Statement, TableSpec, job_read
+from elfmesh.units import format_duration
+
+SAMPLE_GROUPS = 64
+_SKETCHES = {
+    "hll": "up to 384 values exact, then 1.6 % standard error",
+    "kll": "up to {0} values exact, then ranks within {1:.3g} % with 99 % confidence",
+    "theta": "up to {0} values exact, then within {2:.3g} % with 95 % confidence",
+    "frequent": "up to {0} values exact, then counts too low by less than n / {0}",
+    "top": "up to {0} values exact, then counts too low by less than n / {0}",
+}
+_PARAMETERS = ("k", "entries", "counters")
+SHAPED = frozenset({"kll", "kllmerge", "frequent", "top"})
+"""Sketches of which what they drop depends on the shape of the tree, within their error."""
+
+
+def explain(statement: Statement) -> dict[str, Any]:
+    """The plan of a statement as plain values, as `elf explain -o json` prints it."""
+    job = statement.job
+    parts = statement.parts or (statement,)
+    found = {
+        "job": None if job is None else job.qualified,
+        "columns": list(statement.columns),
+        "window": _window(statement),
+        "inputs": [_input(part) for part in parts],
+    }
+    found["stages"] = [
+        {"at": "agents", "does": [line for part in parts for line in _agent_steps(part)]},
+        {"at": "reducers", "does": _reducer_steps(statement)},
+        {"at": "master", "does": [*_relation(statement.relation), *_end(statement)]},
+    ]
+    return found | {"determinism": _determinism(statement, parts)}
+
+
+def law_of(kind: str) -> dict[str, Any]:
+    """What an aggregate's law promises: whether it has an inverse, and how wrong its answer may be."""
+    law, name = LAWS[kind], kind.partition(":")[0]
+    error = None
+    if isinstance(law, Merging):
+        error = f"{law_of(law.inner.kind)['error']}; never better than what is merged"
+    elif name in _SKETCHES:
+        size = next((getattr(law, each) for each in _PARAMETERS if hasattr(law, each)), 0)
+        error = _SKETCHES[name].format(size, 330 / (size or 1), 200 / (size or 1) ** 0.5)
+    return {"law": kind, "invertible": law.invertible, "exact": error is None, "error": error}
+
+
+def text_of(expr: Expr, names: Mapping[str, str] | None = None) -> str:
+    """An expression for people: literals quoted, columns of the plan by what they stand for."""
+
+    def change(node: Expr) -> Expr | None:
+        match node:
+            case Literal(kind="string"):
+                return Field("'" + str(node.value).replace("'", "''") + "'")
+            case Ref():
+                return Field((names or {}).get(node.name, node.name))
+            case Field() if node.path.startswith(LOOKED_UP):
+                return Field(f"lookup.{node.path.removeprefix(LOOKED_UP)}")
+            case Call(name="sum input"):
+                return rewrite(node.args[0], change)
+        return None
+
+    return full_text(rewrite(expr, change))
+
+
+# -- agents
+
+
+def _input(part: Statement) -> dict[str, Any]:
+    plan = part.plan
+    return {
+        "stream": part.stream,
+        "labels": dict(part.labels),
+        "columns": [name for name in part.fields if not name.startswith(LOOKED_UP)],
+        "lookups": [{"table": join.name, "kind": "inner" if join.inner else "left"} for join in part.lookups],
+        "filter": None if plan.where is None else text_of(plan.where),
+        "keys": [text_of(key) for key in plan.keys],
+        "tables": [_table(part, table) for table in part.tables],
+    }
+
+
+def _table(part: Statement, table: TableSpec) -> dict[str, Any]:
+    values = part.plan.values
+    aggregates = []
+    for name, (kind, given) in table.aggregates.items():
+        columns = () if given is None else (given,) if isinstance(given, str) else given
+        texts = [text_of(values[int(c[1:])]) if c[:1] == "v" and c[1:].isdigit() else c for c in columns]
+        aggregates.append({"name": name, "of": texts or ["*"], **law_of(kind), **_kept(part, table, kind)})
+    distinct = next((one for one in part.plan.distincts if one.name == table.name), None)
+    return {
+        "name": table.name,
+        "distinct_values_of": None if distinct is None else [text_of(arg) for arg in distinct.args],
+        "aggregates": aggregates,
+        "bytes_per_group": _bytes_per_group(table),
+    }
+
+
+def _kept(part: Statement, table: TableSpec, kind: str) -> dict[str, str]:
+    """How an aggregate gets from one window to the next."""
+    window = part.window
+    if window is not None and window.is_session:
+        return {"window": "joined at the root"}
+    if window is None or window.size_us <= window.slide_us:
+        return {"window": "one pane"}
+    panes = window.size_us // window.pane_us
+    if not Panes((table,), window.size_us, window.slide_us).slides:
+        return {"window": f"merge of {panes} panes"}
+    return {"window": "inverse" if LAWS[kind].invertible else "two stacks"}
+
+
+def _bytes_per_group(table: TableSpec) -> dict[str, Any]:
+    """What states take beside the key, before they are packed: lifted from one small number a group."""
+    total, unknown = 0.0, []
+    column, ids = pa.array(range(SAMPLE_GROUPS), pa.int64()), pa.array(range(SAMPLE_GROUPS)).to_numpy()
+    for name, (kind, given) in table.aggregates.items():
+        law = LAWS[kind]
+        inputs = 0 if given is None else 1 if isinstance(given, str) else len(given)
+        values = None if inputs == 0 else column if inputs == 1 else (column,) * inputs
+        try:
+            total += law.lift(values, ids, SAMPLE_GROUPS).nbytes / SAMPLE_GROUPS
+        except DataError:  # it takes no numbers
+            unknown.append(name)
+    return {"states": round(total, 1), "not_estimated": unknown}
+
+
+def _agent_steps(part: Statement) -> Iterator[str]:
+    labels = ", ".join(f"{key} = '{value}'" for key, value in part.labels)
+    where = f" on agents with {labels}" if labels else ""
+    columns = _listed(_input(part)["columns"])
+    if job := job_read(part.stream):
+        newest = "the newest result" if part.stream.startswith(LATEST) else "the results"
+        yield f"nothing of {newest} of {job.replace('/', '.')}, which the master reads: {columns}"
+        return
+    yield f"read {part.stream}{where}: {columns}"
+    for join in part.lookups:
+        yield f"{'inner' if join.inner else 'left'} join of table {join.name} where records are read"
+    if part.plan.where is not None:
+        yield f"filter: {text_of(part.plan.where)}"
+    keys = [text_of(key) for key in part.plan.keys]
+    yield f"group by {_listed(keys)}" if keys else "one group"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "no column"
+
+
+# -- windows, reducers, master
+
+
+def _window(statement: Statement) -> dict[str, Any] | None:
+    window = statement.window
+    if window is None:
+        return None
+    panes = window.size_us // window.pane_us
+    slides = Panes(statement.tables, window.size_us, window.slide_us).slides
+    how = (
+        "kept from one window to the next: a slide costs the panes that enter and leave" if slides
+        else "a pane is as wide as the gap; the root joins them and keeps open sessions" if window.is_session
+        else "each window is one pane" if panes == 1
+        else f"each window is a merge of its {panes} panes: fewer than would be worth keeping"
+    )  # fmt: skip
+    return {
+        "kind": window.kind,
+        "column": window.column,
+        "size": format_duration(window.size_us),
+        "slide": format_duration(window.slide_us),
+        "pane": format_duration(window.pane_us),
+        "panes": panes,
+        "incremental": slides,
+        "how": how,
+    }
+
+
+def _reducer_steps(statement: Statement) -> list[str]:
+    trees = statement.job.partitions if statement.job else 1
+    across = f" in {trees} trees, by a hash of the group keys" if trees > 1 else ""
+    return [
+        f"merge the partials of equal groups{across}",
+        "pass an interval on when all children have sealed it, or its deadline has passed",
+    ]
+
+
+def _relation(relation: Relation | None) -> Iterator[str]:
+    match relation:
+        case Joined():
+            yield from (*_relation(relation.left), *_relation(relation.right))
+            keys = " AND ".join(f"{text_of(key.left)} = {text_of(key.right)}" for key in relation.keys)
+            yield f"{relation.kind} join on {keys or 'nothing: every pair'}"
+        case Union():
+            for source in relation.sources:
+                yield from _relation(source)
+            yield f"union of {len(relation.sources)} queries"
+        case Ranked():
+            yield from _relation(relation.source)
+            yield from (f"over the rows: {full_text(over)}" for _, over in relation.functions)
+        case Framed():
+            yield from _relation(relation.source)
+            yield f"over frames: {full_text(relation.over)}"
+        case Exploded():
+            yield from _relation(relation.source)
+            yield f"a row for each element of {text_of(relation.values)}"
+        case Prefixed():
+            yield from _relation(relation.source)
+        case Derived():
+            yield from _relation(relation.source)
+            yield f"select {_listed(relation.columns)}"
+            yield from _end(relation.statement)
+        case Part():
+            yield f"finish the rows of input {relation.index + 1}: {_listed(relation.columns)}"
+
+
+def _end(statement: Statement) -> Iterator[str]:
+    if statement.relation is not None:
+        return
+    plan, names = statement.plan, _names(statement)
+    yield from _by_time(statement)
+    if plan.having is not None:
+        yield f"having: {text_of(plan.having, names)}"
+    if plan.distinct:
+        yield "distinct rows"
+    if plan.order:
+        items = (text_of(item.expr, names) + (" desc" if item.descending else "") for item in plan.order)
+        yield f"order by {', '.join(items)}"
+    if plan.limit is not None:
+        yield f"limit {plan.limit}, of the whole interval: exact"
+    yield f"publish {_listed(statement.columns)}"
+
+
+def _by_time(statement: Statement) -> Iterator[str]:
+    """What `first` and `last` go by."""
+    nodes = [node for value in statement.plan.values for node in walk(value)]
+    times = [node.args[0] for node in nodes if isinstance(node, Call) and node.name == "event time"]
+    for path in sorted({time.path for time in times if isinstance(time, Field)}):
+        if path in statement.fields:
+            shown = "the event time" if path.startswith("#") else path
+            yield f"first and last by {shown}, then by value; records without a time come after all others"
+        else:
+            yield f"first and last of rows without {path}: an arbitrary row, by value, the same in every run"
+
+
+def _names(statement: Statement) -> dict[str, str]:
+    """What the plan's columns stand for."""
+    plan = statement.plan
+    names = {f"k{at}": text_of(key) for at, key in enumerate(plan.keys)}
+    names |= {one.name: f"distinct {_listed([text_of(arg) for arg in one.args])}" for one in plan.distincts}
+    names |= {fold.name: f"{fold.how} of {names[fold.table]}" for fold in plan.folds}
+    for table in (_table(statement, table) for table in statement.tables):
+        names |= {each["name"]: f"{each['law']}({_listed(each['of'])})" for each in table["aggregates"]}
+    return names
+
+
+# -- determinism
+
+
+def _determinism(statement: Statement, parts: Sequence[Statement]) -> dict[str, Any]:
+    kinds = sorted({kind for part in parts for table in part.tables for kind, _ in table.aggregates.values()})
+    shaped = [kind for kind in kinds if kind.partition(":")[0] in SHAPED]
+    paths = [_path(part) for part in parts]
+    paths.append(
+        {"from": "agents", "to": "reducers", "label": "OW", "gate": None, "confluent": False,
+         "why": f"what {_listed(shaped)} drops beyond its exact size depends on the shape of the tree"}
+        if shaped else
+        {"from": "agents", "to": "reducers", "label": "CW", "gate": None, "confluent": True,
+         "why": "merging is associative and commutative, and exact in any tree"}
+    )  # fmt: skip
+    paths.append(
+        {"from": "reducers", "to": "results", "label": "OR", "gate": "interval", "confluent": False,
+         "why": "rows of a part of the records may be wrong rows: they wait for the whole interval"}
+    )  # fmt: skip
+    loose = [path for path in paths if not path["confluent"] and path["gate"] is None]
+    rule = statement.job.on_straggler if statement.job else "wait"
+    waits = {
+        "wait": "it waits for every agent",
+        "correct": "past the deadline a tentative result stands in, and the final one follows",
+        "skip": "past the deadline it closes without those that are late, and names them",
+    }[rule.lower()]
+    return {
+        "paths": paths,
+        "coordination": "an agent seals an interval once its event time has passed it by LATENESS (what "
+        "comes later is counted as late), the barrier of the job's tree gathers the seals before anything "
+        f"is published; {waits}",
+        "output": "Run" if loose else "Async",
+        "meaning": "may differ between runs: " + "; ".join(path["why"] for path in loose) if loose
+        else "deterministic: the same records give the same rows, whatever the order and the tree",
+    }  # fmt: skip
+
+
+def _path(part: Statement) -> dict[str, Any]:
+    path: dict[str, Any] = {
+        "from": part.stream,
+        "to": "agents",
+        "label": "CR",
+        "gate": None,
+        "confluent": True,
+    }
+    if job := job_read(part.stream):
+        newest = part.stream.startswith(LATEST)
+        path |= {"from": job.replace("/", "."), "to": "results", "label": "OR", "gate": "interval"}
+        why = (
+            "the master joins the newest rows that had ended when the interval began: once that is closed"
+            if newest
+            else "the master reads what is closed, once all that lies in the interval is"
+        )
+        return path | {"confluent": False, "why": why}
+    if part.lookups:
+        why = "a record meets the version of the table that stands there when it is read"
+        return path | {"label": "OR", "confluent": False, "why": why}
+    return path | {"why": "each record alone decides whether it passes and where it is counted"}

@@ -1,0 +1,396 @@
+"""A small certificate authority in a directory: one root, certificates for agents and people, a deny list.
+
+Owns the directory: `ca.key` (mode 0600), `ca.pem`, `issued/NAME/` with what was issued last for a name,
+`issued.jsonl` with all that ever was, `deny` with what is revoked, `tokens/` (`joining`). Keys are elliptic
+(P-256): cheap for the hosts that use them.
+
+Invariants: the cluster is in the root and in every certificate; an agent keeps its id when it is renewed, and
+nobody but the CA chooses it; a private key is written with mode 0600 and never over another one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import ipaddress
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from elfmesh.api.identity.bearer import read_private, write_private
+from elfmesh.api.identity.names import SCHEME, Nameless, agent_uri, bearer, check_name, role_uri
+from elfmesh.api.identity.principal import EVERY_NAMESPACE, Role
+from elfmesh.api.identity.trust import facts_of, read_denied
+from elfmesh.errors import ConfigError, DataError, RuntimeFailure
+from elfmesh.ids import ID_BYTES
+
+CA_DAYS, CERT_DAYS = 3650, 90
+CLOCKS_APART = datetime.timedelta(minutes=5)
+"""A certificate is good from a little before it was made: clocks differ."""
+
+PublicKey = ec.EllipticCurvePublicKey
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a certificate is to say.
+
+    Attributes:
+        name: of an agent or a person.
+        uris: of `names`, one for each role.
+        dns: host names that an agent's API is called by.
+        ips: addresses that it is called by.
+        server: whether its bearer answers calls.
+    """
+
+    name: str
+    uris: tuple[str, ...]
+    dns: tuple[str, ...] = ()
+    ips: tuple[str, ...] = ()
+    server: bool = False
+
+
+class Authority:
+    """The CA of a directory; `create` makes one.
+
+    Raises:
+        ConfigError: there is none, or its files cannot be used.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        key = read_private(self.directory / "ca.key", what="the CA's key")
+        try:
+            self.certificate = x509.load_pem_x509_certificate((self.directory / "ca.pem").read_bytes())
+            private = serialization.load_pem_private_key(key, password=None)
+        except OSError as error:
+            raise ConfigError(str(error.strerror), where=str(self.directory / "ca.pem")) from None
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"holds no CA: {error}", where=str(directory)) from None
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise ConfigError("is no elliptic key", where=str(self.directory / "ca.key"))
+        self._key = private
+        names = facts_of(self.certificate.public_bytes(serialization.Encoding.DER)).names
+        own = [name for name in names if name.startswith(SCHEME) and name.endswith("/ca")]
+        if len(own) != 1:
+            raise ConfigError("names no cluster", where=str(self.directory / "ca.pem"))
+        self.cluster = own[0].removeprefix(SCHEME).removesuffix("/ca")
+
+    @property
+    def pem(self) -> bytes:
+        """The root, for everybody."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the root, hexadecimal."""
+        return self.certificate.fingerprint(hashes.SHA256()).hex()
+
+    def wanted(
+        self,
+        name: str,
+        roles: Sequence[tuple[Role, str]],
+        *,
+        dns: Sequence[str] = (),
+        ips: Sequence[str] = (),
+        agent: bytes | None = None,
+    ) -> Wanted:
+        """What to certify.
+
+        Args:
+            name: of an agent or a person.
+            roles: each with a submitter's namespace, or "".
+            dns: more host names of an agent; its name and localhost are among them.
+            ips: more addresses of an agent; loopback is among them.
+            agent: its id; None: 160 random bits.
+
+        Raises:
+            ConfigError: a name that cannot be certified.
+        """
+        check_name(name, "name")
+        uris = []
+        for role, namespace in roles:
+            if role is Role.AGENT:
+                uris.append(agent_uri(self.cluster, name, agent or secrets.token_bytes(ID_BYTES)))
+            elif role is Role.SUBMITTER:
+                if namespace != EVERY_NAMESPACE:
+                    check_name(namespace, "namespace")
+                uris.append(role_uri(self.cluster, role, namespace))
+            else:
+                uris.append(role_uri(self.cluster, role, name))
+        server = any(role is Role.AGENT for role, _ in roles)
+        if not server and (dns or ips):
+            raise ConfigError("--dns and --ip are for agents", hint="Nobody calls a person.")
+        own = (name, "localhost") if server else ()
+        return Wanted(
+            name,
+            tuple(dict.fromkeys(uris)),
+            tuple(dict.fromkeys((*own, *dns))),
+            tuple(dict.fromkeys((*(LOOPBACK if server else ()), *map(_address, ips)))),
+            server,
+        )
+
+    def sign(self, wanted: Wanted, public: PublicKey, days: float = CERT_DAYS) -> bytes:
+        """A certificate (PEM) for a key; it is in `issued` and its list before this returns."""
+        now = datetime.datetime.now(datetime.UTC)
+        until = min(now + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        usages += [ExtendedKeyUsageOID.SERVER_AUTH] if wanted.server else []
+        names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in wanted.uris]
+        names += [x509.DNSName(name) for name in wanted.dns]
+        names += [x509.IPAddress(ipaddress.ip_address(ip)) for ip in wanted.ips]
+        certificate = (
+            _builder(wanted.name, self.certificate.subject, public, now, until)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(ca=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        self._keep(wanted, certificate, pem)
+        return pem
+
+    def renewed(self, pem: bytes) -> tuple[Wanted, PublicKey]:
+        """What the certificate says, to certify it again, and its key.
+
+        Raises:
+            DataError: it is not of this CA, or is revoked.
+        """
+        try:
+            old = x509.load_pem_x509_certificate(pem)
+            old.verify_directly_issued_by(self.certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            raise DataError("is no certificate of this CA") from None
+        facts = facts_of(old.public_bytes(serialization.Encoding.DER))
+        if self.is_denied(old):
+            raise DataError("is revoked", hint="`elf ca issue` makes another one.")
+        alternative = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = [uri for uri in facts.names if uri.startswith(SCHEME)]
+        try:
+            who = bearer(uris, self.cluster)
+        except Nameless as error:
+            raise DataError(str(error)) from None
+        public = old.public_key()
+        if not isinstance(public, PublicKey):
+            raise DataError("has no elliptic key")
+        name = str(old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+        wanted = Wanted(
+            check_name(name, "name"),
+            tuple(uris),
+            tuple(alternative.get_values_for_type(x509.DNSName)),
+            tuple(str(ip) for ip in alternative.get_values_for_type(x509.IPAddress)),
+            Role.AGENT in who.roles,
+        )
+        return wanted, public
+
+    def issued(self) -> list[dict[str, Any]]:
+        """All that was ever issued, oldest first."""
+        path = self.directory / "issued.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def denied(self) -> frozenset[str]:
+        """Serials and fingerprints that are revoked.
+
+        Raises:
+            ConfigError: the deny list cannot be read.
+        """
+        path = self.directory / "deny"
+        return read_denied(str(path)) if path.exists() else frozenset()
+
+    def is_denied(self, certificate: x509.Certificate) -> bool:
+        """Whether a certificate is revoked."""
+        known = {f"{certificate.serial_number:x}", certificate.fingerprint(hashes.SHA256()).hex()}
+        return bool(known & self.denied())
+
+    def revoke(self, pem: bytes) -> list[str]:
+        """Put a certificate's serial on the deny list, and those of all others that were issued for its key.
+
+        Whoever has stolen a key has the certificates from before a renewal, too. The list is on disk when
+        this returns.
+
+        Raises:
+            DataError: it cannot be read.
+            ConfigError: the deny list cannot be read.
+        """
+        try:
+            parsed = x509.load_pem_x509_certificate(pem)
+        except ValueError:
+            raise DataError("is no certificate") from None
+        key, uris = key_digest(parsed.public_key()), _uris(parsed)
+        found = {f"{parsed.serial_number:x}": None}
+        for row in self.issued():  # lists of earlier versions do not name keys
+            if row.get("key") == key or ("key" not in row and row["uris"] == uris):
+                found[str(row["serial"])] = None
+        path, known = self.directory / "deny", self.denied()
+        name = parsed.subject.rfc4514_string().encode("ascii", "replace").decode()
+        more = "".join(f"{serial}  # {name}\n" for serial in found if serial not in known)
+        if more:
+            before = path.read_text() if path.exists() else ""
+            gap = "\n" if before and not before.endswith("\n") else ""
+            write_private(path, f"{before}{gap}{more}".encode())
+            path.chmod(0o644)
+        return list(found)
+
+    def _keep(self, wanted: Wanted, certificate: x509.Certificate, pem: bytes) -> None:
+        place = self.directory / "issued" / wanted.name
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        entry = {
+            "serial": f"{certificate.serial_number:x}",
+            "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(),
+            "key": key_digest(certificate.public_key()),
+            "name": wanted.name,
+            "uris": wanted.uris,
+            "not_after": certificate.not_valid_after_utc.isoformat(),
+        }
+        number = os.open(
+            self.directory / "issued.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(number, "ab") as file:
+            file.write(json.dumps(entry).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        write_public(place / "cert.pem", pem)
+        write_public(place / "ca.pem", self.pem)
+
+
+def create(directory: str | Path, cluster: str, days: float = CA_DAYS) -> Authority:
+    """Make a CA for a cluster.
+
+    Raises:
+        ConfigError: no name for a cluster.
+        RuntimeFailure: there is one already.
+    """
+    check_name(cluster, "cluster")
+    place = Path(directory)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = new_key(place / "ca.key")
+    now = datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"elf CA of {cluster}"[:64])])
+    certificate = (
+        _builder(f"elf CA of {cluster}", subject, key.public_key(), now, now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(ca=True), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"{SCHEME}{cluster}/ca")]),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    write_public(place / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    return Authority(place)
+
+
+def key_digest(public: CertificatePublicKeyTypes) -> str:
+    """SHA-256 of a public key, hexadecimal."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
+
+
+def _uris(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A new private key in a new file of mode 0600, which is whole or not there.
+
+    Raises:
+        RuntimeFailure: the file is there already, or cannot be written.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    data = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        write_private(beside, data)
+        try:
+            os.link(beside, path)
+        finally:
+            beside.unlink()
+    except FileExistsError:
+        raise RuntimeFailure(
+            "is there already", where=str(path), hint="A key is never overwritten."
+        ) from None
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=str(path)) from None
+    return key
+
+
+def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
+    """The key to certify in a directory: a new one, or the one that an interrupted issue has left.
+
+    Raises:
+        RuntimeFailure: there is a certificate for the key already, or the key cannot be read.
+    """
+    path = place / "key.pem"
+    if not path.exists() or (place / "cert.pem").exists():
+        return new_key(path)
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, OSError):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise RuntimeFailure("is no key of ours, and has no certificate", where=str(path), hint="Remove it.")
+    return key
+
+
+def write_public(path: Path, data: bytes) -> None:
+    """Replace a file in one step by one that all may read."""
+    write_private(path, data)
+    path.chmod(0o644)
+
+
+def _builder(
+    name: str, issuer: x509.Name, public: PublicKey, now: datetime.datetime, until: datetime.datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])]))
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now - CLOCKS_APART, until - CLOCKS_APART))
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _key_usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ConfigError(f"{text!r} is no IP address", where="--ip") from None

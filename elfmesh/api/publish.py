@@ -1,0 +1,99 @@
+"""Publish a table to running jobs: what was found offline becomes what they filter and join by.
+
+A job takes part if its text declares `TABLE name(...)`. Its next version is the same text with other rows in
+that table, so that everything that holds for a new version holds for a new table: agents verify and
+acknowledge it, it is in force from one boundary on, and `elf rollout undo` brings the one before back.
+
+Owns which jobs are changed and how rows become the declared columns. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh import ql
+from elfmesh.api.client.client import Client
+from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.ql.plan.inline import InlineTable, packed
+
+
+def publish_table(
+    table: pa.Table, name: str, *, client: Client, jobs: Sequence[str] = (), dry_run: bool = False
+) -> list[dict[str, Any]]:
+    """Give running jobs another version of a table.
+
+    Args:
+        table: at least the columns that the jobs declare.
+        name: of the table; `lookup.name` in the jobs' queries.
+        client: of any agent.
+        jobs: which; none: all that declare the table.
+        dry_run: only say what would happen.
+
+    Returns:
+        Per job the answer of its update, with "job", "table", "digest", "rows" and "bytes".
+
+    Raises:
+        DataError: the rows do not fit the declared columns, are too many, or have a key twice.
+        RuntimeFailure: no job declares the table.
+        Unreachable: no agent answers.
+    """
+    found = {}
+    for job in jobs or sorted({str(row["job"]) for row in client.get("jobs")}):
+        text = str(client.describe(job)["text"])
+        declared = declared_table(text, name)
+        if declared is not None:
+            found[job] = text, declared
+        elif jobs:
+            raise RuntimeFailure(f"job {job} declares no table {name}", hint=_hint(name, table))
+    if not found:
+        raise RuntimeFailure(f"no running job declares a table {name}", hint=_hint(name, table))
+    texts = {job: filled(text, declared, table) for job, (text, declared) in found.items()}
+    for text, _ in texts.values():
+        ql.parse(text)  # all of them, before the first one is changed
+    answers = []
+    for job, (text, version) in texts.items():
+        said = {"job": job, "table": name, "digest": version.digest, "rows": table.num_rows}
+        answers.append(client.update(job, text, dry_run=dry_run) | said | {"bytes": len(version.data)})
+    return answers
+
+
+def declared_table(text: str, name: str) -> InlineTable | None:
+    """The table of this name that a job's text declares."""
+    job = ql.parse(text).job
+    return next((each for each in job.tables if each.name == name), None) if job is not None else None
+
+
+def filled(text: str, declared: InlineTable, table: pa.Table) -> tuple[str, InlineTable]:
+    """The text with these rows in its table, and the table.
+
+    Raises:
+        DataError: the rows do not fit, or are too many.
+    """
+    data = packed(_fitted(table, declared))
+    start, end = declared.span
+    version = InlineTable(declared.name, declared.columns, data, declared.span)
+    return f"{text[:start]} AS $$ {data} $${text[end:]}", version
+
+
+def _fitted(table: pa.Table, declared: InlineTable) -> pa.Table:
+    columns = []
+    for field in declared.schema:
+        where = f"column {field.name} of table {declared.name}"
+        if field.name not in table.column_names:
+            raise DataError(f"is missing; there are {', '.join(table.column_names)}", where=where)
+        try:
+            columns.append(pc.cast(table.column(field.name), field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"does not fit {field.type}: {str(error).splitlines()[0]}", where=where) from None
+    return pa.Table.from_arrays(columns, schema=declared.schema)
+
+
+def _hint(name: str, table: pa.Table) -> str:
+    columns = ", ".join(f"{column} ..." for column in table.column_names[:3])
+    return (
+        f"Declare it in the job: CREATE JOB ... TABLE {name}({columns}) AS SELECT ... JOIN lookup.{name} ..."
+    )

@@ -1,0 +1,141 @@
+"""The routes of the live page, and what it asks for that no other route answers.
+
+    GET  /                 to /page/
+    GET  /page/FILE        the page, see `files`
+    GET  /v1/me            -> {"name", "source", "read", "submit", "operate", "namespaces", ...}
+    GET  /v1/language      -> {"streams", "jobs", "functions", "keywords"}: what a console completes
+    POST /v1/check         {"text"} -> {"job", "streams", "columns", "fields", "window"}, or a query's error
+
+Owns their shapes. What may be done is decided where it is done: /v1/me only says which controls are of use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from functools import cache
+from typing import Any
+
+from aiohttp import web
+
+from elfmesh import ql
+from elfmesh.api.identity.identify import PRINCIPAL
+from elfmesh.api.identity.principal import Role
+from elfmesh.api.web.page.files import INDEX, answer, page_files
+from elfmesh.api.web.responses import json_response
+from elfmesh.api.web.whole_rows import Asker
+from elfmesh.control.answers import OK
+from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.errors import UsageError
+
+_KEYWORDS = (
+    "CREATE JOB|EVERY|LATENESS|DEADLINE|ON STRAGGLER|AS|SELECT|DISTINCT|FROM|ON|WHERE|GROUP BY|HAVING"
+    "|ORDER BY|LIMIT|JOIN|LEFT JOIN|UNION ALL|INTERVAL|CASE|WHEN|THEN|ELSE|END|AND|OR|NOT|IN|BETWEEN|LIKE"
+    "|IS NULL|IS NOT NULL|DESC|ASC|SECOND|MINUTE|HOUR|DAY|FILTER|OVER|WITH|CAST|TRUE|FALSE|NULL|CORRECT|SKIP"
+    "|WAIT|window_start|window_end"
+)
+"""What is offered to complete; the parser decides what a text means."""
+
+
+async def index(request: web.Request) -> web.StreamResponse:
+    """Send a browser that was pointed at the API to the page."""
+    raise web.HTTPFound("/page/")
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    """One file of the page."""
+    await asyncio.to_thread(page_files)  # the first time they are compressed
+    return answer(request, request.match_info["file"] or INDEX)
+
+
+async def me(request: web.Request) -> web.StreamResponse:
+    """Who calls, and what is allowed to them."""
+    caller = request[PRINCIPAL]
+    body = {
+        "name": caller.name,
+        "source": caller.source,
+        "read": caller.may_read(),
+        "submit": caller.may_operate() or Role.SUBMITTER in caller.roles,
+        "operate": caller.may_operate(),
+        "namespaces": ["*"] if caller.may_operate() else sorted(caller.namespaces),
+        "insecure_network": _is_open(request),
+    }
+    return json_response(OK, body)
+
+
+def _is_open(request: web.Request) -> bool:
+    """Whether this came in clear text at an address that other hosts reach."""
+    transport = request.transport
+    if transport is None or transport.get_extra_info("ssl_object") is not None:
+        return False
+    here = transport.get_extra_info("sockname")
+    if not isinstance(here, tuple):  # a unix socket
+        return False
+    try:
+        address = ipaddress.ip_address(str(here[0]).partition("%")[0])
+    except ValueError:
+        return True
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return not (mapped or address).is_loopback
+
+
+async def language(ask: Asker) -> web.StreamResponse:
+    """What a console offers to complete: this overlay's names, and the language's own."""
+    streams, jobs = await asyncio.gather(ask("streams", {}), ask("list", {}))
+    for reply in (streams, jobs):
+        if reply.status != OK:
+            return json_response(reply.status, reply.body)
+    body = {
+        "streams": streams.body["streams"],
+        "jobs": [each["job"] for each in jobs.body["jobs"]],
+        "functions": await asyncio.to_thread(functions),  # the language may have to be loaded
+        "keywords": _KEYWORDS.split("|"),
+    }
+    return json_response(OK, body)
+
+
+@cache
+def functions() -> list[dict[str, str]]:
+    """Every function of the language by name: its signature, and whether it is an aggregate or a window."""
+    from elfmesh.ql.expressions.aggregates import AGGREGATES
+    from elfmesh.ql.expressions.refusals import GENERATORS, OVER_FUNCTIONS, WINDOWS
+    from elfmesh.ql.expressions.registry import FUNCTIONS
+    from elfmesh.ql.functions import all as _functions  # noqa: F401 - fills the registry
+
+    found = [
+        {"name": each.name, "signature": each.signature, "kind": "function"} for each in FUNCTIONS.values()
+    ]
+    found += [
+        {"name": name, "signature": form.signature, "kind": "aggregate"} for name, form in AGGREGATES.items()
+    ]
+    for names, kind in ((WINDOWS, "window"), (OVER_FUNCTIONS, "over"), (GENERATORS, "rows")):
+        found += [{"name": name, "signature": f"{name}(...)", "kind": kind} for name in names]
+    return sorted(found, key=lambda each: each["name"])
+
+
+async def check(body: dict[str, Any], at_once: asyncio.Semaphore) -> web.StreamResponse:
+    """Read a job's text as `apply` would, and change nothing; `at_once` bounds how many are read at a time.
+
+    Raises:
+        UsageError: there is no text, or too much.
+        QueryError: what is wrong with it, at a line and a column.
+    """
+    text = body.get("text")
+    if not isinstance(text, str) or len(text.encode()) > TEXT_BYTES_MAX:
+        raise UsageError(f"check needs the text of a job, at most {TEXT_BYTES_MAX} bytes")
+    async with at_once:
+        return json_response(OK, await asyncio.to_thread(_checked, text))
+
+
+def _checked(text: str) -> dict[str, Any]:
+    job, _ = read_job(text)
+    statement = ql.parse(text)
+    return {
+        "job": f"{job.namespace}/{job.name}",
+        "namespace": job.namespace,
+        "streams": list(statement.streams),
+        "reads": [name for each in statement.streams if (name := ql.job_read(each))],
+        "columns": list(statement.columns),
+        "fields": list(statement.fields),
+    }

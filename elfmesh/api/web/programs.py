@@ -1,0 +1,168 @@
+"""The routes of the API for programs: a WebSocket for their messages, a POST for what they insert.
+
+    GET  /v1/programs/NS/NAME            WebSocket: ?creator=C&process=HEX; frames: program_frames.py
+    POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N, lines in the body -> {"position"}
+    GET  /v1/programs/NS/NAME/position   ?stream=S&producer=P -> {"position"}: the newest durable, or null
+
+Owns the shape of both. A frame that is none ends the connection; an insert is answered when it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from aiohttp import WSMsgType, web
+
+from elfmesh.api.web.responses import BODY_S, json_response
+from elfmesh.control.answers import OK
+from elfmesh.control.jobs.manifest import CREATOR, split_name
+from elfmesh.control.protocol.program_frames import (
+    FRAME_BYTES_MAX,
+    FromAgent,
+    FromProgram,
+    Replaced,
+    encode,
+    said,
+)
+from elfmesh.errors import ProtocolError, UsageError
+from elfmesh.ids import ID_BYTES
+
+HEARTBEAT_S = 10.0
+"""A process that does not answer a ping for half as long has gone."""
+
+INSERT_BYTES_MAX = 4 << 20
+POSITION_MAX = (1 << 63) - 1
+POSITION_DIGITS_MAX = len(str(POSITION_MAX))
+PRODUCER_MAX = 256
+BAD_FRAME = 1008
+
+
+class Sessions(Protocol):
+    """Who takes what programs say."""
+
+    def attach(self, name: str, creator: str, process: bytes, deliver: Callable[[FromAgent], None]) -> int:
+        """A process has come."""
+        ...
+
+    def said(self, session: int, frame: FromProgram) -> None:
+        """It wants something."""
+        ...
+
+    def detach(self, session: int) -> None:
+        """It has gone."""
+        ...
+
+
+class Target(Protocol):
+    """Where a program inserts."""
+
+    def position(self, producer: str) -> int | None:
+        """The newest durable position of a producer."""
+        ...
+
+    async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
+        """Take records; the producer's newest position once they are durable."""
+        ...
+
+
+class ProgramHost:
+    """What the agent offers to programs.
+
+    Args:
+        sessions: takes what they say.
+        inserts: where a program of this name may insert, by stream or, for None, the only one; raises
+            UsageError if there is none.
+    """
+
+    def __init__(self, sessions: Sessions, inserts: Callable[[str, str | None], Target]) -> None:
+        self.sessions, self._inserts = sessions, inserts
+
+    def target(self, request: web.Request) -> Target:
+        """Where the request's program inserts."""
+        return self._inserts(_name(request), request.query.get("stream"))
+
+
+async def attach(request: web.Request, host: ProgramHost) -> web.StreamResponse:
+    """Be the agent of one process until it goes."""
+    try:
+        process = bytes.fromhex(request.query.get("process", ""))
+    except ValueError:
+        process = b""
+    if len(process) != ID_BYTES:
+        raise UsageError(f"process is {ID_BYTES} bytes in hex: another one for each life of a process")
+    name = _name(request)
+    socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=FRAME_BYTES_MAX, compress=False)
+    await socket.prepare(request)
+    waiting: asyncio.Queue[FromAgent] = asyncio.Queue()
+    sending = asyncio.ensure_future(_send(socket, waiting))
+    creator = request.query.get("creator") or CREATOR
+    session = host.sessions.attach(name, creator, process, waiting.put_nowait)
+    try:
+        async for message in socket:
+            if message.type is not WSMsgType.BINARY:
+                break
+            try:
+                host.sessions.said(session, said(message.data))
+            except ProtocolError as error:
+                await socket.close(code=BAD_FRAME, message=str(error).encode()[:100])
+                break
+    finally:
+        host.sessions.detach(session)
+        sending.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+            await sending
+    return socket
+
+
+async def _send(socket: web.WebSocketResponse, waiting: asyncio.Queue[FromAgent]) -> None:
+    while True:
+        frame = await waiting.get()
+        await socket.send_bytes(encode(frame))
+        if isinstance(frame, Replaced):
+            await socket.close()
+            return
+
+
+async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
+    """Make records durable, once."""
+    target = host.target(request)
+    text = request.query.get("position", "")
+    if not text.isdecimal() or len(text) > POSITION_DIGITS_MAX or int(text) > POSITION_MAX:
+        raise UsageError(f"position={text!r} is not a number from 0 on")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.content.iter_any():
+                body += part
+                if len(body) > INSERT_BYTES_MAX:
+                    raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; nothing was taken")
+    except TimeoutError:
+        raise UsageError(f"the records did not come within {BODY_S:g} s; nothing was taken") from None
+    lines = [line for line in bytes(body).split(b"\n") if line.strip()]
+    if not lines:
+        raise UsageError("an insert without records")
+    newest = await target.insert(_producer(request), int(text), lines)
+    return json_response(OK, {"position": newest})
+
+
+async def position(request: web.Request, host: ProgramHost) -> web.StreamResponse:
+    """From where a producer goes on."""
+    return json_response(OK, {"position": host.target(request).position(_producer(request))})
+
+
+def _producer(request: web.Request) -> str:
+    producer = request.query.get("producer", "")
+    if not 0 < len(producer) <= PRODUCER_MAX:
+        raise UsageError(f"producer is a name of 1 to {PRODUCER_MAX} characters")
+    return producer
+
+
+def _name(request: web.Request) -> str:
+    info = request.match_info
+    try:
+        return "/".join(split_name(f"{info['namespace']}/{info['name']}"))
+    except ValueError as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,317 @@
+"""The routes of the API that carry results: JSON lines, Arrow streams, schema.
+
+Owns the step from pages of records to what readers want. Heavy conversions run in a thread, so that a large
+result does not make heartbeats wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from elfmesh.api.client.client import INCARNATION, NEXT, REVISION
+from elfmesh.api.web.responses import json_response
+from elfmesh.api.web.whole_rows import Asker, RowsLost, partials, parts
+from elfmesh.control.answers import CONFLICT, GONE, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
+from elfmesh.control.jobs.pages import decode_page, names_pages
+from elfmesh.control.jobs.records import (
+    ResultRecord,
+    encode_json,
+    ipc_schema,
+    ipc_to_table,
+    to_json,
+)
+from elfmesh.control.jobs.row_pages import columns_of
+from elfmesh.control.protocol.events import Reply
+from elfmesh.errors import DataError, ElfError, Unreachable
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.control.jobs import spark_types
+else:
+    pa = lazy_module("pyarrow")
+    spark_types = lazy_module("elfmesh.control.jobs.spark_types")
+
+
+FOLLOW_WAIT_S = 15.0
+FOLLOW_LIMIT = 100
+FOLLOW_PATIENCE_S = 60.0
+"""How long a follower waits for a job whose master is being replaced."""
+
+RETRY_S = 0.5
+THREAD_BYTES = 64 << 10
+PAGE_LIMIT = 1000
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def _lines(page: bytes, *, heads: bool = False) -> bytes:
+    return b"".join(_line(record, (1, 1), b"" if heads else rows) for record, rows in decode_page(page))
+
+
+async def _written(ask: Asker, body: dict[str, Any], page: bytes) -> AsyncIterator[bytes]:
+    """Lines of records: all at once, or one for each page of their rows; raises as `whole_rows`."""
+    heads = body.get("rows") is False
+    if heads or not names_pages(page):
+        yield await _in_thread(partial(_lines, heads=heads), page)
+        return
+    for record, rows in await asyncio.to_thread(decode_page, page):
+        async for data, part in parts(ask, body, record, rows):
+            line = partial(_line, record, part)
+            yield await _in_thread(line, data)
+
+
+def _line(record: ResultRecord, part: tuple[int, int], rows: bytes) -> bytes:
+    return encode_json(to_json(record, ipc_to_table(rows), part)) + b"\n"
+
+
+async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
+    return call(data) if len(data) < THREAD_BYTES else await asyncio.to_thread(call, data)
+
+
+async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """One page of results as JSON lines; X-Elf-Next says where to go on.
+
+    X-Elf-Revision does so for who asks for all states.
+    """
+    reply = await ask("results", body)
+    if reply.status != OK:
+        return json_response(reply.status, reply.body)
+    headers = {NEXT: str(reply.body["next"])}
+    if reply.body.get("revision") is not None:
+        headers[REVISION] = str(reply.body["revision"])
+    heads = body.get("rows") is False
+    if heads or not names_pages(reply.payload):
+        lines = await _in_thread(partial(_lines, heads=heads), reply.payload)
+        return web.Response(body=lines, content_type=NDJSON, charset="utf-8", headers=headers)
+    response = web.StreamResponse(headers=headers | {"Content-Type": f"{NDJSON}; charset=utf-8"})
+    await response.prepare(request)
+    await _write(response, ask, body, reply.payload)
+    await response.write_eof()
+    return response
+
+
+async def _write(response: web.StreamResponse, ask: Asker, body: dict[str, Any], page: bytes) -> None:
+    """Lines as they are made; an error in their place ends them, so that no reader misses it."""
+    try:
+        async for lines in _written(ask, body, page):
+            await response.write(lines or b"\n")
+    except ElfError as error:
+        await response.write(encode_json(error_of(error)) + b"\n")
+        raise ConnectionAbortedError("the rows of a record broke off") from None
+
+
+async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """Results as they come, until the reader goes, the job ends or `to` is over; empty lines: all is well."""
+    first = await ask("results", {"revision": 0, **body, "wait": 0})
+    if first.status != OK:
+        return json_response(first.status, first.body)
+    response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        await _follow(response, ask, body, first)
+        await response.write_eof()
+    return response
+
+
+async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any], reply: Reply) -> None:
+    loop = asyncio.get_running_loop()
+    following, revision, heard_at = body.get("from"), 0, loop.time()
+    while True:
+        if reply.status == OK:
+            heard_at = loop.time()
+            await _write(response, ask, body, reply.payload)
+            revision = reply.body.get("revision") or 0
+            latest, upto = reply.body["latest"], body.get("to")
+            if latest >= reply.body["earliest"]:  # "next" of a log without records says nothing
+                following = reply.body["next"] if reply.payload else following
+            if upto is not None and latest >= upto and not reply.payload:
+                return
+        elif reply.status != UNAVAILABLE or loop.time() - heard_at > FOLLOW_PATIENCE_S:
+            if reply.status != NOT_FOUND:
+                await response.write(encode_json(reply.body) + b"\n")
+            return
+        else:
+            await asyncio.sleep(RETRY_S)
+            await response.write(b"\n")
+        question = {**body, "from": following, "limit": FOLLOW_LIMIT, "wait": FOLLOW_WAIT_S}
+        question["revision"] = revision
+        try:
+            reply = await ask("results", question)
+        except Unreachable as error:
+            reply = Reply(0, UNAVAILABLE, error_of(error))
+
+
+async def schema(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """The columns of a result row, as Spark DDL and as an Arrow schema."""
+    reply = await ask("schema", body)
+    if reply.status != OK:
+        return json_response(reply.status, reply.body)
+    columns = _row_schema(reply)
+    encoded = base64.b64encode(columns.serialize().to_pybytes()).decode()
+    return json_response(OK, {"ddl": spark_types.ddl(columns), "arrow": encoded})
+
+
+def _row_schema(reply: Reply) -> pa.Schema:
+    data = base64.b64decode(str(reply.body["arrow"]))
+    return spark_types.row_schema(pa.ipc.read_schema(pa.py_buffer(data)))
+
+
+async def arrow(
+    request: web.Request,
+    ask: Asker,
+    job: dict[str, Any],
+    question: dict[str, Any],
+    *,
+    view: str = "",
+    only: frozenset[str] | None = None,
+    own: bool = False,
+) -> web.StreamResponse:
+    """The rows of some intervals as one Arrow stream; 410 if the first has expired.
+
+    X-Elf-Incarnation says whose rows; a job that is made again meanwhile breaks the stream off.
+
+    Args:
+        request: the client's.
+        ask: a job's master.
+        job: which.
+        question: from, to, state and revision, as "results" takes them.
+        view: PAO for the partial aggregates that are kept beside the rows.
+        only: states of the records wanted; None: all.
+        own: the newest record of each page alone, in columns and types of its own: versions of a job differ
+            in them, and what all its intervals fit into is wider than what one of them is.
+    """
+    question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
+    known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
+    if known.status not in (OK, CONFLICT) or (view and known.status != OK):
+        return json_response(known.status, known.body)
+    if reply.status != OK:
+        return json_response(reply.status, reply.body)
+    columns = _row_schema(known) if known.status == OK else _first_schema(reply.payload)
+    if own:
+        columns = _own_schema(reply.payload, columns)
+    sink = _Sink()
+    converted = partial(_tables, ask, job, _Wanted(columns, view, only, newest=own))
+    tables = converted(reply.payload)
+    try:  # what does not fit is refused before the answer begins, where it is seen
+        first = [table] if (table := await anext(tables, None)) is not None else []
+        first += [table async for table in tables] if not names_pages(reply.payload) else []
+    except RowsLost as error:
+        return json_response(GONE, error_of(error))
+    except DataError as error:
+        return json_response(CONFLICT, error_of(error))
+    except pa.ArrowException as error:
+        return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
+    whose = reply.body.get("incarnation")
+    if known.status == OK and known.body.get("incarnation") != whose:
+        return json_response(UNAVAILABLE, error_body("the job is being made again"))
+    response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: str(whose or "")})
+    await response.prepare(request)
+    with pa.ipc.new_stream(sink, columns) as writer:
+        for table in first:
+            writer.write_table(table)
+            await response.write(sink.take())
+        while reply.payload:
+            async for table in tables:
+                writer.write_table(table)
+                await response.write(sink.take())
+            question |= {"from": reply.body["next"]}
+            if reply.body.get("revision") is not None:
+                question |= {"revision": reply.body["revision"]}
+            reply = await ask("results", question)
+            if reply.status != OK or reply.body.get("incarnation") != whose:
+                raise ConnectionAbortedError("the results log broke off")
+            tables = converted(reply.payload)
+    await response.write(sink.take())
+    await response.write_eof()
+    return response
+
+
+def _first_schema(page: bytes) -> pa.Schema:
+    """The columns where no result is final yet: those of the first rows there are."""
+    first = next((rows for _, rows in decode_page(page) if rows), b"")
+    return spark_types.row_schema(ipc_schema(columns_of(first)[0]) if first else pa.schema([]))
+
+
+def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
+    """The columns of a page's newest record; what has no value in it is of the type that is known of it."""
+    records = decode_page(page)
+    if not records or not records[-1][1]:
+        return known
+    types = {field.name: field.type for field in known}
+    fields = [
+        pa.field(
+            field.name, types.get(field.name, field.type) if pa.types.is_null(field.type) else field.type
+        )
+        for field in ipc_schema(columns_of(records[-1][1])[0])
+    ]
+    return spark_types.row_schema(pa.schema(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is wanted of records: the parameters of `arrow`."""
+
+    columns: pa.Schema
+    view: str
+    only: frozenset[str] | None
+    newest: bool
+
+
+async def _tables(ask: Asker, job: dict[str, Any], wanted: _Wanted, page: bytes) -> AsyncIterator[pa.Table]:
+    """The rows of the records of a page, or what they were made of, in one table or more each.
+
+    Raises:
+        DataError: partial aggregates are wanted of an interval that has none.
+    """
+    for record, rows in (await _in_thread(decode_page, page))[-1 if wanted.newest else 0 :]:
+        if wanted.only is not None and record.state not in wanted.only:
+            continue
+        if rows and wanted.view and not columns_of(rows)[1]:
+            raise DataError(
+                f"interval {record.index} has no partial aggregates: it was closed before the job kept them",
+                hint="Begin with a later interval.",
+            )
+        convert = partial(_table, record, wanted.columns)
+        if wanted.view:
+            yield await _in_thread(convert, await partials(ask, job, record, rows))
+            continue
+        async for data, _ in parts(ask, job, record, rows):
+            yield await _in_thread(convert, data)
+
+
+def _table(record: ResultRecord, columns: pa.Schema, rows: bytes) -> pa.Table:
+    return spark_types.result_rows(record, ipc_to_table(rows), columns)
+
+
+class _Sink:
+    """A file that forgets what was taken from it."""
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        # Bytes, or a buffer of Arrow's that stays as it is while somebody holds it: no copy until `take`.
+        self._parts.append(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data

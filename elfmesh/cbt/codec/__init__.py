@@ -1,0 +1,1 @@
+"""Rows and columns as bytes, and back."""

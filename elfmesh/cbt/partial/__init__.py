@@ -1,0 +1,1 @@
+"""Partial aggregates as bytes: what agents send each other."""

@@ -1,0 +1,265 @@
+"""Partial aggregates as bytes: what agents send each other, self-describing, so that merging needs no plan.
+
+Owns: encode, decode, merge, split, finish, subtract of whole partials (a partial is a set of named tables).
+Refuses to know: the format (partial_wire.py), who sends, what an interval is, what a query computes from it.
+
+Invariants:
+    - `decode_partial` of any bytes gives tables or raises ProtocolError, within bounded memory.
+    - `merge_partials` is associative and commutative up to the cut of its blocks.
+    - Splitting sends a key to the same part on every agent, whatever the batches, order and promotions were.
+    - b"" is the partial without rows: it decodes to no tables, and merging ignores it.
+    - Encoding, merging, splitting and finishing hold one block of each table or part at a time.
+
+Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from elfmesh.cbt.codec.blocks import Squeezer
+from elfmesh.cbt.partial.contents import (
+    Content,
+    FinishedBlocks,
+    MergedContent,
+    RowsContent,
+    SortedContent,
+    all_rows,
+    finished,
+    sorted_within,
+    stream_of,
+)
+from elfmesh.cbt.partial.partial_split import split_sorted
+from elfmesh.cbt.partial.partial_walk import BLOCK_BYTES_WANTED, cut_block, merge_streams
+from elfmesh.cbt.partial.partial_wire import PartialWriter, WireContent, open_partial
+from elfmesh.cbt.rows import Rows, from_table, subtract_rows, to_table
+from elfmesh.cbt.sorted_rows import SortedRows
+from elfmesh.errors import ProtocolError
+
+Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
+"""Partials whose content is at hand, so that they need not be decoded: what `encode_known` gave for them."""
+
+KNOWN_ROWS_MAX = 1 << 13
+"""Rows of a table up to which its content is kept for the next reader: what is larger costs more to hold."""
+
+KNOWN_BYTES_MAX = 4 << 20
+"""The same in bytes, as sorted blocks."""
+
+Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
+"""What `encode_parts` is: an agent has one that remembers what it encoded."""
+
+Contents: TypeAlias = Content | Rows | pa.Table
+"""What a table may be given as: a window's content, rows, or PAO columns as `decode_partial` gives them."""
+
+
+_IDLE: list[Squeezer] = []
+"""Squeezers that nobody uses now: at most as many as there ever were threads encoding at once."""
+
+
+def encode_partial(tables: Mapping[str, Contents]) -> bytes:
+    """Named tables of PAO columns as compressed, checksummed bytes; b"" if they have no rows.
+
+    Raises:
+        ProtocolError: a table's metadata does not say what its columns are.
+        PartialTooLarge: the receiver would refuse it.
+    """
+    return encode_parts(tables, 1)[0]
+
+
+def encode_parts(
+    tables: Mapping[str, Contents], partitions: int, bytes_max: int | None = None
+) -> list[bytes]:
+    """The same, split by a hash of the group keys while it is encoded; a part without rows is b"".
+
+    The group keys are the keys that all tables have: a table keyed by more (for a distinct count) follows its
+    group.
+
+    Args:
+        tables: by name.
+        partitions: how many parts.
+        bytes_max: of one part, compressed; None: what a receiver takes.
+
+    Raises:
+        ProtocolError: a table's metadata does not say what its columns are.
+        PartialTooLarge: a part has more, or the receiver would refuse it. At most `bytes_max` and one block
+            of each part were held.
+    """
+    return _encode({name: _content(table) for name, table in tables.items()}, partitions, bytes_max)
+
+
+def encode_known(
+    tables: Mapping[str, Content], bytes_max: int | None = None
+) -> tuple[bytes, Mapping[str, SortedContent]]:
+    """`encode_partial`, and what was encoded, for `Known`; no tables where that is large.
+
+    Raises:
+        PartialTooLarge: it has more than `bytes_max`, or the receiver would refuse it.
+    """
+    known: dict[str, SortedContent] = {}
+    for name, content in tables.items():
+        if content.rows_max > KNOWN_ROWS_MAX or (small := sorted_within(content, KNOWN_BYTES_MAX)) is None:
+            return _encode(tables, 1, bytes_max)[0], {}
+        known[name] = small
+    return _encode(known, 1, bytes_max)[0], known
+
+
+def decode_partial(data: bytes) -> dict[str, pa.Table]:
+    """The inverse of `encode_partial`.
+
+    Raises:
+        ProtocolError: the bytes are damaged, of another version, or unfold to more than the limit.
+    """
+    return {name: to_table(all_rows(content)) for name, content in open_partial(data).items()}
+
+
+def merge_partials(parts: Sequence[bytes]) -> bytes:
+    """One partial of several, key by key; a single one is handed on as it is. See `merge_known`."""
+    return merge_known(parts, {})[0]
+
+
+def merge_known(parts: Sequence[bytes], known: Known) -> tuple[bytes, Mapping[str, SortedContent]]:
+    """The same, with what was encoded, as `encode_known` gives it; what is known is not decoded.
+
+    Raises:
+        ProtocolError: a part is damaged, or the parts are of different plans.
+        TypeConflict: a column has types without a common one.
+        PartialTooLarge: the receiver would refuse the result.
+
+    Cost: each block is unfolded and checked once; a k-way merge of sorted runs; an encoding of the result.
+    """
+    present = [part for part in parts if part]
+    if len(present) <= 1:
+        return (present[0], known.get(present[0], {})) if present else (b"", {})
+    return encode_known(_merged(present, known))
+
+
+def split_partial(data: bytes, parts: int) -> list[bytes]:
+    """Cut a partial into `parts`, as `encode_parts` does.
+
+    Raises:
+        ProtocolError: the bytes are damaged.
+    """
+    if parts < 1:
+        raise ValueError("a partial splits into at least one part")
+    if parts == 1 or not data:
+        return [data] + [b""] * (parts - 1)
+    return _encode(open_partial(data), parts)
+
+
+def finish(tables: Mapping[str, Contents]) -> dict[str, pa.Table]:
+    """PAO columns to finalised columns: keys, then one column per aggregate."""
+    return {name: finished(_content(table)) for name, table in tables.items()}
+
+
+def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
+    """The same, to be read block by block."""
+    return {name: FinishedBlocks(_content(table)) for name, table in tables.items()}
+
+
+def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str, FinishedBlocks]:
+    """The finalised columns of all parts together, block by block, without encoding their merge.
+
+    Args:
+        parts: partials with different keys or the same.
+        known: of these, what need not be decoded.
+
+    Raises:
+        ProtocolError: a part is damaged, or the parts are of different plans; also while blocks are read.
+        TypeConflict: a column has types without a common one.
+    """
+    return finish_blocks(merged_parts(parts, known or {}))
+
+
+def merged_parts(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
+    """The tables of all parts together, each merged when it is read; raises as `finish_parts`."""
+    return _merged([part for part in parts if part], known)
+
+
+def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The inverse reduce: `whole` without the records of `part`, which it contains.
+
+    Raises:
+        NotInvertible: an aggregate declares no inverse, or a table has no count(*).
+        ValueError: `part` is not contained in `whole`.
+
+    Paper: ELF 2.2: "it can simply perform one single operation PAO15 - PAO5".
+    """
+    out = {}
+    for name, table in whole.items():
+        left = from_table(table)
+        out[name] = to_table(subtract_rows(left, from_table(part[name]))) if name in part else table
+    return out
+
+
+def _content(table: Contents) -> Content:
+    if isinstance(table, pa.Table):
+        table = from_table(table)
+    return RowsContent(table) if isinstance(table, Rows) else table
+
+
+def _encode(tables: Mapping[str, Content], partitions: int, bytes_max: int | None = None) -> list[bytes]:
+    if partitions < 1:
+        raise ValueError("a partial splits into at least one part")
+    # To make a squeezer costs as much as to encode a small partial; each serves one thread at a time.
+    try:
+        squeezer = _IDLE.pop()
+    except IndexError:
+        squeezer = Squeezer()
+    try:
+        return _written(tables, [PartialWriter(squeezer, bytes_max) for _ in range(partitions)])
+    finally:
+        _IDLE.append(squeezer)
+
+
+def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) -> list[bytes]:
+    partitions = len(writers)
+    layouts = [content.layout for content in tables.values()]
+    shared = (
+        [key for key in layouts[0].keys if all(key in layout.keys for layout in layouts)] if layouts else []
+    )
+    for name, content in tables.items():
+        stream = _blocks(content, partitions)
+        for writer in writers:
+            writer.begin_table()
+        for block in stream:
+            if partitions == 1:
+                writers[0].add_block(block)
+                continue
+            for writer, piece in zip(writers, split_sorted(block, shared, partitions), strict=True):
+                if piece.count:
+                    # Groups may all belong to one part: then a piece is as large as the block.
+                    for small in cut_block(piece, BLOCK_BYTES_WANTED):
+                        writer.add_block(small)
+        for writer in writers:
+            writer.end_table(name, content)
+    return [writer.finish() for writer in writers]
+
+
+def _blocks(content: Content, partitions: int) -> Iterable[SortedRows]:
+    """A content in blocks of a good size for so many parts: what is one small block already, as it is."""
+    if isinstance(content, SortedContent) and (small := content.small_block) is not None:
+        return (small,)
+    return merge_streams([stream_of(content, content.form, content.types)], partitions)
+
+
+def _merged(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
+    """The tables of several partials, each merged when it is read."""
+    same: dict[str, list[WireContent | SortedContent]] = {}
+    for part in parts:
+        for name, content in (known.get(part) or open_partial(part)).items():
+            same.setdefault(name, []).append(content)
+    for name, contents in same.items():
+        counted = {content.counted for content in contents if content.counted}
+        if len({content.layout for content in contents}) > 1 or len(counted) > 1:
+            raise ProtocolError(f"partial aggregates of table {name!r} come from different plans")
+    return {name: _together(contents) for name, contents in same.items()}
+
+
+def _together(contents: Sequence[WireContent | SortedContent]) -> Content:
+    """One that is at hand is read as it is; what came from others is brought to blocks of a good size."""
+    if len(contents) == 1 and isinstance(contents[0], SortedContent):
+        return contents[0]
+    return MergedContent(contents)

@@ -1,0 +1,1 @@
+"""Exact sums of floats."""

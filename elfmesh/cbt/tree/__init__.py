@@ -1,0 +1,1 @@
+"""The compressed buffer tree of one table."""

@@ -1,0 +1,218 @@
+"""What a tree holds as long as the form of its keys stays the same: the root, and the members below it.
+
+Owns: when the root is pushed down, when the first leaf splits, which members are spilled next.
+Refuses to know: batches, plans, locks, budgets.
+
+Invariants:
+    - Rows that were taken stay: an error of a store after that is reported (`suffer`), and what it kept from
+      being merged is merged another time.
+
+Paper: ELF 2.2 ("when a buffer reaches some threshold, it is flushed into the buffers of nodes in the next
+level").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from elfmesh.cbt.budget import BlobStore
+from elfmesh.cbt.kernel import Keys
+from elfmesh.cbt.keys import KeyForm
+from elfmesh.cbt.laws import State
+from elfmesh.cbt.laws.base import Values
+from elfmesh.cbt.limits import TreeLimits
+from elfmesh.cbt.rows import Layout, Types
+from elfmesh.cbt.sorted_rows import SortedRows, reform
+from elfmesh.cbt.tree.hot import HotRoot, slices
+from elfmesh.cbt.tree.node import BufferNode, Shared
+from elfmesh.cbt.tree.snapshot import Snapshot, freeze
+from elfmesh.errors import StorageError
+
+KEPT_BYTES_MAX = 1 << 20
+"""A root that takes no more is kept for other rows: to grow one costs as much as to fill it."""
+
+
+class Body:
+    """See the module.
+
+    Args:
+        layout: of the table.
+        form: of the keys.
+        state_types: of the aggregated values.
+        limits: sizes.
+        root_bytes_max: of the root; at most what the limits say.
+        seed: of the root's table.
+        suffer: told of errors of a store.
+
+    Attributes:
+        form: of the keys.
+        state_types: of the aggregated values.
+    """
+
+    __slots__ = (
+        "_hot",
+        "_layout",
+        "_limits",
+        "_root_bytes_max",
+        "_seed",
+        "_shared",
+        "_spilled_up_to",
+        "_suffer",
+        "_top",
+        "form",
+        "state_types",
+    )
+
+    def __init__(
+        self,
+        layout: Layout,
+        form: KeyForm,
+        state_types: Types,
+        *,
+        limits: TreeLimits,
+        root_bytes_max: int,
+        seed: int,
+        suffer: Callable[[StorageError], None],
+    ) -> None:
+        self.form, self.state_types = form, state_types
+        self._layout, self._limits, self._seed, self._suffer = layout, limits, seed, suffer
+        self._root_bytes_max = min(root_bytes_max, limits.root_bytes_max)
+        self._hot: HotRoot | None = None
+        self._top: BufferNode | None = None
+        self._shared = Shared(limits)
+        self._spilled_up_to = 0
+
+    @property
+    def types(self) -> Types:
+        """Types of keys and of aggregated values."""
+        return (*self.form.types, *self.state_types)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return self.open_bytes + self._shared.nbytes
+
+    @property
+    def open_bytes(self) -> int:
+        """Of these, what the root takes."""
+        return 0 if self._hot is None else self._hot.nbytes
+
+    @property
+    def rows(self) -> int:
+        """PAO rows held, a key counted once per buffer that has it."""
+        return self._shared.rows + (0 if self._hot is None else self._hot.rows)
+
+    @property
+    def depth(self) -> int:
+        """Levels, the root being the first."""
+        return 1 + (self._top.depth if self._top else 0)
+
+    def promote(self, form: KeyForm, state_types: Types) -> None:
+        """Go on with a form of equal key bytes and wider types. Buffers are promoted when they are read."""
+        self.form, self.state_types = form, state_types
+        if self._hot is not None:
+            self._hot.promote(form, state_types)
+
+    def add(self, keys: Keys, values: Sequence[Values]) -> None:
+        """Take raw values of the types of the accumulators."""
+        for start, piece in slices(keys):
+            self._root().add(piece, values, start)
+            self._push_down_if_full()
+
+    def merge(self, keys: Keys, states: Sequence[State]) -> None:
+        """Take states."""
+        for start, piece in slices(keys):
+            self._root().merge(piece, states, start)
+            self._push_down_if_full()
+
+    def hang(self, rows: SortedRows) -> None:
+        """Take sorted rows of this form below the root."""
+        if self._top is None:
+            self._top = BufferNode(self._shared)
+        try:
+            self._top.insert(reform(rows, self.form, self.types))
+        except StorageError as error:
+            self._suffer(error)
+        self._shared.rest()
+
+    def clear(self) -> bool:
+        """Forget all rows and keep the root's memory; False where there is more than a small root."""
+        if self._hot is None or self._top is not None or self._hot.nbytes > KEPT_BYTES_MAX:
+            return False
+        self._hot.clear()
+        return True
+
+    def push_down(self) -> None:
+        """Move the root's rows into the buffers below, and give its memory back."""
+        self._push_down()
+        self._hot = None
+
+    def spill(self, store: BlobStore, goal_bytes: int) -> None:
+        """Hand buffers to a store until no more than this is held.
+
+        Members take turns, so that it is not always the first ones that are read back and written again.
+
+        Raises:
+            StorageError: the store refused; nothing is lost.
+        """
+        members = [] if self._top is None else list(self._top.members())
+        for _ in range(len(members)):
+            if self.nbytes <= goal_bytes:
+                return
+            self._spilled_up_to = (self._spilled_up_to + 1) % len(members)
+            members[self._spilled_up_to].spill(store)
+
+    def snapshot(self) -> Snapshot:
+        """What is held now. Cost: a copy of the root's rows, a small object per member."""
+        hot = self._hot.freeze() if self._hot is not None and self._hot.rows else None
+        top = None if self._top is None else freeze(self._top)
+        return Snapshot(self._layout, self.form, self.types, hot, top, self.rows)
+
+    def _root(self) -> HotRoot:
+        if self._hot is None:
+            self._hot = HotRoot(
+                self._layout,
+                self.form,
+                self.state_types,
+                rows=self._limits.root_rows,
+                rows_max=self._limits.root_rows_max,
+                bytes_max=self._root_bytes_max,
+                seed=self._seed,
+            )
+        return self._hot
+
+    def _push_down_if_full(self) -> None:
+        hot = self._hot
+        if hot is None or not hot.is_full:
+            return
+        outgrown = hot.nbytes > hot.bytes_max
+        self._push_down()
+        if outgrown:
+            self._hot = None  # its memory is what is too much
+
+    def _push_down(self) -> None:
+        hot, shared = self._hot, self._shared
+        if hot is None or not hot.rows:
+            return
+        if self._top is None:
+            self._top = BufferNode(shared)
+        top = self._top
+        try:
+            if not top.children and shared.rows + hot.rows > 2 * self._limits.leaf_rows_max:
+                top.split()
+        except StorageError as error:
+            self._suffer(error)  # an unsplit leaf takes the rows as well
+        parts = chain.from_iterable(hot.packed(top.child_bits if top.children else 0))
+        try:
+            if top.children:
+                prepared = top.prepare(parts)
+                hot.clear()
+                top.hang(prepared)
+            else:
+                (packed,) = parts
+                hot.clear()
+                top.take(packed)
+        except StorageError as error:
+            self._suffer(error)
+        shared.rest()

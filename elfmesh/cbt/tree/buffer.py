@@ -1,0 +1,188 @@
+"""A compressed buffer: an immutable block of PAO rows, under zstd or in bits, in memory or handed to a store.
+
+Owns: compression inside the tree, and which buffer is where.
+Refuses to know: where in the tree a buffer hangs, what is on the wire, files.
+
+Invariants:
+    - A buffer's rows never change; spilling moves bytes, nothing else.
+    - Keys and states are compressed apart, so that rows with the same keys share the bytes of the keys.
+    - A blob is dropped from its store when the last buffer that needs it is gone.
+
+Paper: ELF 2.2 ("storing such data in compressed form"; "can be externalized to SSD or disk"). Deviation: the
+paper appends <hash, size, serializedPAO> tuples; sorted columns compress better and merge without
+deserialising a single PAO, and the hash is recomputed when needed (8 bytes of hash per key would be more than
+the compressed key).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import zstandard
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.budget import BlobStore
+from elfmesh.cbt.codec.blocks import Squeezer, cut
+from elfmesh.cbt.codec.codec import Chunk, Packed, column_sizes, unpack
+from elfmesh.cbt.kernel import Run
+from elfmesh.cbt.sorted_rows import SortedRows
+
+SPLIT_BYTES_MIN = 1 << 15
+"""Smaller runs are one frame: they are mostly pending ones, where the time of a second frame counts more than
+its tenth of the bytes."""
+
+_IN_BITS = -1
+"""In the place of where the first frame of keys ends: they are no frame, but a run in bits."""
+
+SPILL_BYTES_MIN = 1 << 10
+"""Smaller pieces stay in memory: a note of where they are would take as much."""
+
+_BYTES_OBJECT = 50
+"""A bytes object beside its content, with what the allocator adds."""
+_SPILLED_OBJECT = 120
+"""What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
+BUFFER_OBJECT = 244
+"""A buffer beside its bytes, by the sizes of its objects; its header shares descriptions of columns."""
+
+
+class Spilled:
+    """Bytes that lie in a store for as long as this object lives."""
+
+    __slots__ = ("_number", "_store")
+
+    def __init__(self, store: BlobStore, data: bytes) -> None:
+        self._store = store
+        self._number = store.put(data)
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return self._store.get(self._number)
+
+    def __del__(self) -> None:
+        # A put that failed leaves no number behind.
+        if (number := getattr(self, "_number", None)) is not None:
+            self._store.drop(number)
+
+
+class Press:
+    """Compresses and decompresses buffers; its memory is prepared once. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._squeezer = Squeezer()
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def squeeze(self, *parts: bytes | memoryview) -> bytes:
+        """One zstd frame per part."""
+        frames = [self._squeezer.squeeze(part) for part in parts]
+        # A copy has no slack; zstd's own result is cut down from the worst case, which leaves holes behind.
+        return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
+
+    def unfold(self, frames: bytes, stops: tuple[int, ...]) -> bytes:
+        """The content of frames that end at these places."""
+        decompress = self._decompressor.decompress
+        if len(stops) == 1:
+            return decompress(frames)
+        start, parts, view = 0, [], memoryview(frames)
+        for stop in stops:
+            parts.append(decompress(view[start:stop]))
+            start = stop
+        return b"".join(parts)
+
+
+class CompressedBuffer:
+    """One immutable block.
+
+    Args:
+        packed: its content.
+        press: compresses.
+        twin: a buffer of the same keys, whose compressed keys are taken over.
+
+    Attributes:
+        raw_bytes: size before compression.
+    """
+
+    __slots__ = ("_header", "_keys", "_keys_end", "_states", "raw_bytes")
+
+    def __init__(self, packed: Packed, press: Press, *, twin: CompressedBuffer | None = None) -> None:
+        self._header = packed.header
+        _, *columns = packed.chunks
+        states = columns[0] if len(columns) == 1 else b"".join(columns)
+        self.raw_bytes = len(packed.chunks[0]) + len(states)
+        self._states: bytes | Spilled = press.squeeze(states) if states else b""
+        self._keys: bytes | Spilled
+        self._keys_end: int
+        if twin is not None:
+            self._keys, self._keys_end = twin._keys, twin._keys_end
+        else:
+            self._keys, self._keys_end = _squeeze_keys(packed, press)
+
+    @property
+    def rows(self) -> int:
+        """Number of PAO rows in it."""
+        return self._header.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes."""
+        return BUFFER_OBJECT + _held(self._keys) + _held(self._states)
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether reading it asks a store."""
+        return isinstance(self._states, Spilled) or isinstance(self._keys, Spilled)
+
+    def unpack(self, press: Press) -> SortedRows:
+        """The rows again. Cost and errors as `open`, and a pass or two per column."""
+        packed = self.open(press)
+        return unpack(packed.header, packed.chunks, trusted=True)
+
+    def open(self, press: Press) -> Packed:
+        """The rows, packed. Cost: one decompression, and a read from the store if it is there.
+
+        Raises:
+            StorageError: the store cannot read it.
+        """
+        keys, states = self._keys, self._states
+        if isinstance(states, Spilled):
+            states = states.read()
+        if isinstance(keys, Spilled):
+            keys = keys.read()
+        if self._keys_end == _IN_BITS:
+            run = kernel.active.unpack_bits(self._header.rows, keys)
+        else:
+            run = press.unfold(keys, (self._keys_end, len(keys)) if self._keys_end else (len(keys),))
+        chunks: list[Chunk] = [memoryview(run)]
+        sizes = column_sizes(self._header)
+        if sizes:
+            chunks += cut(memoryview(press.unfold(states, (len(states),)) if states else b""), sizes)
+        return Packed(self._header, chunks)
+
+    def spill(self, store: BlobStore) -> None:
+        """Hand what is in memory to a store.
+
+        Raises:
+            StorageError: the store refused; what it did not take is still here.
+        """
+        if isinstance(self._keys, bytes) and len(self._keys) >= SPILL_BYTES_MIN:
+            self._keys = Spilled(store, self._keys)
+        if isinstance(self._states, bytes) and len(self._states) >= SPILL_BYTES_MIN:
+            self._states = Spilled(store, self._states)
+
+
+def _squeeze_keys(packed: Packed, press: Press) -> tuple[bytes, int]:
+    """The compressed run, and where its first frame ends if there are two.
+
+    Lengths and text have statistics of their own, so apart they take a twentieth less. Of small runs the time
+    counts more: they are kept in bits where an entropy coder would gain little.
+    """
+    header, run = packed.header, memoryview(packed.chunks[0])
+    lengths = header.rows * (4 if header.wide else 2)
+    if len(run) < SPLIT_BYTES_MIN:
+        own = Run(header.rows, header.key_bytes, header.wide, np.frombuffer(run, np.uint8))
+        bits = kernel.active.pack_bits(own)
+        return (press.squeeze(run), 0) if bits is None else (bits, _IN_BITS)
+    first = press.squeeze(run[:lengths])
+    return first + press.squeeze(run[lengths:]), len(first)
+
+
+def _held(part: bytes | Spilled) -> int:
+    return _SPILLED_OBJECT if isinstance(part, Spilled) else len(part) + _BYTES_OBJECT

@@ -1,0 +1,356 @@
+"""The tree below the root's buffer: members by prefixes of the placement hash, each with compressed buffers.
+
+A `BufferNode` owns the keys whose placement hash begins with its prefix. Rows pushed to it are kept as
+compressed runs; only when they pass a threshold are they unpacked, merged and pushed down to the children,
+or merged into the base of a leaf. A full leaf splits by the next bits of the hash: 256 ways at the top, 16
+below.
+
+Owns: the structure. Refuses to know: where rows come from, what an aggregate is.
+
+Invariants:
+    - All rows of one key lie on one path from the top to a leaf.
+    - A leaf's base holds each of its keys once. Keys that agree in PLACE_BITS_MAX bits of their hash stay in
+      one leaf, however large that makes it; merging it stays linear in what comes.
+    - An error of a store leaves every row where it was: what is read is only forgotten when what it became
+      hangs in the tree.
+
+Paper: ELF 2.2 ("its in-memory design uses an (a, b)-tree with each internal node augmented by a memory
+buffer"). Deviation: a trie over hash bits instead of an (a,b)-tree; hashes are evenly spread, so it is
+balanced without rotations, and blocks of two trees have places that fit each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.budget import BlobStore
+from elfmesh.cbt.codec.codec import Packed, pack, pack_parts, unpack
+from elfmesh.cbt.codec.joint import merge_packed
+from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
+from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted
+from elfmesh.cbt.tree.buffer import CompressedBuffer, Press
+
+_NODE_BYTES = 300
+
+_GIVE_BACK_ROWS_MIN = 1 << 18
+_GIVE_BACK_SHIFT = 5
+"""Buffers replace each other at other sizes, which leaves holes in the heap, some 20 MB after a push down of
+a large tree. Once part of the rows was written anew, they are returned, which costs some 5 % of the time."""
+
+_SCATTER = 0x9E3779B1
+"""2**32 by the golden ratio: multiples of it fill the circle evenly."""
+
+SPILLED_RUN_BYTES_MIN = 1 << 12
+"""Smaller runs are joined before they are spilled: a blob has a fixed cost, in memory and on disk."""
+
+
+class Shared:
+    """What the members of one tree share.
+
+    Attributes:
+        limits: sizes.
+        nbytes: memory of all members and their buffers.
+        rows: PAO rows in all buffers.
+    """
+
+    def __init__(self, limits: TreeLimits) -> None:
+        self.limits = limits
+        self.nbytes = 0
+        self.rows = 0
+        self._written = 0
+        self._press: Press | None = None
+
+    @property
+    def press(self) -> Press:
+        """Made when it is first needed: most trees never outgrow their root."""
+        if self._press is None:
+            self._press = Press()
+        return self._press
+
+    def rest(self) -> None:
+        """Give up what is only needed while rows are pushed down, and now and then the holes it left."""
+        self._press = None
+        if self._written > max(_GIVE_BACK_ROWS_MIN, self.rows >> _GIVE_BACK_SHIFT):
+            self._written = 0
+            kernel.active.give_back()
+
+    def hold(self, buffer: CompressedBuffer) -> CompressedBuffer:
+        """Count a buffer that is hung into the tree."""
+        self.nbytes += buffer.nbytes
+        self.rows += buffer.rows
+        self._written += buffer.rows
+        return buffer
+
+    def forget(self, buffer: CompressedBuffer) -> None:
+        """Count a buffer that is taken out of the tree."""
+        self.nbytes -= buffer.nbytes
+        self.rows -= buffer.rows
+
+    def spill(self, buffer: CompressedBuffer, store: BlobStore) -> None:
+        """Hand a buffer of the tree to a store."""
+        before = buffer.nbytes
+        try:
+            buffer.spill(store)
+        finally:
+            self.nbytes += buffer.nbytes - before
+
+
+class BufferNode:
+    """One member of the tree: a leaf while `children` is empty.
+
+    Attributes:
+        bits: how many bits of the placement hash its keys share.
+        prefix: these bits.
+        children: inner member: one per value of the next bits.
+        base: leaf: merged rows, each key once.
+        runs: buffered rows, not yet merged or pushed down.
+    """
+
+    __slots__ = ("_pending_bytes", "_pending_rows", "_shared", "base", "bits", "children", "prefix", "runs")
+
+    def __init__(self, shared: Shared, bits: int = 0, prefix: int = 0) -> None:
+        self._shared = shared
+        self.bits = bits
+        self.prefix = prefix
+        self.children: list[BufferNode] = []
+        self.base: CompressedBuffer | None = None
+        self.runs: list[CompressedBuffer] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        shared.nbytes += _NODE_BYTES
+
+    @property
+    def depth(self) -> int:
+        """Levels below and including this one."""
+        return 1 + max((child.depth for child in self.children), default=0)
+
+    @property
+    def child_bits(self) -> int:
+        """Bits by which its children are told apart, if it has any or would split."""
+        return STEP_BITS if self.bits else self._shared.limits.root_bits
+
+    def leaves(self) -> Iterator[BufferNode]:
+        """Leaves in order of their prefixes."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def members(self) -> Iterator[BufferNode]:
+        """All members, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.members()
+
+    def append(self, rows: SortedRows) -> None:
+        """Take rows of this prefix into the buffer, and no more: this asks no store, so it cannot fail."""
+        if (rows.bits, rows.prefix) != (self.bits, self.prefix):
+            rows = replace(rows, bits=self.bits, prefix=self.prefix)
+        self._append(pack(rows))
+
+    def take(self, packed: Packed) -> None:
+        """Take rows of this prefix, and do what that sets off.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        self._append(packed)
+        self.settle()
+
+    def _append(self, packed: Packed) -> None:
+        self._hang(CompressedBuffer(packed, self._shared.press))
+
+    def _hang(self, buffer: CompressedBuffer) -> None:
+        run = self._shared.hold(buffer)
+        self.runs.append(run)
+        self._pending_rows += run.rows
+        self._pending_bytes += run.raw_bytes
+
+    def insert(self, rows: SortedRows) -> None:
+        """Take rows of this or a finer prefix to the members they belong to.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        if not rows.count:
+            return
+        below = self.bits + self.child_bits
+        if not self.children:
+            self.append(rows)
+            self.settle()
+        elif rows.bits >= below:
+            self.children[self._place(rows.bits, rows.prefix)].insert(rows)
+        else:
+            self.push_parts(_split_packed(rows, below - rows.bits))
+
+    def push_parts(self, parts: Iterable[Packed]) -> None:
+        """Give the children their parts. Raises as `hang`."""
+        self.hang(self.prepare(parts))
+
+    def prepare(self, parts: Iterable[Packed]) -> list[tuple[BufferNode, CompressedBuffer]]:
+        """Parts of the children's own prefixes, compressed, and who is to get them; changes nothing."""
+        press = self._shared.press
+        return [
+            (
+                self.children[self._place(part.header.bits, part.header.prefix)],
+                CompressedBuffer(part, press),
+            )
+            for part in parts
+        ]
+
+    def hang(self, prepared: Sequence[tuple[BufferNode, CompressedBuffer]]) -> None:
+        """Give the children what was prepared for them; first all of them, then what that sets off.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        for child, buffer in prepared:
+            child._hang(buffer)
+        for child, _ in prepared:
+            child.settle()
+
+    def settle(self) -> None:
+        """Empty the buffer if it is over its threshold: into the children, or into the base of a leaf.
+
+        Raises:
+            StorageError: a store cannot be read. Nothing is lost.
+        """
+        limits = self._shared.limits
+        if not self.runs:
+            return
+        if not self._is_over():
+            if len(self.runs) > limits.runs_max:
+                self._join(self.runs)
+        elif self.children:
+            self._push_down()
+        else:
+            self._merge()
+
+    def split(self) -> None:
+        """Make a leaf an inner member, whatever it holds.
+
+        Raises:
+            StorageError: a store cannot be read. Nothing is changed.
+        """
+        buffers = self._buffers()
+        self._split(_unpacked(self._merged(buffers)) if buffers else None)
+
+    def spill(self, store: BlobStore) -> None:
+        """Hand all own buffers to a store, the large ones first; runs too small for that are joined before.
+
+        Raises:
+            StorageError: the store refused; what it did not take is still here.
+        """
+        small = [run for run in self.runs if not run.is_spilled and run.nbytes < SPILLED_RUN_BYTES_MIN]
+        if len(small) > 1:
+            self._join(small)
+        for buffer in self._buffers():
+            self._shared.spill(buffer, store)
+
+    def _buffers(self) -> list[CompressedBuffer]:
+        return self.runs if self.base is None else [self.base, *self.runs]
+
+    def _place(self, bits: int, prefix: int) -> int:
+        """Which child rows of this prefix belong to."""
+        return (prefix >> (bits - self.bits - self.child_bits)) & ((1 << self.child_bits) - 1)
+
+    def _is_over(self) -> bool:
+        """Whether the buffer has passed its threshold."""
+        limits = self._shared.limits
+        if self.children:
+            return (
+                self._pending_rows > limits.buffer_rows_max or self._pending_bytes > limits.buffer_bytes_max
+            )
+        base = self.base
+        if base is None:
+            rows, raw_bytes = 0, 0
+        else:
+            # Leaves fill alike, since hashes are evenly spread: each has a share of its own, so that they do
+            # not all have the most pending at once.
+            # Relative to the base in rows and in bytes: a leaf that cannot split must not be merged for every
+            # run that comes.
+            share = limits.spilled_share if base.is_spilled else limits.pending_share
+            share *= 0.5 + (self.prefix * _SCATTER % (1 << 32)) / (1 << 32)
+            rows, raw_bytes = int(share * base.rows), int(share * base.raw_bytes)
+        return self._pending_rows > max(limits.pending_rows_min, rows) or self._pending_bytes > max(
+            limits.leaf_bytes_max, raw_bytes
+        )
+
+    def _merged(self, buffers: Sequence[CompressedBuffer]) -> Packed:
+        press = self._shared.press
+        return merge_packed([buffer.open(press) for buffer in buffers])
+
+    def _drop(self, runs: Sequence[CompressedBuffer]) -> None:
+        for run in runs:
+            self._shared.forget(run)
+            self._pending_rows -= run.rows
+            self._pending_bytes -= run.raw_bytes
+        self.runs = [run for run in self.runs if run not in runs]
+
+    def _join(self, runs: Sequence[CompressedBuffer]) -> None:
+        """Make one run of several."""
+        packed = self._merged(runs)
+        self._drop(runs)
+        self._append(packed)
+
+    def _push_down(self) -> None:
+        parts = _split_packed(_unpacked(self._merged(self.runs)), self.child_bits)
+        self._drop(self.runs)
+        self.push_parts(parts)
+
+    def _merge(self) -> None:
+        """Merge buffered rows into the leaf's base, and split it if it is full."""
+        shared, base = self._shared, self.base
+        packed = self._merged(self._buffers())
+        limits, rows = shared.limits, packed.header.rows
+        raw_bytes = sum(len(chunk) for chunk in packed.chunks)
+        full = rows > 2 * limits.leaf_rows_max or (raw_bytes > 2 * limits.leaf_bytes_max and rows > 1)
+        if full and self.bits < PLACE_BITS_MAX:
+            self._split(_unpacked(packed))
+            return
+        # No new key: the compressed keys, which are most of the bytes, stay as they are.
+        twin = base if base is not None and base.rows == rows else None
+        merged = CompressedBuffer(packed, shared.press, twin=twin)
+        self._drop(self.runs)
+        if base is not None:
+            shared.forget(base)
+        self.base = shared.hold(merged)
+
+    def _split(self, rows: SortedRows | None) -> None:
+        bits, step = self.bits + self.child_bits, self.child_bits
+        parts = [] if rows is None else partition_sorted(rows, step)
+        self._drop(self.runs)
+        if self.base is not None:
+            self._shared.forget(self.base)
+            self.base = None
+        self.children = [
+            BufferNode(self._shared, bits, (self.prefix << step) + part) for part in range(1 << step)
+        ]
+        for child, part in zip(self.children, parts, strict=False):
+            if part.count:
+                child._take_base(part)
+
+    def _take_base(self, rows: SortedRows) -> None:
+        """Become a leaf of these rows, or an inner member if they are too many for one."""
+        limits = self._shared.limits
+        if rows.count > 2 * limits.leaf_rows_max and self.bits < PLACE_BITS_MAX:
+            self._split(rows)
+        else:
+            self.base = self._shared.hold(CompressedBuffer(pack(rows), self._shared.press))
+
+
+def _unpacked(packed: Packed) -> SortedRows:
+    return unpack(packed.header, packed.chunks, trusted=True)
+
+
+def _split_packed(rows: SortedRows, bits: int) -> list[Packed]:
+    """Rows split by the next bits of the placement hash, packed; empty parts are left out."""
+    runs, order = kernel.active.partition_run(rows.run, rows.bits, bits)
+    cuts = np.cumsum([0, *(run.rows for run in runs)])
+    return pack_parts(
+        rows.layout, rows.form, runs, rows.states, order, cuts, rows.bits + bits, rows.prefix << bits
+    )

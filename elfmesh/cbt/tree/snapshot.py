@@ -1,0 +1,149 @@
+"""What a tree holds at one moment, to be read once or often, whatever is inserted meanwhile.
+
+Buffers never change, so a snapshot of a tree below its root is a list of them; the rows of the root are
+copied. Reading merges the buffers of one leaf at a time and leaves the tree alone.
+
+Owns: reading. Refuses to know: who inserts, what becomes of the rows.
+
+Invariants:
+    - Each key comes out once, with the merge of all its states, in the tree's types at that moment.
+    - Blocks of `sorted` ascend by their prefixes, left-aligned, and do not overlap.
+    - One leaf is unpacked at a time, with what is buffered above it.
+
+Paper: ELF 2.2 ("flush" fetches the entire results).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from elfmesh.cbt.keys import KeyForm
+from elfmesh.cbt.limits import STEP_BITS
+from elfmesh.cbt.rows import Layout, Rows, Types
+from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted, reform, to_rows
+from elfmesh.cbt.tree.buffer import CompressedBuffer, Press
+from elfmesh.cbt.tree.hot import HotRows
+from elfmesh.cbt.tree.node import BufferNode
+
+ROOT_BLOCK_ROWS = 1 << 16
+"""Rows of one block of a root, about, when it is sorted: as many as those of a leaf."""
+_PLACE_BITS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenNode:
+    """A member of the tree as it was."""
+
+    bits: int
+    prefix: int
+    child_bits: int
+    buffers: tuple[CompressedBuffer, ...]
+    children: tuple[FrozenNode, ...]
+
+
+def freeze(node: BufferNode) -> FrozenNode:
+    """The member and all below. Cost: a small object per member."""
+    buffers = tuple(node.runs) if node.base is None else (node.base, *node.runs)
+    children = tuple(freeze(child) for child in node.children)
+    return FrozenNode(node.bits, node.prefix, node.child_bits, buffers, children)
+
+
+class Snapshot:
+    """See the module.
+
+    Attributes:
+        layout: what the columns are.
+        form: of the keys.
+        types: of keys and aggregated values.
+        rows_max: at least the number of rows: a key counts once per buffer that has it.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        form: KeyForm,
+        types: Types,
+        hot: HotRows | None,
+        top: FrozenNode | None,
+        rows_max: int,
+    ) -> None:
+        self.layout = layout
+        self.form = form
+        self.types = types
+        self.rows_max = rows_max
+        self._hot = hot
+        self._top = top
+
+    def rows(self) -> Iterator[Rows]:
+        """All rows in blocks of disjoint keys, in any order.
+
+        Raises:
+            StorageError: a spilled buffer cannot be read.
+
+        Cost: a root alone is not even sorted; else see `sorted`, and a decoding of the keys.
+        """
+        if self._top is None:
+            if self._hot is not None:
+                yield self._hot.rows()
+            return
+        for block in self.sorted():
+            yield to_rows(block)
+
+    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+        """All rows in order, in non-empty blocks that share at least `bits_min` bits of the placement hash.
+
+        Args:
+            bits_min: 0, 4, 8, 12 or 16.
+
+        Raises:
+            StorageError: a spilled buffer cannot be read.
+
+        Cost: a sort of the root's rows; per leaf a decompression, and a merge if anything is pending.
+        """
+        for block in self._blocks(bits_min):
+            if block.bits >= bits_min:
+                yield block
+            else:
+                parts = partition_sorted(block, bits_min - block.bits)
+                yield from (part for part in parts if part.count)
+
+    def _blocks(self, bits_min: int) -> Iterator[SortedRows]:
+        hot, top = self._hot, self._top
+        if top is None:
+            if hot is not None:
+                bits = bits_min
+                while hot.count >> bits > ROOT_BLOCK_ROWS and bits < _PLACE_BITS_MAX:
+                    bits += STEP_BITS
+                yield from hot.sorted(bits)
+            return
+        bits = top.child_bits if top.children else 0
+        more = {} if hot is None else {part.prefix: part for part in hot.sorted(bits)}
+        press = Press()
+        if top.children:
+            for child in top.children:
+                part = more.pop(child.prefix, None)
+                yield from self._read(child, part, press)
+        else:
+            yield from self._read(top, more.get(0), press)
+
+    def _read(self, node: FrozenNode, above: SortedRows | None, press: Press) -> Iterator[SortedRows]:
+        """Rows of one member and all below, with those of its prefix that come from above."""
+        blocks = [
+            replace(block, bits=node.bits, prefix=node.prefix)
+            for block in (buffer.unpack(press) for buffer in node.buffers)
+        ]
+        if above is not None and above.count:
+            blocks.append(above)
+        rows = merge_sorted(blocks) if blocks else None
+        if not node.children:
+            if rows is not None:
+                yield reform(rows, self.form, self.types)
+            return
+        parts: list[SortedRows | None] = [None] * len(node.children)
+        if rows is not None:
+            parts[:] = partition_sorted(rows, node.child_bits)
+        del blocks, rows, above
+        for place, child in enumerate(node.children):
+            part, parts[place] = parts[place], None
+            yield from self._read(child, part, press)

@@ -1,0 +1,371 @@
+"""Panes: one tree per pane and table, and windows as merges of panes.
+
+A pane is gcd(slide, size) wide, so every window is a run of whole panes and every record is inserted once,
+however many windows it counts in. Tumbling windows are one pane each. A hopping window of few panes merges
+them; one of many panes is kept from one window to the next (`sliding.py`), so that it costs what enters and
+leaves.
+
+Owns: which trees exist. Refuses to know: watermarks, lateness, when a window is complete.
+
+Invariants:
+    - `window(i)` equals one GROUP BY over the rows inserted into panes [i * slide, i * slide + size), in any
+      order.
+    - A batch that does not fit one of its panes changes none of them.
+    - Rows that come into a pane which is inside a sliding window are kept apart until the window has them.
+
+Paper: ELF 2.2 (interval results PAO5, PAO10, PAO15; "invertible reduce").
+Deviation: the paper keeps one tree and subtracts snapshots of it; panes make sealing a window a pointer swap
+(D-3) and let late records enter their own interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from math import gcd
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt.budget import Budget
+from elfmesh.cbt.limits import TreeLimits
+from elfmesh.cbt.partial.contents import Content, MergedContent, RowsContent, all_rows, narrowed
+from elfmesh.cbt.plan import Aggregates, Plan
+from elfmesh.cbt.rows import Layout, Rows, Types, empty_rows
+from elfmesh.cbt.tree.tree import CompressedBufferTree
+from elfmesh.cbt.windows.panes_split import Columns, check_key_lengths, split_by_pane
+from elfmesh.cbt.windows.sliding import BYTES_MAX, SlidingTable, WindowTooLarge
+from elfmesh.errors import StorageError
+
+SLIDE_PANES_MIN = 8
+"""Panes of a window from which it is kept from one to the next: below, that would cost more than it saves."""
+
+IDLE_BYTES_MIN = 64 << 10
+"""Open bytes of an older pane from which they are compressed: below, it would save nothing."""
+
+SPARE_MAX = 3
+"""Empty trees kept of a table: while lateness lasts, and in a backlog, a few panes are open at a time."""
+
+_RECORDS = "\0records"
+"""The count that says which groups a sliding window has, where the plan has none; never leaves here."""
+
+
+class TableSpec(Protocol):
+    """What a plan says of one table; any object with these attributes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Key columns."""
+        ...
+
+    @property
+    def aggregates(self) -> Aggregates:
+        """Aggregate name -> (kind, input)."""
+        ...
+
+
+@dataclass(slots=True)
+class _Pane:
+    """The trees of one pane by table.
+
+    Attributes:
+        settled: all rows, but for the fresh ones.
+        fresh: rows that came after the pane had entered the sliding window.
+    """
+
+    settled: dict[str, CompressedBufferTree] = field(default_factory=dict)
+    fresh: dict[str, CompressedBufferTree] = field(default_factory=dict)
+
+
+class Panes:
+    """All open panes of one job at one agent.
+
+    Args:
+        tables: one per table of the plan.
+        size_us: width of a window in microseconds of event time; None: no window, everything is pane 0.
+        slide_us: distance of windows; None: the size.
+        limits: of each tree.
+        budget: shared by all trees.
+        seed: of hash tables: give each process its own where keys may be chosen to collide.
+        slide_panes_min: see SLIDE_PANES_MIN.
+        slide_bytes_max: of the kept window of a table; a larger one is merged from its panes each time.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[TableSpec],
+        size_us: int | None,
+        slide_us: int | None = None,
+        *,
+        limits: TreeLimits | None = None,
+        budget: Budget | None = None,
+        seed: int = 0,
+        slide_panes_min: int = SLIDE_PANES_MIN,
+        slide_bytes_max: int = BYTES_MAX,
+    ) -> None:
+        if size_us is None:
+            self.pane_us, self._panes_per_window, self._panes_per_slide = 0, 1, 1
+        else:
+            slide_us = size_us if slide_us is None else slide_us
+            if size_us <= 0 or slide_us <= 0:
+                raise ValueError("a window needs a positive size and slide")
+            self.pane_us = gcd(size_us, slide_us)
+            self._panes_per_window = size_us // self.pane_us
+            self._panes_per_slide = slide_us // self.pane_us
+        overlap = self._panes_per_window - self._panes_per_slide
+        self._slides = overlap > 0 and self._panes_per_window >= slide_panes_min
+        self._limits, self._budget, self._seed = limits, budget, seed
+        self._slide_bytes_max = slide_bytes_max
+        self._plans = {table.name: self._plan(table) for table in tables}
+        if len(self._plans) != len(tables) or not tables:
+            raise ValueError("panes need tables of distinct names")
+        self._layouts = {
+            table.name: Layout(
+                tuple(table.keys), tuple((name, kind) for name, (kind, _) in table.aggregates.items())
+            )
+            for table in tables
+        }
+        self._panes: dict[int, _Pane] = {}
+        # By table, empty trees of panes that are gone: the next panes take them with their memory.
+        self._spare: dict[str, list[CompressedBufferTree]] = {name: [] for name in self._plans}
+        self._sliding = {name: self._new_sliding(plan) for name, plan in self._plans.items() if self._slides}
+        # Panes inside the kept windows: what comes into them now is fresh.
+        self._entered = range(0)
+        self._newest: int | None = None
+        self._touched: set[int] = set()
+
+    @property
+    def slides(self) -> bool:
+        """Whether windows are kept from one to the next, by inverses and two stacks; else they are merged."""
+        return self._slides
+
+    def insert(self, table_name: str, pane_indices: np.ndarray, batch: pa.RecordBatch) -> None:
+        """Add a batch to the panes of its rows.
+
+        Args:
+            table_name: which table.
+            pane_indices: int64[rows], floor(ts_us / pane_us) per row; all 0 without windows.
+            batch: key and value columns of the table.
+
+        Raises:
+            ValueError: no such table, a missing column, or not one pane index per row.
+            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys are
+                over the limit, of which rows). Nothing was added.
+
+        Cost: rows of one pane go to its tree as they are; those of several are split first.
+        """
+        self.insert_all({table_name: (pane_indices, batch)})
+
+    def insert_all(
+        self,
+        batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]],
+        runs: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> None:
+        """`insert` into several tables: all of it or, when it raises, nothing.
+
+        Args:
+            batches: of each table its pane indices and rows.
+            runs: of tables whose rows are known to stand in the order of their panes: rows per pane,
+                ascending.
+
+        Raises:
+            StorageError: a change of types had to read a store, which failed.
+        """
+        pieces: list[tuple[int, str, Columns, int]] = []
+        types: dict[str, Types] = {}
+        for name, (indices, batch) in batches.items():
+            plan = self._plans.get(name)
+            if plan is None:
+                raise ValueError(f"no table {name!r}, there are {sorted(self._plans)}")
+            if len(indices) != batch.num_rows:
+                raise ValueError(f"{len(indices)} pane indices for {batch.num_rows} rows")
+            if batch.num_rows == 0:
+                continue
+            columns = plan.columns(batch)
+            keys = [columns[key] for key in plan.keys]
+            check_key_lengths(keys, batch.num_rows)
+            types[name] = (*(key.type for key in keys), *plan.value_types(plan.values(columns)))
+            for pane, part, rows in split_by_pane(columns, indices, runs.get(name) if runs else None):
+                for tree in self._trees(pane, name):
+                    tree.check_types(types[name])
+                pieces.append((pane, name, part, rows))
+        for pane, name, part, rows in pieces if len(pieces) > 1 else ():  # a tree takes all rows or none
+            if pane in self._panes and name in (trees := self._taking(pane)):
+                trees[name].adopt(part, types[name], rows)
+        for pane, name, part, rows in pieces:
+            self._tree(pane, name).insert_columns(part, rows)
+            self._touched.add(pane)
+        newest = max((pane for pane, *_ in pieces), default=None)
+        if newest is not None and (self._newest is None or newest > self._newest):
+            self._newest = newest
+            self._compress_idle()
+
+    def window(self, index: int) -> dict[str, Content] | None:
+        """What is in window `index`, by table of the plan; None if it has no rows. The panes stay.
+
+        The content must be read before the next change of the panes, or window of them.
+
+        Raises:
+            TypeConflict: two of its panes have types without a common one.
+
+        Cost: that of the panes that enter and leave where windows of many panes overlap (see `sliding.py`);
+        of all others, when the content is read: a merge of the window's panes.
+        """
+        first = index * self._panes_per_slide
+        stop = first + self._panes_per_window
+        inside = [pane for pane in range(first, stop) if pane in self._panes]
+        if not inside:
+            return None
+        try:
+            contents = {name: self._content(name, first, stop, inside) for name in self._plans}
+            for pane in inside if self._sliding else ():
+                self._settle(self._panes[pane])
+        except Exception:
+            # Some tables may have moved and others not: all are read anew from the panes, which are whole.
+            for table in self._sliding.values():
+                table.forget()
+            raise
+        self._entered = range(first, stop) if self._sliding else range(0)
+        return contents if any(content.rows_max for content in contents.values()) else None
+
+    def drop_below(self, pane: int) -> None:
+        """Forget all panes before this one."""
+        for name, table in list(self._sliding.items()):
+            try:
+                table.leave(pane, partial(self._settled_rows, name))
+            except StorageError:
+                table.forget()  # the next window is read from the panes that are left
+            except WindowTooLarge:
+                del self._sliding[name]  # what is left of it grew while it was subtracted from
+        for index in [index for index in self._panes if index < pane]:
+            for name, tree in self._panes.pop(index).settled.items():
+                if len(self._spare[name]) < SPARE_MAX:
+                    tree.empty()
+                    self._spare[name].append(tree)
+        self._touched = {index for index in self._touched if index >= pane}
+
+    def panes(self) -> list[int]:
+        """Indices of the panes that have rows, ascending."""
+        return sorted(self._panes)
+
+    @property
+    def rows(self) -> int:
+        """PAO rows held by all trees: at least the number of groups of all panes."""
+        return sum(
+            tree.rows
+            for pane in self._panes.values()
+            for tree in (*pane.settled.values(), *pane.fresh.values())
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by all trees, for the next panes too, and by the kept windows."""
+        trees = sum(
+            tree.nbytes
+            for pane in self._panes.values()
+            for tree in (*pane.settled.values(), *pane.fresh.values())
+        )
+        spare = sum(tree.nbytes for tree in chain.from_iterable(self._spare.values()))
+        return trees + spare + sum(table.nbytes for table in self._sliding.values())
+
+    def _plan(self, table: TableSpec) -> Plan:
+        aggregates = dict(table.aggregates)
+        if self._slides and ("count", None) not in aggregates.values():
+            aggregates[_RECORDS] = ("count", None)
+        return Plan(table.keys, aggregates)
+
+    def _new_sliding(self, plan: Plan) -> SlidingTable:
+        records = list(plan.aggregates.values()).index(("count", None))
+        return SlidingTable(
+            plan.layout, records, seed=self._seed, bytes_max=self._slide_bytes_max, budget=self._budget
+        )
+
+    def _trees(self, pane: int, name: str) -> list[CompressedBufferTree]:
+        """The trees of a table in a pane."""
+        place = self._panes.get(pane)
+        return (
+            [] if place is None else [trees[name] for trees in (place.settled, place.fresh) if name in trees]
+        )
+
+    def _taking(self, pane: int) -> dict[str, CompressedBufferTree]:
+        """Of a pane's trees those that take new rows."""
+        place = self._panes[pane]
+        return place.fresh if pane in self._entered else place.settled
+
+    def _tree(self, pane: int, name: str) -> CompressedBufferTree:
+        """The tree that takes new rows, made if need be."""
+        self._panes.setdefault(pane, _Pane())
+        trees = self._taking(pane)
+        if name not in trees:
+            plan, spare = self._plans[name], self._spare[name]
+            trees[name] = (
+                spare.pop()
+                if spare
+                else CompressedBufferTree(
+                    plan.keys, plan.aggregates, limits=self._limits, budget=self._budget, seed=self._seed
+                )
+            )
+        return trees[name]
+
+    def _content(self, name: str, first: int, stop: int, inside: Sequence[int]) -> Content:
+        layout = self._layouts[name]
+        trees = [tree for pane in inside for tree in self._trees(pane, name)]
+        types = self._plans[name].layout.null_types
+        for tree in trees:
+            types = tree.layout.unify(types, tree.types)
+        table = self._sliding.get(name)
+        if table is not None:
+            try:
+                table.slide(
+                    first, stop, types, partial(self._settled_rows, name), partial(self._fresh_rows, name)
+                )
+                return table.content(layout)
+            except WindowTooLarge:
+                # From now on it is merged from its panes, which are compressed and may be on disk.
+                del self._sliding[name]
+        if not trees:
+            return RowsContent(empty_rows(layout))
+        contents = [narrowed(tree.snapshot(), layout) for tree in trees]
+        return contents[0] if len(contents) == 1 else MergedContent(contents)
+
+    def _settled_rows(self, name: str, pane: int) -> Iterator[Rows]:
+        place = self._panes.get(pane)
+        if place is not None and name in place.settled:
+            yield from place.settled[name].snapshot().rows()
+
+    def _fresh_rows(self, name: str, pane: int) -> Iterator[Rows]:
+        place = self._panes.get(pane)
+        if place is not None and name in place.fresh:
+            yield from place.fresh[name].snapshot().rows()
+
+    @staticmethod
+    def _settle(pane: _Pane) -> None:
+        """The kept windows have the fresh rows: now they belong to the pane like the others."""
+        for name, tree in pane.fresh.items():
+            if name not in pane.settled:
+                pane.settled[name] = tree
+                continue
+            # All of them or none: some would be in both trees if a store fails in between.
+            pane.settled[name].insert_rows(all_rows(tree.snapshot()))
+            tree.empty()
+        pane.fresh.clear()
+
+    def _compress_idle(self) -> None:
+        """Of a hopping window, compress what is not the newest pane: it waits for many windows to come."""
+        if self._panes_per_window == 1:
+            return
+        idle = {pane for pane in self._touched if pane != self._newest}
+        for pane in idle:
+            for name in self._plans:
+                for tree in self._trees(pane, name):
+                    if tree.open_bytes > IDLE_BYTES_MIN:
+                        tree.push_down()
+        self._touched -= idle

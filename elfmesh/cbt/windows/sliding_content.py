@@ -1,0 +1,80 @@
+"""What a kept window holds, to be read once before it moves on.
+
+Owns: reading groups by number, sorted or not. Refuses to know: how they came there.
+
+Paper: ELF 2.2 ("flush" fetches the entire results).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import byte_layout
+from elfmesh.cbt.kernel.protocol import Keys
+from elfmesh.cbt.keys import KeyForm, decode
+from elfmesh.cbt.laws import State
+from elfmesh.cbt.partial.contents import bits_for
+from elfmesh.cbt.rows import Layout, Rows, Types
+from elfmesh.cbt.sorted_rows import SortedRows
+
+_BLOCK_ROWS = 1 << 18
+"""Groups handed out at once."""
+
+ReadGroups = Callable[[], tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]]
+"""Gives the keys of all groups, and what gives the states of some of them by their places among these."""
+
+
+class SlidContent:
+    """The groups of a kept window as they are now: a `Content`.
+
+    Attributes:
+        layout: what the rows are.
+        types: of keys and aggregated values.
+        form: how keys lie in key bytes.
+        rows_max: number of groups.
+    """
+
+    def __init__(self, layout: Layout, types: Types, form: KeyForm, rows: int, read: ReadGroups) -> None:
+        self.layout = layout
+        self.types = types
+        self.form = form
+        self.rows_max = rows
+        self._read = read
+
+    def rows(self) -> Iterator[Rows]:
+        """The groups in blocks of disjoint keys. Cost: a copy of them, without sorting.
+
+        Raises:
+            ValueError: the window has moved on.
+        """
+        keys, read = self._read()
+        columns = decode(keys, self.form)
+        for start in range(0, len(keys), _BLOCK_ROWS):
+            stop = min(start + _BLOCK_ROWS, len(keys))
+            states = read(np.arange(start, stop))
+            yield Rows(self.layout, stop - start, tuple(column[start:stop] for column in columns), states)
+
+    def sorted(self) -> Iterator[SortedRows]:
+        """The groups as a stream of sorted blocks. Cost: the same, and a sort of the keys.
+
+        Raises:
+            ValueError: the window has moved on.
+        """
+        keys, read = self._read()
+        bits = bits_for(len(keys))
+        order, cuts = kernel.active.sort_keys(keys, bits)
+        for prefix, run in enumerate(kernel.active.front_code(keys, order, cuts)):
+            if run.rows:
+                states = read(order[cuts[prefix] : cuts[prefix + 1]])
+                yield SortedRows(self.layout, self.form, run, states, bits, prefix)
+
+
+def take_keys(keys: Keys, places: np.ndarray) -> Keys:
+    """The keys at these places."""
+    buffers = [None, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
+    taken = pa.Array.from_buffers(pa.binary(), len(keys), buffers).take(pa.array(places))
+    return Keys(*byte_layout(taken))

@@ -1,0 +1,139 @@
+"""Aggregates without inverse over a sliding window: two stacks, of states by group number.
+
+The older panes are the front: its aggregate was built from the newest of them to the oldest, noting for each
+pane what its groups were before it, so that taking the oldest pane away is writing that back. Newer panes are
+merged into the back. When the front is used up, both are built anew from the panes.
+
+Owns: front, back and their merge. Refuses to know: keys, how panes are read.
+
+Invariants:
+    - Unless `stale`, `both` is the merge of all rows that entered and did not leave.
+    - A group without rows has no state in any register.
+
+Paper: ELF 2.2 asks for an inverse; this is for the aggregates that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from elfmesh.cbt.laws import LAWS, State
+from elfmesh.cbt.windows.registers import Register
+
+
+@dataclass(slots=True)
+class Undo:
+    """What the front was for the groups of a block before the block was merged.
+
+    Attributes:
+        ids: int32: the groups; a window of 2**31 of them is over every limit.
+        known: bool: which of them had a state.
+        states: of those, one per aggregate.
+    """
+
+    ids: np.ndarray
+    known: np.ndarray
+    states: list[State]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.ids.nbytes + self.known.nbytes + sum(state.nbytes for state in self.states)
+
+
+@dataclass(slots=True)
+class Stacks:
+    """The aggregates without inverse.
+
+    Attributes:
+        front: merge of the panes below `split`.
+        back: merge of the others.
+        both: merge of the two.
+        split: first pane of the back.
+        undo: pane of the front -> its notes, in the order they were taken.
+        stale: whether all of this must be built anew.
+    """
+
+    front: list[Register]
+    back: list[Register]
+    both: list[Register]
+    split: int = 0
+    undo: dict[int, list[Undo]] = field(default_factory=dict)
+    stale: bool = True
+    _notes_bytes: int = 0
+
+    def leave(self, pane: int) -> None:
+        """Take the oldest pane away."""
+        if self.stale or pane >= self.split:
+            self.stale = True
+            return
+        for undo in reversed(self.undo.pop(pane, [])):
+            self._notes_bytes -= undo.nbytes
+            for register, state in zip(self.front, undo.states, strict=True):
+                register.forget(undo.ids[~undo.known])
+                register.put(undo.ids[undo.known], state)
+            self.refresh(undo.ids)
+
+    def enter(self, pane: int, ids: np.ndarray, states: Sequence[State]) -> None:
+        """Merge rows of a pane."""
+        if pane < self.split:
+            self.stale = True
+        if self.stale:
+            return
+        for register, state in zip([*self.back, *self.both], [*states, *states], strict=True):
+            register.merge(ids, state)
+
+    def push(self, pane: int, ids: np.ndarray, states: Sequence[State]) -> None:
+        """Merge rows while the stacks are built: of the newest pane first, then of older and older ones."""
+        if pane < self.split:
+            known = self.front[0].has(ids)
+            before = [register.take(ids[known]) for register in self.front]
+            undo = Undo(ids.astype(np.int32), known, before)
+            self.undo.setdefault(pane, []).append(undo)
+            self._notes_bytes += undo.nbytes
+        for register, state in zip(self.front if pane < self.split else self.back, states, strict=True):
+            register.merge(ids, state)
+
+    def refresh(self, ids: np.ndarray) -> None:
+        """Merge front and back anew for these groups."""
+        in_front, in_back = self.front[0].has(ids), self.back[0].has(ids)
+        somewhere = in_front | in_back
+        number = np.cumsum(somewhere) - 1
+        places = np.concatenate([number[in_front], number[in_back]])
+        groups = ids[somewhere]
+        for front, back, both in zip(self.front, self.back, self.both, strict=True):
+            both.forget(ids[~somewhere])
+            if len(groups):
+                halves = [
+                    register.take(ids[mask])
+                    for register, mask in ((front, in_front), (back, in_back))
+                    if mask.any()
+                ]
+                both.put(groups, LAWS[halves[0].kind].merge(halves, places, len(groups)))
+
+    def clear(self, split: int) -> None:
+        """Forget everything, and begin to build with this split."""
+        self.split, self.undo, self.stale, self._notes_bytes = split, {}, False, 0
+        for register in self.registers:
+            register.clear()
+
+    def renumber(self, ids: np.ndarray, number_of: np.ndarray) -> None:
+        """Keep the groups `ids`; group g becomes number_of[g]."""
+        for notes in self.undo.values():
+            for undo in notes:
+                undo.ids = number_of[undo.ids].astype(np.int32)
+        for register in self.registers:
+            register.renumber(ids)
+
+    @property
+    def registers(self) -> list[Register]:
+        """All of them."""
+        return [*self.front, *self.back, *self.both]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, the notes too."""
+        return self._notes_bytes + sum(register.nbytes for register in self.registers)

@@ -1,0 +1,5 @@
+"""`python -m elfmesh.cli` is the `elf` command."""
+
+from elfmesh.cli.entry import main
+
+main()

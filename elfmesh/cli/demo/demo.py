@@ -1,0 +1,380 @@
+"""`elf demo`: the main job end to end, on one machine, in about a minute, checked.
+
+Agents on loopback read the click streams of a generated shop; the paper's three jobs run on it, the third one
+over the results of the others; one agent is killed half-way; at the end every published interval is compared
+with what one process computes from the same files, and the results are read as a Spark DataFrame.
+
+Owns the story and its exit code. Invariant: nothing on the screen is a constant that should have been
+measured, and no process or file of the demo survives it (but the directory, with --keep).
+
+Paper: ELF 1, Figure 1. Deviation: a bundle is two products that the same people like or buy, not a component
+of their graph, and sale prediction reads what the other jobs publish instead of asking their masters; both as
+in the paper are programs of `examples/programs`.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+import msgspec
+import pyarrow as pa
+from rich.console import Console
+
+from elfmesh.api.client.client import Client, connect
+from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, Rows, Verdict, compare
+from elfmesh.cli.demo.fleet import Fleet
+from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
+from elfmesh.errors import ElfError, RuntimeFailure
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.job_rows import JobRows
+
+MICRO_PROMOTION = """\
+CREATE JOB shop.micro_promotion EVERY '5 s' LATENESS '1 s' DEADLINE '1 s' AS
+SELECT product, SUM(clicks_count) AS clicks
+FROM clicks
+WHERE directory = 'Video Games' AND user.location <> 'test'
+GROUP BY TUMBLE(ts, INTERVAL '5' SECOND), product
+HAVING SUM(clicks_count) > 1
+ORDER BY clicks DESC LIMIT 10"""
+PRODUCT_BUNDLING = """\
+CREATE JOB shop.product_bundling LATENESS '1 s' DEADLINE '1 s' AS
+SELECT a.product, b.product AS bundled_with, COUNT(DISTINCT a.user.id) AS people
+FROM clicks a JOIN clicks b ON a.user.id = b.user.id AND a.product <> b.product
+WHERE a.likes_count + a.buys_count > 0 AND b.likes_count + b.buys_count > 0
+  AND a.directory = 'Video Games' AND b.directory = 'Video Games'
+GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), a.product, b.product
+ORDER BY people DESC LIMIT 50"""
+SALE_PREDICTION = """\
+CREATE JOB shop.sale_prediction EVERY '10 s' AS
+SELECT b.product, SUM(b.people * m.clicks) AS score, COUNT(DISTINCT m.product) AS popular_peers
+FROM shop.product_bundling b JOIN shop.micro_promotion m ON b.bundled_with = m.product
+GROUP BY b.product
+ORDER BY score DESC LIMIT 5"""
+JOBS_NOTE = """\
+The paper's three jobs: micro-promotion (which games are popular now), product bundling (which games the same
+people like or buy), and sale prediction, which reads the results of the other two."""
+JOINING_TIMEOUT_S = 60.0
+"""How long agents may take to work on the jobs, on a busy machine."""
+
+CLOSING_TIMEOUT_S = 60.0
+"""How long the last intervals may take to close after the traffic ended, on a busy machine."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One job of the demo and the results it gave, by interval; `reads`: the jobs whose results it reads."""
+
+    name: str
+    text: str
+    slide_us: int
+    reads: tuple[str, ...] = ()
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def ordered(self) -> list[dict[str, Any]]:
+        """The results in the order of their intervals."""
+        return [self.records[index] for index in sorted(self.records)]
+
+
+def demo_jobs() -> list[Job]:
+    """The jobs the demo runs."""
+    return [
+        Job("shop/micro_promotion", MICRO_PROMOTION, 5_000_000),
+        Job("shop/product_bundling", PRODUCT_BUNDLING, 10_000_000),
+        Job(
+            "shop/sale_prediction",
+            SALE_PREDICTION,
+            10_000_000,
+            ("shop/product_bundling", "shop/micro_promotion"),
+        ),
+    ]
+
+
+@click.command("demo")
+@click.option("--agents", default=8, show_default=True, type=click.IntRange(3, 64), help="How many.")
+@click.option(
+    "--seconds", default=30.0, show_default=True, type=click.FloatRange(10), help="How long the shop is open."
+)
+@click.option(
+    "--rate",
+    default=100.0,
+    show_default=True,
+    type=click.FloatRange(1),
+    help="Log lines per second and agent.",
+)
+@click.option("--seed", type=int, help="Of the shop, and of who is killed; any when left out.")
+@click.option("--no-spark", is_flag=True, help="Leave Spark out.")
+@click.option("--keep", is_flag=True, help="Keep logs and data directories, and say where they are.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the outcome.")
+def demo_command(
+    agents: int, seconds: float, rate: float, seed: int | None, no_spark: bool, keep: bool, quiet: bool
+) -> int:
+    """Run local agents over a generated shop's click streams, kill one, and check every answer.
+
+    Exit code 0: every interval equals what one process computes from the same files. 1: something differs.
+    """
+    console = Console(quiet=quiet)
+    seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    directory = Path(tempfile.mkdtemp(prefix="elf-demo-"))
+    try:
+        with _stopped_by_sigterm():
+            return _story(console, directory, agents, seconds, rate, seed, spark=not no_spark)
+    finally:
+        if keep:
+            click.echo(f"kept: {directory}", err=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _story(
+    console: Console, directory: Path, agents: int, seconds: float, rate: float, seed: int, *, spark: bool
+) -> int:
+    jobs = demo_jobs()
+    began = time.monotonic()
+    with Fleet(directory, agents, seed=seed, rate_per_s=rate) as fleet:
+        _tell(console, JOBS_NOTE)
+        _tell(console, f"Starting {agents} agents on loopback (seed {seed}) ...")
+        fleet.open()
+        asked = fleet.agents[0]
+        _tell(console, f"All are ready after {time.monotonic() - began:.1f} s; this demo asks {asked.name}.")
+        # Anyone but the agent we talk to: that one's death would only show that a demo needs somebody to ask.
+        victim = random.Random(seed).choice([agent.name for agent in fleet.agents[1:]])
+        client = connect(asked.api)
+        for job in jobs:
+            _tell(console, f"\n{job.text}")
+            answer = client.apply(job.text)
+            said = f"acknowledged by {answer['acknowledged']} of {answer['expected']} agents"
+            _tell(console, f"-> {'its master reads the other two' if job.reads else said}.")
+        _wait_for_all(console, client, jobs, agents)
+        with _view(console) as view:
+            _watch(fleet, client, jobs, view, seconds=seconds, victim=victim)
+        outcome = _check(console, jobs, fleet, victim)
+        if spark:
+            outcome = _spark(console, jobs, asked.api) and outcome
+    _tell(console, f"\nAll processes are stopped. {time.monotonic() - began:.0f} s in total.")
+    click.echo("demo: every interval EQUAL" if outcome else "demo: results DIFFER")
+    return 0 if outcome else 1
+
+
+def _wait_for_all(console: Console, client: Client, jobs: list[Job], agents: int) -> None:
+    """Wait until every agent takes part in every job, before the shop opens.
+
+    An agent that was still finding its place when a job was applied takes part from a declared interval on.
+    """
+    deadline = time.monotonic() + JOINING_TIMEOUT_S
+    for job in jobs:
+        while not job.reads:
+            about = client.describe(job.name)
+            roster = about["roster"]["agents"]
+            begin_us = max((entry["from"] or 0 for entry in roster), default=0) * job.slide_us
+            if len(roster) == agents and begin_us <= time.time_ns() // 1000:
+                _tell(console, f"All {agents} agents work on {job.name}; its master is {about['master']}.")
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeFailure(f"only {len(roster)} of {agents} agents work on {job.name}")
+            time.sleep(0.2)
+
+
+def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds: float, victim: str) -> None:
+    """Open the shop, show results as they close, kill the victim half-way, wait for the last interval."""
+    results: queue.Queue[dict[str, Any] | ElfError] = queue.Queue()
+    over = threading.Event()
+    for job in jobs:
+        threading.Thread(target=_follow, args=(client, job.name, results, over), daemon=True).start()
+    by_name = {job.name: job for job in jobs}
+    fleet.traffic.start()
+    began = time.monotonic()
+    killed: str | None = None
+    closing: float | None = None
+    try:
+        while True:
+            elapsed = time.monotonic() - began
+            if killed is None and elapsed >= seconds / 2:
+                process = fleet.kill(victim).process
+                killed = victim
+                view.say(
+                    f"killed agent {victim} (SIGKILL, process {process.pid}); its web server is gone too"
+                )
+            if closing is None and elapsed >= seconds:
+                fleet.traffic.stop()
+                closing = time.monotonic() + CLOSING_TIMEOUT_S
+                view.say(f"the shop is closed after {fleet.traffic.lines:,} lines; the last intervals follow")
+            _take(results, by_name, view)
+            fleet.check(dead=killed)
+            open_jobs = [job.name for job in jobs if not _done(job, fleet.traffic.last_us)]
+            if closing is not None and not open_jobs:
+                return
+            if closing is not None and time.monotonic() > closing:
+                raise RuntimeFailure(
+                    f"the last interval of {', '.join(open_jobs)} did not close in {CLOSING_TIMEOUT_S:.0f} s"
+                )
+            view.status(
+                f"{elapsed:4.0f} s of {seconds:.0f}   {fleet.traffic.lines:,} log lines   "
+                f"{sum(agent.alive for agent in fleet.agents)} agents alive"
+            )
+    finally:
+        over.set()
+
+
+def _done(job: Job, last_us: int) -> bool:
+    """Whether the interval of the newest line has come."""
+    return max(job.records, default=-1) >= last_us // job.slide_us
+
+
+def _follow(
+    client: Client, job: str, results: queue.Queue[dict[str, Any] | ElfError], over: threading.Event
+) -> None:
+    """Hand on a job's results as they close; runs in a thread of its own."""
+    try:
+        for record in client.results(job, follow=True):
+            results.put(record)
+            if over.is_set():
+                return
+    except ElfError as error:
+        if not over.is_set():
+            results.put(error)
+
+
+def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job], view: View) -> None:
+    """Show what has come; waits a tenth of a second for the first."""
+    try:
+        item = results.get(timeout=0.1)
+        while True:
+            if isinstance(item, ElfError):
+                raise item
+            jobs[item["job"]].records[item["interval"]["index"]] = item
+            view.result(item)
+            item = results.get_nowait()
+    except queue.Empty:
+        pass
+
+
+def _check(console: Console, jobs: list[Job], fleet: Fleet, victim: str) -> bool:
+    """Compare every interval with one process over the same files, and say what came out."""
+    _tell(console, f"\nThe same queries in one process (`elf run`) over the {len(fleet.agents)} log files:")
+    equal, by_name = True, {job.name: job for job in jobs}
+    for job in jobs:
+        published = job_rows([by_name[name] for name in job.reads])
+
+        def oracle(paths: Any, job: Job = job, published: JobRows = published) -> dict[int, Rows]:
+            return answers_of(job.text, paths, published)
+
+        verdict = compare(job.ordered(), fleet.traffic.paths, oracle)
+        equal &= verdict.equal
+        _tell_verdict(console, job, verdict)
+    partial = [r for job in jobs for r in job.ordered() if victim in r["agents"]["missing"]]
+    if not partial:
+        _tell(console, f"But no interval names {victim} as missing.")
+    else:
+        first = min(partial, key=lambda record: str(record["interval"]["start"]))
+        _tell(console, f"{victim} is named as missing from {clock(first['interval']['start'])} on.")
+    return equal and bool(partial)
+
+
+def _tell_verdict(console: Console, job: Job, verdict: Verdict) -> None:
+    for missing, count in verdict.compared.items():
+        files = f"the files without {', '.join(missing)}'s" if missing else "all files"
+        files = "what the other two have published" if job.reads else files
+        _tell(console, f"  {job.name}: {count} interval{'s' * (count != 1)} against {files}")
+    outcome = "EQUAL" if verdict.equal else "DIFFERENT"
+    _tell(console, f"  {job.name}: {verdict.rows} rows, {outcome}")
+    for line in verdict.differences[:DIFFERENCES_SHOWN]:
+        click.echo(f"  {job.name}: {line}", err=True)
+
+
+def job_rows(jobs: Sequence[Job]) -> JobRows:
+    """What jobs have published, to be read by another."""
+    from elfmesh.ingest.job_rows import JobRows
+    from elfmesh.ql import parse
+
+    found = JobRows()
+    for job in jobs:
+        statement = parse(job.text)
+        assert statement.window is not None, "a job has intervals"
+        tables = [
+            (index * job.slide_us, pa.Table.from_pylist(record["rows"]))
+            for index, record in sorted(job.records.items())
+            if record["rows"]
+        ]
+        found.put(job.name, statement.columns, statement.window.size_us, tables)
+    return found
+
+
+def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int, Rows]:
+    """The rows of a job's intervals by index, as one process computes them."""
+    from elfmesh.control.jobs.records import encode_json, rows_to_json
+    from elfmesh.local.embedded import LogRun
+    from elfmesh.ql import parse
+
+    answers = LogRun(parse(text), [str(path) for path in paths], format="json", jobs=published).answers()
+    return {
+        answer.record.index: msgspec.json.decode(encode_json(rows_to_json(answer.table)))
+        for answer in answers
+    }
+
+
+def _spark(console: Console, jobs: list[Job], api: str) -> bool:
+    """Show the first job's results as a DataFrame; False only if its rows are not the published ones."""
+    from elfmesh import spark_bridge
+
+    _tell(console, "\nStarting a local Spark session (its own messages are on stderr) ...")
+    try:
+        session = spark_bridge.local_session("elf demo")
+    except ElfError as missing:
+        _tell(console, f"No Spark DataFrame: {missing}")
+        return True
+    job = jobs[0]
+    try:
+        frame = spark_bridge.results(session, job.name, api=api).orderBy(
+            "interval_index", "clicks", ascending=False
+        )
+        rows = [row.asDict() for row in frame.collect()]
+        _tell(console, f'spark_bridge.results(spark, "{job.name}", api="{api}"): {len(rows)} rows')
+        if not console.quiet:
+            frame.show(10, truncate=False)
+    finally:
+        session.stop()
+    published = [
+        (index, row["product"], row["clicks"])
+        for index, record in job.records.items()
+        for row in record["rows"]
+    ]
+    same = sorted(published) == sorted((row["interval_index"], row["product"], row["clicks"]) for row in rows)
+    _tell(console, f"The DataFrame {'holds exactly' if same else 'DIFFERS from'} the published rows.")
+    return same
+
+
+def _view(console: Console) -> View:
+    return LiveView(console) if console.is_terminal and not console.quiet else PlainView(console)
+
+
+def _tell(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that everything is cleaned up."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

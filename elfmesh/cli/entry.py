@@ -1,0 +1,311 @@
+"""The `elf` command: finds the right subcommand, loads only what it needs, and turns errors into exit codes.
+
+Owns the list of commands and what the user sees when something goes wrong: one clear message on stderr and
+the exit code of the error tree (elfmesh.errors), a traceback only with -vv. Knows nothing of what the
+commands do; each is imported when it is called, so that `elf --help` costs no pyarrow.
+
+Every command takes -q and -v, and every flag also comes from the environment: as ELF_<FLAG> for all commands
+that have it, as ELF_<COMMAND>_<FLAG> for one, which goes first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from elfmesh.errors import ElfError
+from elfmesh.lazy import hide
+from elfmesh.text import nearest, printable
+from elfmesh.version import VERSION
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
+
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+"""Arrow's own pool keeps freed memory for long: blocks come and go, and the process would be 20 MB larger."""
+
+WITHOUT_PANDAS = ("agent", "run")
+"""Commands that never use it; the others may begin Spark, which asks for it."""
+
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+_CLIENT = "elfmesh.cli.jobs.commands"
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("elfmesh.cli.local.run:run_command", "One process, no network: logs in, results out."),
+    "demo": ("elfmesh.cli.demo.demo:demo_command", "Local agents over generated shop traffic."),
+    "agent": (
+        "elfmesh.cli.host.agent:agent_command",
+        "A host's agent: reads its logs, works with the others.",
+    ),
+    "apply": (_CLIENT, "Submit a job, or show what that would do."),
+    "update": (_CLIENT, "Change a running job; its state is kept where it can be."),
+    "publish": (_CLIENT, "A file as a table that running jobs join."),
+    "rollout": (_CLIENT, "How the last change of a job went; undo it."),
+    "get": (_CLIENT, "List jobs, agents, streams or trees."),
+    "describe": (_CLIENT, "Everything about one job, agent or stream."),
+    "results": (_CLIENT, "A job's results, interval by interval."),
+    "query": (_CLIENT, "A query over the latest results of jobs."),
+    "top": (_CLIENT, "Load of agents and jobs, live."),
+    "tap": (_CLIENT, "Live lines of a stream, or of what passes a job's filter."),
+    "why": (_CLIENT, "Which agent and which interval hold a job."),
+    "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
+    "dead-letters": (
+        "elfmesh.cli.host.dead_letters:dead_letters_command",
+        "What an agent sealed for intervals closed without it.",
+    ),
+    "compact": ("elfmesh.cli.host.compact:compact_command", "Make few files of a Parquet sink's many."),
+    "backup": (
+        "elfmesh.cli.host.backup:backup_command",
+        "Copy what a data directory can give to a new agent.",
+    ),
+    "check": ("elfmesh.cli.host.check:check_command", "Whether a data directory is damaged, offline."),
+    "repair": ("elfmesh.cli.host.check:repair_command", "Repair what of a data directory can be repaired."),
+    "restore": ("elfmesh.cli.host.backup:restore_command", "A new agent's data directory from a backup."),
+    "audit": ("elfmesh.cli.host.audit:audit_group", "Who did what on an agent; whether its log is whole."),
+    "archive": (
+        "elfmesh.cli.host.archive:archive_command",
+        "Bring the archives of this host's streams up to date once.",
+    ),
+    "pause": (_CLIENT, "Stop a job's intervals for a while."),
+    "resume": (_CLIENT, "Go on with a paused job."),
+    "revoke": (_CLIENT, "End the versions of a job for good, by a tombstone."),
+    "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
+    "savepoint": (
+        "elfmesh.cli.jobs.savepoint:savepoint_group",
+        "A job's text and results in a file; go on from it.",
+    ),
+    "delete": (_CLIENT, "End a job and forget its results."),
+    "page": ("elfmesh.cli.host.page:page_command", "An agent's live page, in a browser of this host."),
+    "health": (_CLIENT, "Whether an agent is well; for health checks."),
+    "job": ("elfmesh.cli.jobs.job:job_group", "Repair a job that has lost most of its voters."),
+    "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
+    "program": ("elfmesh.cli.jobs.program:program_group", "Run a program of your own beside an agent."),
+    "explain": (
+        "elfmesh.cli.local.explain:explain_command",
+        "What a job does where: plan, windows, determinism, bytes.",
+    ),
+    "bench": ("elfmesh.cli.host.bench:bench_group", "What an agent costs on this machine."),
+    "validate": (
+        "elfmesh.cli.host.validate:validate_command",
+        "Check job files and configurations; nothing runs.",
+    ),
+    "test": ("elfmesh.cli.local.test:test_command", "Run the --@test cases beside jobs."),
+    "spark": ("elfmesh.cli.local.spark:spark_group", "The same queries over history, on Spark."),
+    "diff": ("elfmesh.cli.local.diff:diff_command", "A job's results against Spark over its history."),
+    "key": ("elfmesh.cli.host.sign:key_group", "Keys that sign jobs."),
+    "sign": ("elfmesh.cli.host.sign:sign_command", "Sign jobs, or the end of one."),
+    "ca": ("elfmesh.cli.host.ca:ca_group", "A certificate authority for agents and people."),
+    "schema": ("elfmesh.cli.host.validate:schema_command", "The JSON schema of agent.toml."),
+    "completion": ("elfmesh.cli.entry:completion_command", "Shell completion for bash, zsh or fish."),
+}
+"""Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""
+
+verbosity = 0
+"""-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
+
+
+VARIABLES = "ELF"
+"""What the names of variables that set options begin with; the flag, or the command and the flag, follow."""
+
+OWN_MEANING = frozenset(
+    {
+        "ELF_AGENT_API",  # where it listens; ELF_API is the agent to ask
+        "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is how answers are written
+        "ELF_SAVEPOINT_CREATE_OUTPUT",
+        "ELF_SIGN_OUTPUT",
+        "ELF_SIGN_KEY",  # signs jobs; ELF_KEY is that of a client's certificate
+        "ELF_CA_SERVE_LISTEN",  # of the authority; ELF_LISTEN is the agent's
+        "ELF_EXPLAIN_SAMPLE",  # a log; ELF_SAMPLE is a number of records
+        "ELF_PUBLISH_NAME",  # of a table; ELF_NAME is the agent's
+        "ELF_TOP_AGENTS",  # what to show; ELF_AGENTS is how many the demo begins
+    }
+)
+"""Flags that mean something else than others of their name: one variable would set both."""
+
+
+class _ReaderGone(Exception):
+    """Nobody reads standard output any more."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module = importlib.import_module(module_name)
+        command: click.Command | None
+        if attribute:
+            command = getattr(module, attribute)
+        else:
+            client = click.Group()
+            module.add_commands(client)
+            command = client.commands.get(cmd_name)
+        if command is not None:
+            _add_verbosity(command)
+            _name_variables(command, f"{VARIABLES}_{cmd_name}")
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the subcommand. Click would end a broken pipe with 1, before anybody else sees it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list of --help, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _add_verbosity(command: click.Command) -> None:
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _add_verbosity(child)
+        return
+    taken = {option for param in command.params for option in param.opts}
+    verbose = click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_verbose,
+        help="Say more; twice: tracebacks.",
+    )
+    quiet = click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_quiet,
+        help="Errors only.",
+    )
+    command.params += [option for option in (verbose, quiet) if not taken & set(option.opts)]
+
+
+def _name_variables(command: click.Command, prefix: str) -> None:
+    """Let each option be set by the names of its flag; click takes that of the parameter, often another."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            _name_variables(child, f"{prefix}_{name}")
+        return
+    for param in command.params:
+        if isinstance(param, click.Option):
+            flag = max(param.opts, key=len).lstrip("-")
+            own, shared = (f"{each}_{flag}".replace("-", "_").upper() for each in (prefix, VARIABLES))
+            param.envvar = [own] if own in OWN_MEANING else [own, shared]
+
+
+def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    global verbosity
+    if value:
+        verbosity = max(verbosity, value)
+
+
+def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    global verbosity
+    if value:
+        verbosity = -1
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={
+        "auto_envvar_prefix": VARIABLES,
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+    epilog="Flags also come from the environment: --output as ELF_OUTPUT, of `elf run` as ELF_RUN_OUTPUT.",
+)
+@click.version_option(VERSION, prog_name="elf", message="%(prog)s %(version)s", allow_from_autoenv=False)
+@click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
+@click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
+def elf() -> None:
+    """SQL over the logs of a fleet, computed where the logs are written."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script: eval "$(elf completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(elf, {}, "elf", "_ELF_COMPLETE").source())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `elf` script. Always ends in SystemExit."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in WITHOUT_PANDAS:
+        hide("pandas")
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    global verbosity
+    verbosity = 0
+    try:
+        outcome = elf.main(
+            args=list(arguments) if arguments is not None else None, prog_name="elf", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except ElfError as error:
+        return _report(error, str(error), error.exit_code)
+    except click.UsageError as error:
+        _suggesting(error).show()
+        return 2
+    except click.ClickException as error:
+        return _report(error, error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except (_ReaderGone, BrokenPipeError):
+        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _report(error, f"{place}{error.strerror or error}", 1)
+    except Exception as error:
+        if verbosity < 2:
+            kind = type(error).__name__
+            return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
+        raise
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _suggesting(error: click.UsageError) -> click.UsageError:
+    """The error with the suggestion that `nearest` makes everywhere, in place of click's own."""
+    if isinstance(error, click.NoSuchOption):
+        known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+        near = nearest(error.option_name, known)
+    elif isinstance(error, click.exceptions.NoSuchCommand):
+        group = error.ctx.command if error.ctx else None
+        listed = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
+        near = nearest(error.command_name, listed)
+    else:
+        return error
+    return click.UsageError(error.message + (f" Did you mean {near}?" if near else ""), error.ctx)
+
+
+def _report(error: Exception, text: str, code: int) -> int:
+    if verbosity >= 2:
+        import traceback
+
+        traceback.print_exception(error)
+    # A path, a line of a log or another agent's word may be in it: a terminal would obey their escapes.
+    click.echo("elf: " + "\n".join(printable(line) for line in text.split("\n")), err=True)
+    return code

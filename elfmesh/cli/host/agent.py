@@ -1,0 +1,181 @@
+"""`elf agent`: the command line of a host's agent.
+
+Owns options and the ready line; everything else is in runtime.py. Light to import: the configuration is
+checked before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from elfmesh.agent.runtime.log_lines import JsonLine, TextLine
+from elfmesh.agent.service.journal import JournalLine, is_journal
+from elfmesh.agent.service.notify import notifier_of
+from elfmesh.agent.settings import config as configuration
+from elfmesh.agent.settings.security import check_join
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.ingest.stream_settings import parse_stream
+
+
+@click.command("agent")
+@click.option("-c", "--config", "config_path", type=click.Path(), help="Configuration file (agent.toml).")
+@click.option("--listen", metavar="HOST:PORT", help="Address for other agents [127.0.0.1:7400].")
+@click.option("--advertise", metavar="HOST:PORT", help="What others connect to, if not --listen.")
+@click.option("--api", metavar="HOST:PORT", help="Address of the HTTP API [127.0.0.1:7401, or a free port].")
+@click.option("--join", multiple=True, metavar="HOST:PORT", help="An agent already there; repeatable.")
+@click.option("--join-timeout", metavar="DURATION", help="How long to try to join [30 s].")
+@click.option("--data-dir", metavar="DIR", help="Where state is kept; one agent per directory.")
+@click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    metavar="NAME=PATH[,format=F][,read_from=R][,idle=D][,ts=FIELD]",
+    help="A log to read; repeatable. R is beginning or end.",
+)
+@click.option(
+    "--lookup",
+    "lookups",
+    multiple=True,
+    metavar="NAME=PATH[,format=F]",
+    help="A table that queries join as lookup.NAME; repeatable.",
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="What jobs select by; repeatable."
+)
+@click.option("--name", help="What results call this agent [host name and id].")
+@click.option("--cluster", help="Name all agents of one overlay share [elf].")
+@click.option("--tls", "tls_dir", metavar="DIR", help="Certificates: cert.pem, key.pem, ca.pem [none].")
+@click.option(
+    "--token",
+    metavar="FILE",
+    help="Holds a join token: get the certificates of --tls first, if there are none [DATA_DIR/tls].",
+)
+@click.option(
+    "--dangerously-insecure-network",
+    is_flag=True,
+    help="Listen and join anywhere without certificates: whoever reaches this agent is believed.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    help="One line an event on stderr [text; with levels for the journal where that reads it].",
+)
+def agent_command(
+    config_path: str | None,
+    listen: str | None,
+    advertise: str | None,
+    api: str | None,
+    join: tuple[str, ...],
+    join_timeout: str | None,
+    data_dir: str | None,
+    streams: tuple[str, ...],
+    lookups: tuple[str, ...],
+    labels: tuple[str, ...],
+    name: str | None,
+    cluster: str | None,
+    tls_dir: str | None,
+    token: str | None,
+    dangerously_insecure_network: bool,
+    log_format: str | None,
+) -> int:
+    """Read this host's logs and work with the other agents.
+
+    Prints one line "ready api=HOST:PORT overlay=HOST:PORT id=HEX" when it has joined and serves; logs go to
+    stderr. Ends cleanly on SIGTERM; SIGHUP reads the limits again. Port 0 is any free port.
+
+    Exit codes: 1 an address is in use or a disk failed, 69 no agent reachable at the --join addresses,
+    78 wrong configuration.
+    """
+    if token and not tls_dir and data_dir:
+        tls_dir = str(Path(data_dir) / "tls")
+    read = partial(
+        configuration.load_config,
+        config_path,
+        listen=listen,
+        advertise=advertise,
+        api=api,
+        join=join,
+        join_timeout=join_timeout,
+        data_dir=data_dir,
+        streams=dict(parse_stream(text) for text in streams),
+        lookups=dict(parse_stream(text, "--lookup") for text in lookups),
+        labels=dict(configuration.parse_label(text) for text in labels),
+        name=name,
+        cluster=cluster,
+        tls={"dir": tls_dir} if tls_dir else None,
+        dangerously_insecure_network=dangerously_insecure_network or None,
+    )
+    try:
+        config = read()
+        if not token:
+            check_join(config, config_path or "")
+        if config.limits.engine == "start":  # else what knows formats is loaded with the first job
+            from elfmesh.ingest.stream_formats import format_of
+
+            for stream_name, stream in config.streams.items():
+                format_of(stream, name=stream_name)
+    except ConfigError as error:
+        raise _placed(error, config_path) from None
+    if token:
+        _enrol(token, config.tls.dir)
+    notifier = notifier_of(os.environ)
+    _log_to_stderr(log_format)
+    from elfmesh.agent.runtime import host_agent
+    from elfmesh.storage import failpoints
+
+    failpoints.arm_from(os.environ)
+    return host_agent.run(config, ready=_say_ready, notifier=notifier, read=read)
+
+
+def _placed(error: ConfigError, path: str | None) -> ConfigError:
+    """The error with its line and column in the file, where `elf validate` finds it there as well."""
+    from elfmesh.cli.host.validation import validate
+
+    checked = list(validate([path] if path else []))
+    problems = [found for each in checked for found in each.problems]
+    for found in (*problems, *(found for each in checked for found in each.warnings)):
+        if found.line and (found.message.endswith(error.message) or error.message.startswith(found.message)):
+            others = f" `elf validate {path}` lists {len(problems)} errors." if len(problems) > 1 else ""
+            where = f"{found.file}:{found.line}:{found.column}"
+            return ConfigError(found.message, where=where, hint=f"{found.hint}{others}".lstrip())
+    return error
+
+
+def _enrol(token: str, place: str) -> None:
+    """Get this host's certificates, if it has none yet: after a restart the spent token changes nothing."""
+    from elfmesh.cli.host.ca import token_text
+    from elfmesh.control.jobs.signing import check_cryptography
+
+    if not place:
+        raise UsageError("--token needs a directory for the certificates", hint="--tls DIR, or --data-dir.")
+    if (Path(place) / "cert.pem").exists():
+        return
+    check_cryptography()
+    from elfmesh.api.identity.enrolment import enrol
+    from elfmesh.api.identity.joining import parse_token
+
+    enrol(parse_token(token_text(token)), Path(place))
+
+
+def _say_ready(api: str, overlay: str, agent: bytes) -> None:
+    print(f"ready api={api} overlay={overlay} id={agent.hex()}", flush=True)
+
+
+def _log_to_stderr(log_format: str | None) -> None:
+    from elfmesh.cli import entry as cli
+
+    level = {-1: logging.ERROR, 0: logging.INFO}.get(cli.verbosity, logging.DEBUG)
+    handler = logging.StreamHandler(sys.stderr)
+    journal = log_format is None and is_journal(sys.stderr.fileno(), os.environ)
+    formats = {"json": JsonLine, "text": TextLine, None: JournalLine if journal else TextLine}
+    handler.setFormatter(formats[log_format]())
+    logging.getLogger("elf").addHandler(handler)
+    logging.getLogger("elf").setLevel(level)
+    logging.getLogger("elf").propagate = False
+    logging.captureWarnings(True)

@@ -1,0 +1,56 @@
+"""`elf audit`: look at an agent's audit log, and see that nobody has changed it. Needs no agent."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from elfmesh.cli.common import output_option, print_rows, say
+from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.ingest.authority.audit import Entry, files_of, read_entries, verify
+
+COLUMNS = ("seq", "time", "who", "source", "what", "allowed", "job", "version", "digest", "why")
+
+
+@click.group("audit")
+def audit_group() -> None:
+    """Who did what on an agent: its audit log, in its data directory."""
+
+
+@audit_group.command("verify")
+@click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path))
+def verify_command(place: Path) -> None:
+    """Check that every line follows the one before it, and that none was changed, moved or taken out."""
+    try:
+        first, last, newest = verify(place)
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=str(place)) from None
+    click.echo(f"lines {first} to {last} are whole; the newest hash is {newest}")
+    if first > 1:
+        say(f"Lines before {first} are in files that were dropped.")
+
+
+@audit_group.command("show")
+@click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path))
+@click.option("--refused", is_flag=True, help="Only what was refused.")
+@click.option("--job", metavar="NAMESPACE/NAME", help="Only what is about this job.")
+@output_option
+def show_command(place: Path, refused: bool, job: str | None, output: str) -> None:
+    """Show the lines, oldest first. They are shown as they are: `verify` says whether they are whole."""
+    try:
+        found = [entry for path in files_of(place) for _, entry in read_entries(path)]
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=str(place)) from None
+    wanted = [each for each in found if not (refused and each.allowed) and job in (None, each.job)]
+    if not found:
+        raise DataError("has no lines", where=str(place))
+    print_rows(output, COLUMNS, [_row(each) for each in wanted])
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    time = datetime.datetime.fromtimestamp(entry.at / 1e6, datetime.UTC)
+    row: dict[str, object] = {name: getattr(entry, name, None) for name in COLUMNS}
+    row |= {"time": f"{time:%Y-%m-%dT%H:%M:%S.%f}Z", "version": entry.version or None}
+    return row | {"what": entry.what if entry.count == 1 else f"{entry.what}, {entry.count} times"}

@@ -1,0 +1,39 @@
+"""`elf backup` and `elf restore`: a data directory to a file, and into one of a new agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from elfmesh.cli.common import say
+from elfmesh.ingest.host import wall_clock_us
+
+
+@click.command("backup")
+@click.argument("data_dir", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "target", required=True, metavar="FILE", type=click.Path(path_type=Path))
+def backup_command(data_dir: Path, target: Path) -> None:
+    """Copy what DATA_DIR can give to a new agent into FILE; its agent may run.
+
+    In it: results, the memory of serials, epochs and jobs that are over, the audit log, dead letters, letters
+    of sinks. Not in it: the id, votes, contributions, spools, keys and tokens.
+    """
+    from elfmesh.agent.data_directory.backup import backup
+
+    head, count = backup(data_dir, target, wall_clock_us())
+    say(f"{target}: {count} files of agent {head.agent}")
+    left = ", ".join(f"{name} ({size} bytes)" for name, size in head.left_out.items())
+    say(f"not in it: {head.votes} votes, {head.contributions} contributions that are not closed; {left}")
+
+
+@click.command("restore")
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("data_dir", type=click.Path(path_type=Path))
+def restore_command(source: Path, data_dir: Path) -> None:
+    """Make DATA_DIR, which must be empty or missing, from a backup. Its agent will be a new one."""
+    from elfmesh.agent.data_directory.restore import restore
+
+    head, count = restore(source, data_dir)
+    say(f"{data_dir}: {count} files of agent {head.agent}; an agent started here is another one")
+    say(f"not restored: {head.votes} votes, {head.contributions} contributions that were not closed")

@@ -1,0 +1,289 @@
+"""`elf ca`: certificates for agents and people.
+
+Owns what the user types and sees; what a certificate says stands in `elfmesh.api.identity`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.api.client.client_base import api_address
+from elfmesh.api.identity.names import TOKEN_PREFIX
+from elfmesh.api.identity.principal import Role
+from elfmesh.cli.common import output_option, print_rows, say
+from elfmesh.control.jobs.signing import check_cryptography
+from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, UsageError
+from elfmesh.units import parse_duration_us
+
+if TYPE_CHECKING:
+    from elfmesh.api.identity.ca import Authority
+
+CERT_DAYS, CA_DAYS = 90.0, 3650.0
+_DIRECTORY = click.argument("directory", metavar="DIR")
+_DAYS = click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True),
+    default=CERT_DAYS,
+    show_default=True,
+    help="Good for so long.",
+)
+
+
+@click.group("ca")
+def ca_group() -> None:
+    """A certificate authority in a directory. Keep that directory where no agent runs."""
+
+
+@ca_group.command("init")
+@_DIRECTORY
+@click.option("--cluster", default="elf", show_default=True, help="Whose agents and people it is for.")
+@click.option("--days", type=click.FloatRange(min=1), default=CA_DAYS, show_default=True)
+def init_command(directory: str, cluster: str, days: float) -> None:
+    """Make a CA: ca.pem is for everybody, ca.key for nobody."""
+    check_cryptography()
+    from elfmesh.api.identity.ca import create
+
+    found = create(directory, cluster, days)
+    say(f"a CA for cluster {cluster} is in {directory}")
+    click.echo(f"sha256:{found.fingerprint}")
+
+
+@ca_group.command("issue")
+@_DIRECTORY
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    required=True,
+    metavar="ROLE",
+    help="agent, operator, reader or submitter:NAMESPACE; repeatable.",
+)
+@click.option("--dns", multiple=True, metavar="HOST", help="What an agent's API is called; repeatable.")
+@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
+@click.option("--id", "agent", metavar="HEX", help="An agent's id [chosen at random].")
+@click.option("-o", "--out", metavar="DIR", help="Where cert.pem, key.pem and ca.pem go [DIR/issued/NAME].")
+@_DAYS
+def issue_command(
+    directory: str,
+    name: str,
+    roles: tuple[str, ...],
+    dns: tuple[str, ...],
+    ips: tuple[str, ...],
+    agent: str | None,
+    out: str | None,
+    days: float,
+) -> None:
+    """Make a key and certify it."""
+    authority = _authority(directory)
+    from elfmesh.api.identity.ca import key_for, write_public
+
+    wanted = authority.wanted(name, [parse_role(role) for role in roles], dns=dns, ips=ips, agent=_id(agent))
+    place = Path(out) if out else authority.directory / "issued" / name
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = key_for(place)
+    write_public(place / "cert.pem", authority.sign(wanted, key.public_key(), days))
+    write_public(place / "ca.pem", authority.pem)
+    say(f"{name}: {', '.join(wanted.uris)}")
+    click.echo(place)
+
+
+@ca_group.command("renew")
+@_DIRECTORY
+@click.argument("name", metavar="NAME|FILE")
+@_DAYS
+def renew_command(directory: str, name: str, days: float) -> None:
+    """Certify a key again: what was issued for NAME, or the certificate in FILE, which is replaced.
+
+    Names, roles, key and an agent's id stay. Agents take the new file into use without a restart.
+    """
+    authority = _authority(directory)
+    from elfmesh.api.identity.ca import write_public
+
+    path = _issued(authority, name)
+    try:
+        wanted, public = authority.renewed(_read(path))
+    except DataError as error:
+        raise DataError(error.message, where=str(path), hint=error.hint) from None
+    write_public(path, authority.sign(wanted, public, days))
+    say(f"{wanted.name}: {', '.join(wanted.uris)}")
+    click.echo(path)
+
+
+@ca_group.command("revoke")
+@_DIRECTORY
+@click.argument("name", metavar="NAME|FILE")
+def revoke_command(directory: str, name: str) -> None:
+    """Put a certificate on the deny list, DIR/deny: copy that to all agents, which then refuse it.
+
+    All certificates of its key go with it: who has stolen the key has those from before a renewal, too.
+    """
+    authority = _authority(directory)
+    path = _issued(authority, name)
+    serials = authority.revoke(_read(path))
+    say(f"{len(serials)} revoked where {authority.directory / 'deny'} is the deny list")
+    for serial in serials:
+        click.echo(serial)
+
+
+@ca_group.command("token")
+@_DIRECTORY
+@click.argument("host", metavar="HOST")
+@click.option("--at", required=True, metavar="HOST:PORT", help="Where `elf ca serve` will answer.")
+@click.option("-o", "--out", metavar="FILE", help="Write it there, mode 0600, instead of to stdout.")
+@click.option("--ttl", default="1 h", show_default=True, metavar="DURATION", help="Good for so long.")
+@click.option("--dns", multiple=True, metavar="HOST", help="What the agent's API is called; repeatable.")
+@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
+def token_command(
+    directory: str, host: str, at: str, out: str | None, ttl: str, dns: tuple[str, ...], ips: tuple[str, ...]
+) -> None:
+    """Make a token with which HOST gets one certificate, of an agent. Whoever has it is HOST."""
+    authority = _authority(directory)
+    from elfmesh.api.identity.joining import make_token
+
+    ttl_s = parse_duration_us(ttl) / 1e6
+    api_address(at)
+    made = make_token(authority, host, at, now_s=time.time(), ttl_s=ttl_s, dns=dns, ips=ips).encode()
+    if out is None:
+        click.echo(made)
+        return
+    from elfmesh.api.identity.bearer import write_private
+
+    try:
+        write_private(Path(out), f"{made}\n".encode())
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=out) from None
+    click.echo(out)
+
+
+@ca_group.command("serve")
+@_DIRECTORY
+@click.option("--listen", default="127.0.0.1:7402", show_default=True, metavar="HOST:PORT")
+@_DAYS
+def serve_command(directory: str, listen: str, days: float) -> None:
+    """Certify hosts that come with a token, until SIGTERM. Prints "ready ca=HOST:PORT"."""
+    authority = _authority(directory)
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 0xFFFF:
+        raise ConfigError(f"{listen!r} is not HOST:PORT", where="--listen")
+    asyncio.run(_serve(authority, host.strip("[]"), int(port), days))
+
+
+async def _serve(authority: Authority, host: str, port: int, days: float) -> None:
+    from elfmesh.api.identity.enrolment import Listener
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        runner, bound = await Listener(authority, days).serve(host, port)
+    except OSError as error:
+        raise RuntimeFailure(f"cannot listen on {host}:{port}: {error.strerror}", where="--listen") from None
+    click.echo(f"ready ca={f'[{host}]' if ':' in host else host}:{bound}")
+    sys.stdout.flush()
+    try:
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+@ca_group.command("enroll")
+@click.option("--token", required=True, metavar="FILE", help="Holds the token, mode 0600; -: stdin.")
+@click.option("-o", "--out", required=True, metavar="DIR", help="Where cert.pem, key.pem and ca.pem go.")
+def enroll_command(token: str, out: str) -> None:
+    """Make a key on this host and get a certificate for it. `elf agent --token` does the same."""
+    check_cryptography()
+    from elfmesh.api.identity.enrolment import enrol
+    from elfmesh.api.identity.joining import parse_token
+
+    enrol(parse_token(token_text(token)), Path(out))
+    click.echo(out)
+
+
+def token_text(given: str) -> str:
+    """The join token that a file holds which nobody else may read; "-" is stdin.
+
+    Never of the command line: every user of a host sees the arguments of all processes, and whoever is first
+    is the host.
+
+    Raises:
+        ConfigError: there is no such file, or others may read it.
+        UsageError: it is the token itself.
+    """
+    from elfmesh.api.identity.bearer import read_private
+    from elfmesh.api.identity.joining import TOKEN_CHARACTERS_MAX
+
+    if given.strip().startswith(TOKEN_PREFIX):
+        hint = "Write it to a file of mode 0600 and name that (`elf ca token -o FILE` does), or - for stdin."
+        raise UsageError("--token names the file that holds the token: others see arguments", hint=hint)
+    if given == "-":
+        return sys.stdin.read(TOKEN_CHARACTERS_MAX + 2)
+    data = read_private(given, what="the join token", bytes_max=TOKEN_CHARACTERS_MAX + 2)
+    return data.decode("ascii", "replace")
+
+
+@ca_group.command("list")
+@_DIRECTORY
+@output_option
+def list_command(directory: str, output: str) -> None:
+    """All that was ever issued."""
+    authority = _authority(directory)
+    denied = authority.denied()
+    rows = [{**row, "revoked": row["serial"] in denied} for row in authority.issued()]
+    print_rows(output, ("name", "uris", "not_after", "revoked", "serial"), rows)
+
+
+def parse_role(text: str) -> tuple[Role, str]:
+    """A role and its namespace of "agent", "operator", "reader" or "submitter:NAMESPACE".
+
+    Raises:
+        UsageError: none of them.
+    """
+    name, colon, namespace = text.partition(":")
+    if name not in list(Role) or bool(colon and namespace) != (name == Role.SUBMITTER):
+        raise UsageError(f"{text!r} is no role", hint="agent, operator, reader or submitter:NAMESPACE.")
+    return Role(name), namespace
+
+
+def _authority(directory: str) -> Authority:
+    check_cryptography()
+    from elfmesh.api.identity.ca import Authority
+
+    try:
+        return Authority(directory)
+    except ElfError as error:
+        if not (Path(directory) / "ca.key").exists():
+            hint = f"`elf ca init {directory}` makes one."
+            raise ConfigError("holds no CA", where=directory, hint=hint) from None
+        raise error from None
+
+
+def _issued(authority: Authority, name: str) -> Path:
+    place = authority.directory / "issued" / name / "cert.pem"
+    return place if "/" not in name and place.exists() else Path(name)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        hint = "Name what was issued, or the file of a certificate."
+        raise RuntimeFailure(error.strerror or str(error), where=str(path), hint=hint) from None
+
+
+def _id(text: str | None) -> bytes | None:
+    from elfmesh.ids import check_id
+
+    try:
+        return None if text is None else check_id(bytes.fromhex(text))
+    except ValueError:
+        raise UsageError(
+            f"--id {text!r} is no id", hint="40 hexadecimal digits, as in a ready line."
+        ) from None

@@ -1,0 +1,68 @@
+"""`elf check` and `elf repair`: a data directory whose agent does not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from elfmesh.cli.common import say
+from elfmesh.text import printable
+
+
+@click.command("check")
+@click.argument("data_dir", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.pass_context
+def check_command(ctx: click.Context, data_dir: Path, output: str) -> None:
+    """Examine DATA_DIR, the data directory of an agent that does not run; nothing is changed.
+
+    Prints each damaged place with its file, its offset, what is wrong, and what the agent does about it when
+    it starts. Exits 1 if there is damage.
+    """
+    from elfmesh.agent.data_directory.examine import examine
+    from elfmesh.control.jobs.records import encode_json
+
+    found = examine(data_dir)
+    for each in found:
+        if output == "json":
+            line = {"file": str(each.path), "offset": each.offset, "what": each.what, "agent": each.agent}
+            click.echo(encode_json(line | {"repair": each.repair.what if each.repair else None}).decode())
+        else:
+            at = "" if each.offset is None else f": byte {each.offset}"
+            click.echo(printable(f"{each.path}{at}: {each.what}"))
+            click.echo(printable(f"  The agent, when it starts: {each.agent}."))
+    say(f"{data_dir}: {len(found)} damaged places" if found else f"{data_dir}: no damage")
+    ctx.exit(1 if found else 0)
+
+
+@click.command("repair")
+@click.argument("data_dir", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do it; without, it is only printed.")
+@click.pass_context
+def repair_command(ctx: click.Context, data_dir: Path, yes: bool) -> None:
+    """Print what can be done about damage in DATA_DIR, and do it with --yes.
+
+    Each file that is changed or moved stays beside as FILE.damaged. What the agent does better itself, with
+    the other agents, is left to it. Exits 1 if damage is left that keeps the agent from starting, or if
+    something would be done and --yes is not given.
+    """
+    from elfmesh.agent.data_directory.examine import examine, repairs
+    from elfmesh.agent.data_directory.repair import carry_out
+
+    found = examine(data_dir)
+    todo = repairs(found)
+    for repair in todo:
+        click.echo(printable(f"{repair.path}: {'' if yes else 'would '}{repair.what}"))
+    for each in found:
+        if each.repair is None:
+            click.echo(printable(f"{each.path}: left to the agent, which, when it starts: {each.agent}"))
+    if yes and todo:
+        carry_out(data_dir, todo)
+        say(f"{data_dir}: {len(todo)} repaired")
+    elif todo:
+        say(f"{data_dir}: nothing was done; `elf repair {data_dir} --yes` does it")
+    else:
+        say(f"{data_dir}: nothing to repair")
+    stuck = [each for each in found if each.repair is None and "does not start" in each.agent]
+    ctx.exit(1 if stuck or (todo and not yes) else 0)

@@ -1,0 +1,32 @@
+"""`elf dead-letters`: what an agent had sealed for intervals that were closed without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from elfmesh.agent.data_directory.dead_letter_rows import letters
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.errors import DataError
+from elfmesh.storage.deadletters import SUFFIX
+
+
+@click.command("dead-letters")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+def dead_letters_command(paths: tuple[Path, ...]) -> None:
+    """Print dead letters as JSON, one line an interval: its counts and its rows, from one agent's records.
+
+    PATHS are files, or directories: DATA_DIR/dead-letter, or that of one job in it. They are only read:
+    remove them when you have what you need.
+    """
+    files: dict[str, bytes] = {}
+    for path in paths:
+        found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        for each in found:
+            try:
+                files[str(each)] = each.read_bytes()
+            except OSError as error:
+                raise DataError(f"cannot read it: {error.strerror}", where=str(each)) from None
+    for letter in letters(files):
+        click.echo(encode_json(letter).decode())

@@ -1,0 +1,43 @@
+"""`elf health`: whether an agent is well, as an exit code; for health checks of containers and monitors."""
+
+from __future__ import annotations
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, output_option, print_rows
+from elfmesh.errors import RuntimeFailure, UsageError
+from elfmesh.text import printable
+from elfmesh.units import parse_duration_us
+
+COLUMNS = ("agent", "status", "problem", "sinks")
+
+
+@click.command("health")
+@click.option("--alive", is_flag=True, help="Be content with any answer: a restart would mend nothing.")
+@click.option("--timeout", default="5 s", show_default=True, metavar="D", help="How long to wait for it.")
+@output_option
+@api_option
+def health_command(alive: bool, timeout: str, output: str, api: str | None) -> None:
+    """Ask the agent at --api how it is.
+
+    Ends with 0 when it is well; 1 when it waits for room on its disk, or is degraded; 69 when it does not
+    answer in time. With --alive any answer is good: what it says then no restart can mend.
+    """
+    timeout_s = parse_duration_us(timeout) / 1_000_000
+    if timeout_s <= 0:
+        raise UsageError("is not more than 0", where="--timeout")
+    found = Client(api, timeout_s=timeout_s).health()
+    if output == "table":
+        problem = f": {found['problem']}" if found.get("problem") else ""
+        click.echo(printable(f"{found['agent']} is {found['status']}{problem}"))
+        if dead := found.get("dead_agents"):
+            click.echo(printable(f"dead agents: {', '.join(map(str, dead))}"))
+        for sink, why in found.get("sinks", {}).items():
+            click.echo(printable(f"sink {sink}: {why}"))
+    else:
+        print_rows(output, COLUMNS, [found])
+    if found["status"] != "ok" and not alive:
+        raise RuntimeFailure(
+            f"the agent is {printable(str(found['status']))}", hint="`elf why JOB` says more."
+        )

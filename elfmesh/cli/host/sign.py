@@ -1,0 +1,204 @@
+"""`elf key create` and `elf sign`: keys, and signatures of jobs.
+
+Owns key files (private: PEM, mode 0600, never overwritten) and signature files (an envelope a line). What a
+signature means and who checks it stands in `elfmesh.control.jobs.signing`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.cli.common import read_envelopes, say, with_caret
+from elfmesh.control.jobs import signing
+from elfmesh.control.jobs.manifest import split_name
+from elfmesh.errors import ConfigError, DataError, QueryError, RuntimeFailure, UsageError
+from elfmesh.local.text_input import read_text
+from elfmesh.units import parse_duration_us
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from elfmesh.ql import Statement
+
+CLUSTER = "elf"
+EXPIRES = "90 d"
+
+
+@click.group("key")
+def key_group() -> None:
+    """Keys that sign jobs."""
+
+
+@key_group.command("create")
+@click.argument("path", metavar="FILE")
+def create_command(path: str) -> None:
+    """Write a new private key to FILE and print its public key, as agent.toml takes it."""
+    signing.check_cryptography()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    data = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise RuntimeFailure("is there already", where=path, hint="A key is never overwritten.") from None
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=path) from None
+    click.echo(signing.show_key(key.public_key().public_bytes_raw()))
+
+
+@click.command("sign")
+@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; all its jobs are signed.")
+@click.option(
+    "--key", "keys", multiple=True, required=True, metavar="FILE", help="A private key; repeatable."
+)
+@click.option("--cluster", default=CLUSTER, show_default=True, help="Where the jobs may run.")
+@click.option(
+    "--serial", type=click.IntRange(min=1), help="Above that of every earlier version [seconds since 1970]."
+)
+@click.option(
+    "--undo-to", type=click.IntRange(min=1), metavar="SERIAL", help="The oldest that may come back: [none]."
+)
+@click.option("--expires", default=EXPIRES, show_default=True, metavar="DURATION", help="From now on.")
+@click.option("--tombstone", metavar="JOB", help="End JOB, and everything up to --serial, for ever.")
+@click.option("-o", "--output", metavar="FILE", help="Where the signatures go [the job's file with .sig].")
+def sign_command(
+    path: str | None,
+    keys: tuple[str, ...],
+    cluster: str,
+    serial: int | None,
+    undo_to: int | None,
+    expires: str,
+    tombstone: str | None,
+    output: str | None,
+) -> None:
+    """Sign the jobs of FILE; who signs second adds to what is there.
+
+    Without --serial, an envelope of the same text that is there is signed as it is.
+    """
+    signing.check_cryptography()
+    private = [read_private(each) for each in keys]
+    if (path is None) == (tombstone is None):
+        raise UsageError("one of --file and --tombstone says what is signed")
+    output = output or (f"{path}.sig" if path not in (None, "-") else None)
+    if output is None:
+        raise UsageError("nobody says where the signatures go", hint="Name a file: -o FILE.")
+    now_s = int(time.time())
+    there = read_envelopes(output) if Path(output).exists() else []
+    if tombstone is not None:
+        envelopes = [_tombstone(tombstone, serial, cluster, private, there)]
+    else:
+        assert path is not None
+        until = now_s + _seconds(expires)
+        before = {} if serial is not None else {each.said.sha256: each for each in there}
+        envelopes = []
+        for statement in signable(path):
+            known = before.get(signing.text_digest(statement.text))
+            if known is not None and known.said.cluster == cluster:
+                envelopes.append(signing.signed(known.payload, private, known.signatures))
+                continue
+            assert statement.job is not None
+            number = serial or now_s
+            said = signing.Payload(
+                cluster=cluster,
+                job=statement.job.qualified,
+                serial=number,
+                undo_to=min(undo_to or number, number),
+                expires=until,
+                sha256=signing.text_digest(statement.text),
+            )
+            envelopes.append(signing.signed(said, private))
+    Path(output).write_bytes(b"".join(envelope.encode() + b"\n" for envelope in envelopes))
+    for envelope in envelopes:
+        said = envelope.said
+        what = "the end of " if said.tombstone else ""
+        count = len(envelope.signatures)
+        signed = f"{count} signature{'s' * (count != 1)}"
+        say(f"{what}{said.job} serial {said.serial}: {signed} in {output}")
+
+
+def _tombstone(
+    job: str,
+    serial: int | None,
+    cluster: str,
+    keys: Sequence[Ed25519PrivateKey],
+    there: Sequence[signing.Envelope],
+) -> signing.Envelope:
+    if serial is None:
+        raise UsageError("--tombstone needs --serial: everything up to it ends")
+    try:
+        qualified = "/".join(split_name(job))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    said = signing.Payload(
+        cluster=cluster, job=qualified, serial=serial, undo_to=serial, expires=2**62, tombstone=True
+    )
+    signatures = [each for known in there if known.said == said for each in known.signatures]
+    return signing.signed(said, keys, signatures)
+
+
+def signable(path: str) -> list[Statement]:
+    """The jobs of a file; those with Python functions were tried out in a worker.
+
+    Raises:
+        QueryError: the file is wrong.
+        DataError: there is none, or its functions do not work.
+    """
+    from elfmesh.ingest.functions.evaluator import local_evaluator
+    from elfmesh.ql import parse_many
+
+    text, source = read_text(path)
+    try:
+        statements = parse_many(text, source=source)
+    except QueryError as error:
+        raise with_caret(error, text) from None
+    if not statements or any(statement.job is None for statement in statements):
+        raise DataError("there is no job in it, or a query without a name", where=source)
+    for statement in statements:
+        if statement.functions:
+            local_evaluator(statement).close()
+    return statements
+
+
+def read_private(path: str) -> Ed25519PrivateKey:
+    """The key of a file that only its owner may read.
+
+    Raises:
+        ConfigError: others may read it, or it is no such key.
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        with Path(path).open("rb") as file:
+            open_to_all = os.fstat(file.fileno()).st_mode & 0o077
+            data = file.read(1 << 16)
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error), where=path) from None
+    if open_to_all:
+        raise ConfigError("others may read this private key", where=path, hint=f"chmod 600 {path}")
+    try:
+        key = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError("is no Ed25519 private key", where=path, hint="`elf key create FILE` makes one.")
+    return key
+
+
+def _seconds(duration: str) -> int:
+    try:
+        return max(1, parse_duration_us(duration) // 1_000_000)
+    except ConfigError as error:
+        raise UsageError(f"--expires: {error}") from None

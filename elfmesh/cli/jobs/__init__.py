@@ -1,0 +1,1 @@
+"""Verbs that talk to agents about jobs and results."""

@@ -1,0 +1,51 @@
+"""`elf job recover`: a job that has lost most of its voters goes on with others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, job_argument, output_option, print_json, text_of
+from elfmesh.errors import UsageError
+from elfmesh.text import printable
+
+
+@click.group("job")
+def job_group() -> None:
+    """Repair a job that has lost most of its voters."""
+
+
+@job_group.command("recover")
+@job_argument
+@click.option("--i-accept-loss", "accepted", is_flag=True, help="Do it, instead of only saying it.")
+@output_option
+@api_option
+def recover_command(job: str, accepted: bool, output: str, api: str | None) -> None:
+    """Begin a new numbering of JOB with voters among the agents that are left.
+
+    For a job most of whose voters are lost for good, with their data directories. Refused while a majority of
+    them answers. Results that are on disk stay readable under the old numbering; the command lists the
+    intervals that may be lost. Voters that come back later follow the new numbering.
+    """
+    found = Client(api).recover(job, accept_loss=accepted)
+    if output == "table":
+        _show(found)
+    else:
+        print_json(found)
+    if not accepted:
+        raise UsageError(
+            "nothing was changed",
+            where=job,
+            hint="Bring the voters back if you can. If they are lost for good, add --i-accept-loss.",
+        )
+
+
+def _show(found: dict[str, Any]) -> None:
+    click.echo(f"{printable(str(found['job']))}: {text_of(found['state'])}")
+    for voter in found["voters"]:
+        click.echo(printable(f"voter {voter['address']}: {voter['state']}"))
+    results, lost = found["results"], found["may_be_lost"]
+    click.echo(f"results on disk: up to interval {text_of(results['latest'])}")
+    click.echo(printable(f"may be lost: from interval {text_of(lost['intervals'][0])} on, {lost['what']}"))

@@ -1,0 +1,55 @@
+"""Names that nobody has: of streams, where a job may come before its agents, and of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import say
+from elfmesh.errors import DataError, ElfError, RuntimeFailure
+from elfmesh.text import suggest
+
+NO_SUCH_JOB = "there is no such job"
+
+
+def note_unknown_streams(client: Client, streams: Sequence[str], *, strict: bool) -> None:
+    """Say which streams of a job no agent has; with `strict`, refuse the job.
+
+    Raises:
+        DataError: there is one, and `strict`.
+    """
+    try:
+        there = stream_names(client)
+    except ElfError:  # who submits jobs need not be allowed to list streams
+        if strict:
+            raise
+        return
+    for name in streams:
+        if name in there:
+            continue
+        near = suggest(name, there)
+        if strict:
+            raise DataError(f"no agent has a stream {name}", hint=near or "`elf get streams` lists them.")
+        say(f"no agent has a stream {name}; {near[:1].lower() + near[1:] or 'the job waits for one.'}")
+
+
+def stream_names(client: Client) -> list[str]:
+    """The streams of all agents."""
+    return [str(row["stream"]) for row in client.get("streams")]
+
+
+def check_is_job(client: Client, job: str) -> None:
+    """Refuse a name that no job has.
+
+    Raises:
+        RuntimeFailure: there is no such job.
+    """
+    try:
+        client.describe(job)
+    except RuntimeFailure as error:
+        if NO_SUCH_JOB not in error.message:
+            return  # it is there, but does not answer
+        jobs = [str(row["job"]) for row in client.get("jobs")]
+        raise RuntimeFailure(
+            error.message, hint=suggest(job.replace(".", "/"), jobs) or "`elf get jobs` lists the jobs."
+        ) from None

@@ -1,0 +1,54 @@
+"""`elf program run`: a user's program beside an agent.
+
+Owns finding the one `elfmesh.Job` in a file. The program runs in this process, with this user's rights; the
+agent runs none of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from pathlib import Path
+
+import click
+
+from elfmesh.api.client.job import Job
+from elfmesh.cli.common import api_option
+from elfmesh.errors import UsageError
+
+
+@click.group("program")
+def program_group() -> None:
+    """Programs beside agents: what SQL cannot say (docs/programs.md)."""
+
+
+@program_group.command("run")
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+@click.option("--class", "name", metavar="NAME", help="Which elfmesh.Job of the file, if it has several.")
+@api_option
+def run_command(file: str, name: str | None, api: str | None) -> None:
+    """Run the elfmesh.Job of FILE beside the agent at --api, until SIGTERM or Ctrl-C."""
+    find_job(Path(file), name)(api).run()
+
+
+def find_job(file: Path, name: str | None) -> type[Job]:
+    """The subclass of `elfmesh.Job` that a file defines.
+
+    Raises:
+        UsageError: it defines none of this name, none at all, or several.
+    """
+    found = {
+        key: value
+        for key, value in runpy.run_path(str(file), run_name="__elf_program__").items()
+        if inspect.isclass(value) and issubclass(value, Job) and value.__module__ == "__elf_program__"
+    }
+    if name is not None and name in found:
+        return found[name]
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    known = ", ".join(sorted(found)) or "none"
+    raise UsageError(
+        f"defines no elfmesh.Job {name}" if name is not None else "does not define exactly one elfmesh.Job",
+        where=str(file),
+        hint=f"It defines {known}; choose with --class.",
+    )

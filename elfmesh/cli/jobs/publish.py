@@ -1,0 +1,72 @@
+"""`elf publish`: a file as a new version of a table that running jobs join."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, output_option, print_json, say
+from elfmesh.errors import DataError, RuntimeFailure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READERS = {
+    ".csv": ("pyarrow.csv", "read_csv"),
+    ".parquet": ("pyarrow.parquet", "read_table"),
+    ".ndjson": ("pyarrow.json", "read_json"),
+    ".json": ("pyarrow.json", "read_json"),
+    ".jsonl": ("pyarrow.json", "read_json"),
+}
+"""By suffix, the module and the function that read a file; loaded for this command only."""
+
+
+@click.command("publish")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", required=True, help="Of the table: `lookup.NAME` in the jobs' queries.")
+@click.option("--job", "jobs", multiple=True, help="Only these; default: all that declare the table.")
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@output_option
+@api_option
+def publish_command(
+    file: Path, name: str, jobs: tuple[str, ...], dry_run: bool, output: str, api: str | None
+) -> None:
+    """Give jobs that declare TABLE NAME(...) the rows of FILE: .csv, .parquet, or JSON lines.
+
+    Each job's next version has them, from one boundary on, on all its agents; `elf rollout undo` takes them
+    back.
+    """
+    from elfmesh.api.publish import publish_table
+
+    for said in publish_table(read_file(file), name, client=Client(api), jobs=jobs, dry_run=dry_run):
+        if output == "json":
+            print_json(said)
+        else:
+            since = said.get("effective_interval")
+            when = "" if since is None else f", from interval {since} on"
+            say(f"{said['job']}: {said['rows']} rows, {said['bytes']} bytes, {said['digest']}{when}")
+
+
+def read_file(path: Path) -> pa.Table:
+    """The rows of a file.
+
+    Raises:
+        RuntimeFailure: it cannot be opened.
+        DataError: it cannot be read.
+    """
+    import pyarrow as pa
+
+    found = READERS.get(path.suffix.lower())
+    if found is None:
+        raise DataError("is no table", where=str(path), hint=f"One of {', '.join(READERS)}.")
+    reader = getattr(importlib.import_module(found[0]), found[1])
+    try:
+        return reader(str(path))
+    except pa.ArrowException as error:
+        raise DataError(f"cannot be read: {str(error).splitlines()[0]}", where=str(path)) from None
+    except OSError as error:
+        raise RuntimeFailure(f"cannot open it: {error.strerror or error}", where=str(path)) from None

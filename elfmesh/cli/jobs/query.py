@@ -1,0 +1,94 @@
+"""`elf query`: ELF-QL over the latest results of jobs; rows on stdout, what they are made of on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, csv_line, output_option, print_table, say, with_caret
+from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
+from elfmesh.control.jobs.records import encode_json, rows_to_json
+from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
+from elfmesh.local.text_input import read_text
+from elfmesh.units import parse_duration_us
+
+
+@click.command("query")
+@click.argument("text", required=False)
+@click.option("-f", "--file", "path", metavar="FILE", help="Read the query from FILE; - is stdin.")
+@click.option(
+    "--min-fidelity", type=click.FloatRange(0, 1), metavar="X",
+    help="Refuse results that stand for less of the input; who is missing is said.",
+)  # fmt: skip
+@click.option(
+    "--wait", default="0 s", show_default=True, metavar="DURATION", help="For a result good enough."
+)
+@click.option("--tentative", is_flag=True, help="Also take what open intervals look like so far.")
+@output_option
+@api_option
+def query_command(
+    text: str | None,
+    path: str | None,
+    min_fidelity: float | None,
+    wait: str,
+    tentative: bool,
+    output: str,
+    api: str | None,
+) -> None:
+    """Evaluate a query over the newest result of every job it names: SELECT ... FROM shop.top.
+
+    Columns are those of the job, ts, and interval_index, interval_start, interval_end, state, rev,
+    completeness.
+    """
+    if (text is None) == (path is None):
+        raise UsageError("no query" if text is None else "two queries", hint="Give a text or -f FILE.")
+    source = "query"
+    if path is not None:
+        text, source = read_text(path)
+    assert text is not None
+    try:
+        wait_s = parse_duration_us(wait) / 1e6
+    except ConfigError as error:
+        raise UsageError(error.message, where="--wait", hint=error.hint) from None
+    try:
+        client = Client(api)
+        answer = client.query(
+            text, min_fidelity=min_fidelity, wait_s=wait_s, tentative=tentative, source=source
+        )
+    except QueryError as error:
+        raise with_caret(error, text) from None
+    except RuntimeFailure as error:
+        raise _meant(error, client, text) from None
+    rows = rows_to_json(answer.table)
+    if output == "json":
+        click.echo(encode_json({"of": answer.of, "rows": rows}).decode())
+        return
+    columns = answer.table.column_names
+    cells = [[row[column] for column in columns] for row in rows]
+    if output == "csv":
+        click.echo("\n".join(csv_line(line) for line in (columns, *cells)))
+        return
+    print_table(columns, cells)
+    sys.stdout.flush()
+    for each in answer.of:
+        interval, agents = each["interval"], each["agents"]
+        say(
+            f"{each['job']}: interval {interval['index']}, {interval['start']} .. {interval['end']}, "
+            f"{each['state']}, {agents['in']} of {agents['expected']} agents"
+        )
+
+
+def _meant(error: RuntimeFailure, client: Client, text: str) -> RuntimeFailure:
+    """The error, or that the query is over a stream: results are what is queried."""
+    from elfmesh.ql import parse
+
+    if NO_SUCH_JOB not in error.message:
+        return error
+    streams = stream_names(client)
+    for name in parse(text).streams:
+        if name in streams:
+            hint = "`elf query` reads results of jobs; `elf tap` shows lines of a stream."
+            return RuntimeFailure(f"{name} is a stream, not a job", hint=hint)
+    return error

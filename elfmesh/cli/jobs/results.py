@@ -1,0 +1,171 @@
+"""`elf results`: a job's intervals as a table, as JSON lines, as csv; once, or as they come.
+
+Owns their look. JSON lines are passed through as the agent wrote them, so that no number loses a digit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from decimal import Decimal
+from typing import Any, Protocol
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.api.line_parts import ends
+from elfmesh.cli.common import (
+    api_option,
+    csv_line,
+    end_with_reader,
+    job_argument,
+    output_option,
+    print_table,
+    say,
+    text_of,
+)
+from elfmesh.cli.jobs.chart import Chart
+
+HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")
+
+
+@click.command("results")
+@job_argument
+@click.option("--follow", is_flag=True, help="Go on with new intervals as they close.")
+@click.option("--from", "start", type=int, metavar="I", help="First interval; default: the oldest kept.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many intervals.")
+@click.option(
+    "--state",
+    type=click.Choice(("final", "all")),
+    default="final",
+    show_default=True,
+    help="Final records only, or also what open intervals look like so far, with each revision.",
+)
+@click.option("--chart", is_flag=True, help="Draw it: over time, and the newest rows as bars.")
+@click.option("--column", metavar="NAME", help="What to draw [the last column that is a number].")
+@output_option
+@api_option
+def results_command(
+    job: str,
+    follow: bool,
+    start: int | None,
+    limit: int | None,
+    state: str,
+    chart: bool,
+    column: str | None,
+    output: str,
+    api: str | None,
+) -> None:
+    """The results of JOB, oldest first."""
+    if (chart and output != "table") or (column and not chart):
+        raise click.UsageError("--column is for --chart, and a chart is no json or csv")
+    with contextlib.ExitStack() as stack:
+        printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
+        printer: _Printer = printers[output]()
+        if chart:
+            drawing = Chart(column, follow=follow)
+            stack.callback(drawing.close)
+            printer = drawing
+        _show(printer, job, follow, start, limit, state, api, quiet=output != "table")
+
+
+def _show(
+    printer: _Printer,
+    job: str,
+    follow: bool,
+    start: int | None,
+    limit: int | None,
+    state: str,
+    api: str | None,
+    *,
+    quiet: bool,
+) -> None:
+    count, last = 0, b""
+    if follow:
+        end_with_reader()
+    try:
+        for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
+            printer.show(line)
+            sys.stdout.flush()
+            count, last = count + 1, line
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+    if count == limit and start is None and not follow:
+        following = int(_parse(last)["interval"]["index"]) + 1
+        say(f"These are the oldest {count} that are kept; --from {following} shows those behind them.")
+    if not count and not follow and not quiet:
+        say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
+
+
+class _Printer(Protocol):
+    def show(self, line: bytes) -> None:
+        """Write one interval."""
+        ...
+
+
+class _Lines:
+    def show(self, line: bytes) -> None:
+        sys.stdout.write(line.decode() + "\n")
+
+
+class _Table:
+    """A heading per interval, its rows under it."""
+
+    def show(self, line: bytes) -> None:
+        found = _parse(line)
+        interval, agents = found["interval"], found["agents"]
+        counts = {key: value for key, value in found["counts"].items() if value}
+        heading = (
+            f"interval {interval['index']}  {interval['start'] or ''} .. {interval['end'] or ''}  "
+            f"{found['state']}{_revision(found)}  {agents['in']}/{agents['expected']} agents  "
+            f"{text_of(counts)}"
+        )
+        if found.get("part", 1) == 1:
+            click.secho(heading, bold=True)
+            for name, text in (("missing", agents["missing"]), ("reason", found.get("reason"))):
+                if text:
+                    click.secho(f"{name}: {text_of(text)}", fg="yellow")
+        rows = found["rows"]
+        if rows:
+            columns = list(rows[0])
+            print_table(columns, [[row[column] for column in columns] for row in rows])
+        if ends(found):
+            click.echo()
+
+
+class _Csv:
+    """One line a row, under a header that is written again where the columns change."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] | None = None
+
+    def show(self, line: bytes) -> None:
+        found = _parse(line)
+        interval = found["interval"]
+        head = [
+            interval["index"],
+            interval["start"],
+            interval["end"],
+            found["state"],
+            found["rev"],
+            found["completeness"],
+        ]
+        for row in found["rows"]:
+            columns = list(row)
+            if columns != self._columns:
+                self._columns = columns
+                click.echo(csv_line([*HEAD, *columns]))
+            click.echo(csv_line([*head, *row.values()]))
+
+
+def _revision(found: dict[str, Any]) -> str:
+    """Which revision, where there was more than one or may be."""
+    return f" rev {found['rev']}" if found["rev"] > 1 or found["state"] == "TENTATIVE" else ""
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """The interval, with fractions as they were written."""
+    found: dict[str, Any] = json.loads(line, parse_float=Decimal)
+    return found

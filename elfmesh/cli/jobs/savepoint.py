@@ -1,0 +1,146 @@
+"""`elf savepoint`: a job's text and results in a file, and a job that goes on from it, here or elsewhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, job_argument, print_json, say, with_caret
+from elfmesh.control.jobs.manifest import split_name
+from elfmesh.errors import DataError, QueryError, RuntimeFailure
+from elfmesh.version import VERSION
+
+_NAMED = re.compile(r"(\bCREATE\s+JOB\s+)([A-Za-z0-9_.-]+)", re.IGNORECASE)
+_FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+
+
+@click.group("savepoint")
+def savepoint_group() -> None:
+    """A job's text, its results and where it goes on, in a file that any overlay can go on from."""
+
+
+@savepoint_group.command("create")
+@job_argument
+@click.option("-o", "--output", "path", required=True, metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Take N intervals of results [all].")
+@api_option
+def create_command(job: str, path: Path, last: int | None, api: str | None) -> None:
+    """Write a savepoint of JOB, which runs on: up to the first interval that is not closed."""
+    from elfmesh.api.savepoint import Head, write
+    from elfmesh.control.jobs.plan import read_plan
+    from elfmesh.control.jobs.resuming import why_not
+
+    client = Client(api)
+    said = client.describe(job)
+    first, name = said["closed_below"], str(said["job"])
+    if problem := why_not(read_plan(said["text"])):
+        raise RuntimeFailure(f"no savepoint of {name}: {problem}")
+    if first is None:
+        raise RuntimeFailure(f"{name} has closed no interval yet", hint="Wait for its first result.")
+    head = Head(
+        elf=VERSION,
+        job=name,
+        creator=str(said["creator"]),
+        text=str(said["text"]),
+        signed=str(said["signed"] or ""),
+        version=int(said["version"]),
+        incarnation=str(said["incarnation"]),
+        size=said["window"]["size"],
+        slide=said["window"]["slide"],
+        first=first,
+        agents=tuple(sorted(str(each["agent"]) for each in said["roster"]["agents"])),
+        made_us=time.time_ns() // 1000,
+    )
+    start = None if last is None else first - last
+    count = write(path, head, _before(client, name, start, first))
+    if client.describe(job)["incarnation"] != head.incarnation:
+        path.unlink(missing_ok=True)
+        raise RuntimeFailure(f"{name} has begun anew meanwhile", hint="Try again.")
+    say(f"{path}: {name} version {head.version}, {count} results; it goes on with interval {first}")
+
+
+def _before(client: Client, job: str, start: int | None, first: int) -> Iterator[bytes]:
+    """The results of intervals from `start` on that are below `first`."""
+    for line in client.lines(job, start=start):
+        if int(msgspec.json.decode(line)["interval"]["index"]) >= first:
+            return
+        yield line
+
+
+@savepoint_group.command("restore")
+@_FILE
+@click.option("--as", "name", metavar="NAME", help="Give the job another name [the one it had].")
+@api_option
+def restore_command(path: Path, name: str | None, api: str | None) -> None:
+    """Begin the job of a savepoint with the interval it goes on with.
+
+    Agents read what they still have of their logs, rotated files too; records of earlier intervals count as
+    filtered. A job of that name must not run.
+    """
+    from elfmesh.api.savepoint import read_head
+
+    head = read_head(path)
+    text = head.text if name is None else _renamed(head.text, name, path)
+    same = text == head.text
+    client = Client(api)
+    try:
+        signed = head.signed if same else ""
+        answer = client.apply(text, creator=head.creator, source=str(path), signed=signed, first=head.first)
+    except QueryError as error:
+        raise with_caret(error, text) from None
+    job = str(answer["job"])
+    roster = client.describe(job)["roster"]["agents"]
+    there = {str(each["agent"]) for each in roster}
+    have = f"{answer['acknowledged']} of {answer['expected']} agents have it"
+    say(f"{job}: {have}, from interval {head.first} on")
+    if head.signed and not same:
+        say("the signatures of the savepoint are about its own name: the job has none")
+    if missing := [each for each in head.agents if each not in there]:
+        say(f"not here, and what they have read since is not in the results: {', '.join(missing)}")
+    if added := sorted(there - set(head.agents)):
+        say(f"not in the savepoint, and in the results from interval {head.first} on: {', '.join(added)}")
+
+
+def _renamed(text: str, name: str, path: Path) -> str:
+    """The text as that of a job of another name."""
+    from elfmesh.control.jobs.plan import read_job
+
+    try:
+        namespace, short = split_name(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    found, count = _NAMED.subn(lambda match: f"{match[1]}{namespace}.{short}", text, count=1)
+    job, _ = read_job(found, source=str(path))
+    if not count or (job.namespace, job.name) != (namespace, short):
+        raise DataError(
+            "the name in its text cannot be changed", where=str(path), hint="Restore it without --as."
+        )
+    return found
+
+
+@savepoint_group.command("show")
+@_FILE
+def show_command(path: Path) -> None:
+    """What a savepoint is of, as JSON; the whole file is checked."""
+    from elfmesh.api.savepoint import read_head
+
+    print_json(msgspec.to_builtins(read_head(path)))
+
+
+@savepoint_group.command("results")
+@_FILE
+@click.option("--from", "start", type=int, metavar="I", help="First interval [all].")
+def results_command(path: Path, start: int | None) -> None:
+    """The results in a savepoint, a JSON line an interval, as `elf results -o json` writes them."""
+    from elfmesh.api.savepoint import read_head, read_results
+
+    read_head(path)
+    for index, line in read_results(path):
+        if start is None or index >= start:
+            click.echo(line.decode())

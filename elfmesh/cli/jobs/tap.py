@@ -1,0 +1,117 @@
+"""`elf tap`: live lines of a stream at an agent, or those that pass a job's filter."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import api_option, complete_jobs, end_with_reader, say, with_caret
+from elfmesh.errors import QueryError, RuntimeFailure
+from elfmesh.text import printable, suggest
+
+
+@click.command("tap")
+@click.argument("name", metavar="JOB|STREAM", shell_complete=complete_jobs)
+@click.option("--filter", "where", metavar="'WHERE EXPR'", help="Only lines that pass; columns as in jobs.")
+@click.option("--limit", type=click.IntRange(1, 100_000), metavar="N", help="End after so many lines.")
+@click.option(
+    "--rate", type=click.IntRange(1, 200), default=20, show_default=True, metavar="N",
+    help="Lines a second; of more, a sample is shown.",
+)  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), metavar="S", help="End after so long [3600].")
+@click.option("--beginning", is_flag=True, help="Begin with what is in the log already.")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
+    help="json: one object a line of the log.",
+)  # fmt: skip
+@api_option
+def tap_command(
+    name: str,
+    where: str | None,
+    limit: int | None,
+    rate: int,
+    seconds: float | None,
+    beginning: bool,
+    output: str,
+    api: str | None,
+) -> None:
+    """Show lines of a stream as they are written, at the agent that is asked.
+
+    Of a job: the lines of its stream that pass its WHERE. Looking costs the agent little, whatever the
+    stream brings: lines are sampled, their number and length are bounded.
+    """
+    end_with_reader()
+    client = Client(api)
+    texts = [_text(client, name)]
+    if where is not None:
+        texts.append(_filter(where, texts[0]))
+    given = {"limit": limit, "seconds": seconds}
+    options = {key: value for key, value in given.items() if value is not None}
+    counts: dict[str, Any] = {}
+    noted = False
+    try:
+        for each in client.tap(texts, rate=rate, beginning=beginning, **options):
+            if "line" in each:
+                line = json.dumps(each, ensure_ascii=False) if output == "json" else printable(each["line"])
+                sys.stdout.write(line + "\n")
+                sys.stdout.flush()
+            elif "read" in each:
+                if each.get("unseen") and not noted and each["read"] > each["parse_errors"]:
+                    noted = True
+                    say(f"no line so far has a value in {', '.join(map(printable, each['unseen']))}")
+                counts = each
+    except QueryError as error:
+        raise with_caret(error, texts[-1]) from None
+    except KeyboardInterrupt:
+        pass
+    if counts and output == "table":
+        jumps = f", {counts['jumps']} jumps over what came too fast" if counts["jumps"] else ""
+        lines = "line" if counts["shown"] == 1 else "lines"
+        say(
+            f"{counts['shown']} {lines} shown of {counts['matched']} that pass, {counts['read']} read, "
+            f"{counts['parse_errors']} parse errors{jumps}"
+        )
+
+
+def _text(client: Client, name: str) -> str:
+    """A statement that reads what is meant: a stream by its name, else a job."""
+    streams = [str(row["stream"]) for row in client.get("streams")]
+    if name in streams:
+        return _select(name)
+    try:
+        return str(client.describe(name)["text"])
+    except RuntimeFailure:
+        jobs = [str(row["job"]) for row in client.get("jobs")]
+        raise RuntimeFailure(
+            f"there is no stream or job {name!r}", hint=suggest(name, [*streams, *jobs])
+        ) from None
+
+
+def _filter(where: str, text: str) -> str:
+    """The filter as a statement over the stream of the first text.
+
+    Raises:
+        QueryError: it is more than a filter.
+    """
+    from elfmesh.ql import parse
+
+    words = where.strip()
+    clause = words if words[:5].upper() == "WHERE" else f"WHERE {words}"
+    whole = f"{_select(parse(text).streams[0])} {clause}"
+    try:
+        found = parse(whole, source="--filter")
+        plan = found.plan
+        more = found.parts or found.window or plan.order or plan.distinct or not plan.repeat
+        if more or plan.limit is not None or plan.offset:
+            raise found.origin.error("a filter is WHERE and a condition, no more", len(whole) - len(clause))
+    except QueryError as error:
+        raise with_caret(error, whole) from None
+    return whole
+
+
+def _select(stream: str) -> str:
+    return f"SELECT _raw FROM `{stream}`"

@@ -1,0 +1,247 @@
+"""The commands that change a running job: update, rollout, empty; and how a change is shown.
+
+Owns the difference of two texts on a terminal and the words for what becomes of the state.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from typing import Any
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import (
+    api_option,
+    file_option,
+    job_argument,
+    output_option,
+    print_json,
+    print_rows,
+    read_envelopes,
+    read_signatures,
+    say,
+    signature_option,
+    text_of,
+    within,
+)
+from elfmesh.cli.jobs.names import check_is_job
+from elfmesh.control.jobs.manifest import split_name
+from elfmesh.control.jobs.signing import Envelope, text_digest
+from elfmesh.errors import DataError, QueryError, UsageError
+from elfmesh.local.text_input import read_text
+from elfmesh.text import printable
+
+APPLIED = ("job", "version", "effective_interval", "acknowledged", "expected", "state", "seconds")
+MEANING = {
+    "new": "new",
+    "unchanged": "unchanged: this text runs already",
+    "keep": "keep: the state goes on",
+    "warm up": "warm up: open windows are made again from the logs, nothing is lost",
+    "reset": "reset: groups or windows begin anew at the boundary",
+}
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
+    """What `apply` or `update` did, or would do, for people."""
+    if old is not None and old.strip() != new.strip():
+        print_difference(old, new)
+    state, seconds = answer["state"], answer.get("seconds") or {}
+    meaning = MEANING.get(state, state)
+    if state == "reset" and answer.get("in_place") is False:
+        meaning = "reset: results and their numbers begin anew"
+    if answer.get("reasons"):
+        meaning += f" ({', '.join(answer['reasons'])})"
+    if answer.get("dry_run"):
+        click.echo(f"{answer['job']} version {answer['version']} would be {meaning}")
+    else:
+        start = answer["effective_interval"]
+        begins = f"interval {start}" if start else "the beginning of their logs"
+        click.echo(
+            f"{answer['job']} version {answer['version']}: {meaning}; {answer['acknowledged']} of "
+            f"{answer['expected']} agents have it, from {begins} on "
+            f"(prepared in {seconds.get('prepare', 0):.3f} s, in force in {seconds.get('activate', 0):.3f} s)"
+        )
+    if answer.get("columns"):
+        effects = (f"{printable(name)}: {effect}" for name, effect in answer["columns"].items())
+        click.echo("    " + ", ".join(effects))
+    if answer.get("hint"):
+        say(answer["hint"])
+    elif not answer.get("dry_run") and answer["acknowledged"] < answer["expected"]:
+        say("Not all agents have acknowledged yet; `elf rollout status` shows who is missing.")
+
+
+def print_difference(old: str, new: str) -> None:
+    """The unified difference of two texts, coloured on a terminal."""
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "running", "applied", lineterm="")
+    for line in lines:
+        colour = COLOURS.get(line[:1]) if colours else None
+        click.echo(click.style(printable(line), fg=colour) if colour else printable(line))
+
+
+@click.command("update")
+@job_argument
+@file_option
+@signature_option
+@click.option(
+    "--canary", metavar="KEY=VALUE", help="Only on the agents with this label, beside the old version."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@output_option
+@api_option
+def update_command(
+    job: str,
+    path: str,
+    signature: str | None,
+    canary: str | None,
+    dry_run: bool,
+    output: str,
+    api: str | None,
+) -> None:
+    """Change a running job; its state is kept where it can be."""
+    client = Client(api)
+    whole, source = read_text(path)
+    text, signed = whole, ""
+    for said, envelope in read_signatures(path, signature).items():
+        from elfmesh.ql import parse_many
+
+        # What is signed is the statement, without what stands around it in the file.
+        found = [each.text for each in parse_many(text, source=source) if text_digest(each.text) == said]
+        if found:
+            (text, *_), signed = found, envelope
+    labels = None
+    if canary is not None:
+        key, equals, value = canary.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{canary!r} is not KEY=VALUE", where="--canary")
+        labels = {key: value}
+    old = str(client.describe(job).get("text", "")) if output == "table" else None
+    try:
+        answer = client.update(job, text, canary=labels, dry_run=dry_run, source=source, signed=signed)
+    except QueryError as error:
+        raise within(error, whole, text, source) from None
+    if output == "table":
+        print_applied(answer, old, _bare(text))
+    elif output == "json":
+        print_json(answer)
+    else:
+        print_rows(output, APPLIED, [answer])
+
+
+def _bare(text: str) -> str:
+    """The statement of a file of one as a running job has it: without comments before it and the last `;`."""
+    lines = text.strip().removesuffix(";").splitlines()
+    while lines and (not lines[0].strip() or lines[0].lstrip().startswith("--")):
+        del lines[0]
+    return "\n".join(lines)
+
+
+@click.command("revoke")
+@click.argument("path", metavar="FILE.sig")
+@output_option
+@api_option
+def revoke_command(path: str, output: str, api: str | None) -> None:
+    """End the versions of a job for ever, by the tombstone of `elf sign --tombstone`.
+
+    Python functions are off, and their records counted as function_error, until a newer signed version is
+    applied. A job without functions, where manifests must be signed, does not run any more: delete it.
+    """
+    client = Client(api)
+    answers = [client.revoke(each.said.job, each.encode().decode()) for each in read_tombstones(path)]
+    if output == "table":
+        for answer in answers:
+            click.echo(
+                f"{printable(str(answer['job']))}: revoked; {answer['acknowledged']} of {answer['expected']} "
+                "agents have it on disk, the others get it when they are back"
+            )
+    else:
+        print_rows(output, APPLIED, answers)
+
+
+@click.command("delete")
+@job_argument
+@click.option("--signature", metavar="FILE", help="The tombstone of `elf sign`, where manifests are signed.")
+@output_option
+@api_option
+def delete_command(job: str, signature: str | None, output: str, api: str | None) -> None:
+    """End a job and forget its results."""
+    client = Client(api)
+    if signature is not None:
+        name = "/".join(split_name(job))
+        found = [each for each in read_tombstones(signature) if each.said.job == name]
+        if not found:
+            raise DataError(f"there is no tombstone of {name} in it", where=signature)
+        client.revoke(job, found[0].encode().decode())
+    check_is_job(client, job)
+    answer = client.delete(job)
+    if output == "table":
+        of = f" ({answer['acknowledged']} of {answer['expected']} agents)" if answer.get("expected") else ""
+        click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{of}")
+    else:
+        print_rows(output, APPLIED, [answer])
+
+
+def read_tombstones(path: str) -> list[Envelope]:
+    """The tombstones of a signature file.
+
+    Raises:
+        DataError: there is none.
+    """
+    ends = [each for each in read_envelopes(path) if each.said.tombstone]
+    if not ends:
+        hint = "`elf sign --tombstone JOB` makes one."
+        raise DataError("there is no tombstone in it", where=path, hint=hint)
+    return ends
+
+
+@click.group("rollout")
+def rollout_group() -> None:
+    """How the last change of a job went; take it back, or make a canary the version of all."""
+
+
+@rollout_group.command("status")
+@job_argument
+@output_option
+@api_option
+def status_command(job: str, output: str, api: str | None) -> None:
+    """The version in force, who has it, and what came of it."""
+    found = Client(api).rollout(job)
+    if output == "json":
+        print_json(found)
+        return
+    if output == "csv":
+        print_rows("csv", ("job", "version", "effective_interval", "in_force", "halted"), [found])
+        return
+    for each in (found, *([found["canary"]] if "canary" in found else [])):
+        for key, value in each.items():
+            if key not in ("canary", "texts"):
+                click.echo(f"{key}: {text_of(value) or '-'}")
+        click.echo("")
+
+
+def _change(group: click.Group | None, name: str, summary: str) -> click.Command:
+    @click.command(name, help=summary)
+    @job_argument
+    @output_option
+    @api_option
+    def command(job: str, output: str, api: str | None) -> None:
+        answer = getattr(Client(api), name)(job)
+        if output == "table" and answer.get("state") != "deleted":
+            print_applied(answer, None, "")
+        elif output == "table":
+            click.echo(f"{printable(str(answer['job']))}: deleted")
+        else:
+            print_rows(output, APPLIED, [answer])
+
+    if group is not None:
+        group.add_command(command)
+    return command
+
+
+_change(rollout_group, "undo", "End the canary; without one, bring the version before the newest back.")
+_change(rollout_group, "promote", "Make the canary's text the version of all agents.")
+empty_command = _change(None, "empty", "Begin a new batch on all agents at one boundary.")

@@ -1,0 +1,48 @@
+"""`elf why`: which agent and which interval hold a job's root, and since when."""
+
+from __future__ import annotations
+
+import click
+
+from elfmesh.api.client.client import Client
+from elfmesh.cli.common import (
+    api_option,
+    job_argument,
+    output_option,
+    print_json,
+    print_rows,
+    text_of,
+)
+
+COLUMNS = ("agent", "state", "frontier", "behind", "dead_for_seconds", "error")
+
+
+@click.command("why")
+@job_argument
+@output_option
+@api_option
+def why_command(job: str, output: str, api: str | None) -> None:
+    """What JOB waits for: the interval that is held, since when, and by which agents."""
+    found = Client(api).why(job)
+    if output == "json":
+        print_json(found)
+        return
+    if output == "csv":
+        print_rows("csv", COLUMNS, found["agents"])
+        return
+    interval = found["interval"]
+    if interval is not None:
+        click.secho(
+            f"interval {interval['index']}  {interval['start']} .. {interval['end']}  "
+            f"{found['in']}/{found['expected']} agents in",
+            bold=True,
+        )
+    click.echo(text_of(found["because"]))
+    if newest := found.get("newest"):
+        lacks = f", missing: {', '.join(newest['missing'])}" if newest["missing"] else ""
+        said = f"newest record: interval {newest['index']}, {newest['state']}"
+        click.echo(text_of(f"{said}, completeness {newest['completeness']:.3g}{lacks}"))
+    if found["tentative_rev"]:
+        click.echo(f"shown meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
+    if found["agents"]:
+        print_rows("table", COLUMNS, found["agents"])

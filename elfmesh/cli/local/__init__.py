@@ -1,0 +1,1 @@
+"""Verbs that evaluate queries in this process, and on Spark."""

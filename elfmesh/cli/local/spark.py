@@ -1,0 +1,138 @@
+"""`elf spark run`: ELF-QL over history on Spark, with the output of `elf run`.
+
+Owns the command line and the choice of the session. Data goes to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elfmesh.cli.common import output_option
+from elfmesh.errors import QueryError, UsageError
+from elfmesh.local.text_input import read_text
+
+if TYPE_CHECKING:
+    from elfmesh.spark_bridge.history.inputs import Input
+
+EXAMPLE = """elf spark run "SELECT status, count(*) FROM log GROUP BY status" --stream log=access.log"""
+
+
+def spark_options(command: Any) -> Any:
+    """The options of every command that runs on Spark."""
+    for option in reversed(
+        (
+            click.option(
+                "--stream",
+                "streams",
+                multiple=True,
+                metavar="NAME=PATH[,format=F]",
+                help="History of a stream: logs, a directory, format=parquet, or NAME=HOST:PORT,format=elf.",
+            ),
+            click.option(
+                "--lookup",
+                "lookups",
+                multiple=True,
+                metavar="NAME=PATH[,format=F]",
+                help="A table that the query joins as lookup.NAME; repeatable.",
+            ),
+            click.option("--python", is_flag=True, help="Evaluate the Python functions of the text."),
+            click.option(
+                "--master",
+                metavar="URL",
+                help="Of Spark: local[4], spark://HOST:PORT, yarn, or sc://HOST:PORT (Connect).",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("spark", short_help="The same queries over history, on Spark.")
+def spark_group() -> None:
+    """Run ELF-QL over history on Spark: a session of this machine, a cluster or Spark Connect."""
+
+
+@spark_group.command("run", short_help="A query or a job file over history.")
+@click.argument("query", required=False)
+@click.option(
+    "-f", "--file", "job_file", metavar="FILE", help="Read the query or jobs from FILE; - is stdin."
+)
+@spark_options
+@output_option
+def run_command(
+    query: str | None,
+    job_file: str | None,
+    streams: tuple[str, ...],
+    lookups: tuple[str, ...],
+    python: bool,
+    master: str | None,
+    output: str,
+) -> None:
+    """Run QUERY over the history of its streams on Spark, and print the rows that `elf run` would print."""
+    from elfmesh.local.run_output import writer
+
+    if (query is None) == (job_file is None):
+        raise UsageError("give a query or -f FILE, one of them", hint=EXAMPLE)
+    text, source = read_text(job_file) if job_file is not None else (str(query), "query")
+    try:
+        inputs, tables = named_inputs(streams, "--stream"), named_inputs(lookups, "--lookup")
+        for number, (statement, answers) in enumerate(
+            answered(text, source, inputs, tables, python=python, master=master)
+        ):
+            if number and output != "json":
+                click.echo()
+            out = writer(output, sys.stdout, statement, bold=False)
+            for answer in answers:
+                out.interval(answer)
+            out.end(None)
+            sys.stdout.flush()
+    except QueryError as error:
+        from elfmesh.cli.common import with_caret
+
+        raise with_caret(error, text) from None
+
+
+def answered(
+    text: str,
+    source: str,
+    inputs: Mapping[str, Input],
+    tables: Mapping[str, Input],
+    *,
+    python: bool = False,
+    master: str | None = None,
+    only: tuple[int, int] | None = None,
+) -> Any:
+    """Each statement of a text with its intervals; the text is read before Spark is started."""
+    from elfmesh.ingest.lookups import LookupTables
+    from elfmesh.ql import parse_many
+    from elfmesh.spark_bridge.history.sql import histories
+    from elfmesh.spark_bridge.session import any_session
+
+    parse_many(text, source=source)
+    lookups = LookupTables({name: each.config for name, each in tables.items()})
+    with any_session(master) as spark:
+        for history in histories(
+            spark, text, inputs, lookups=lookups, python=python, source=source, only=only
+        ):
+            yield history.statement, history.answers()
+            history.close()
+
+
+def named_inputs(given: Sequence[str], option: str) -> dict[str, Input]:
+    """What `--stream` or `--lookup` name."""
+    from elfmesh.cli.local.run import option_of
+    from elfmesh.ingest.stream_settings import parse_stream
+    from elfmesh.spark_bridge.history.inputs import given_inputs
+
+    with option_of(option):
+        settings = {}
+        for text in given:
+            name, found = parse_stream(text, option)
+            if name in settings:
+                raise UsageError(f"{option}: {name} is given twice", hint="The path may be a pattern.")
+            settings[name] = found
+        return given_inputs(settings, option)

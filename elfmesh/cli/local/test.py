@@ -1,0 +1,73 @@
+"""`elf test`: runs the cases beside jobs and shows what differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.errors import UsageError
+from elfmesh.text import printable
+
+if TYPE_CHECKING:
+    from elfmesh.local.job_tests import Outcome
+
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
+    help="How the answer is written; json: one object a case.",
+)  # fmt: skip
+@click.option(
+    "--python", is_flag=True,
+    help="Evaluate the Python functions of the jobs, in processes of their own: their text is trusted.",
+)  # fmt: skip
+def test_command(paths: tuple[str, ...], output: str, python: bool) -> int:
+    """Run the --@test cases of job files; directories are searched for *.elfql.
+
+    A case is a line before its statement: --@test input=clicks.ndjson expect=top10.json [format=json].
+    Exit codes: 1 a case fails, 2 there is none.
+    """
+    from elfmesh.cli import entry as cli
+    from elfmesh.local.job_tests import job_files, run_tests
+
+    counts = {True: 0, False: 0}
+    for path in job_files(paths):
+        for outcome in run_tests(path, python=python):
+            counts[outcome.passed] += 1
+            if output == "json":
+                click.echo(json.dumps(_object(outcome), ensure_ascii=False))
+            elif not outcome.passed or cli.verbosity >= 0:
+                _show(outcome)
+    if not any(counts.values()):
+        hint = "Write --@test input=FILE expect=FILE on the line before a statement."
+        raise UsageError(f"there is no case in {', '.join(paths)}", hint=hint)
+    if output == "table" and cli.verbosity >= 0:
+        click.echo(f"{counts[True]} passed, {counts[False]} failed", err=True)
+    return 1 if counts[False] else 0
+
+
+def _object(outcome: Outcome) -> dict[str, object]:
+    return {
+        "file": outcome.file,
+        "line": outcome.line or None,
+        "name": outcome.name or None,
+        "passed": outcome.passed,
+        "problem": outcome.problem or None,
+        "difference": list(outcome.difference),
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    place = f"{outcome.file}:{outcome.line}" if outcome.line else outcome.file
+    click.echo(printable(f"{'ok  ' if outcome.passed else 'FAIL'} {place} {outcome.name}".rstrip()))
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in (*outcome.problem.splitlines(), *outcome.difference):
+        colour = COLOURS.get(line[:1]) if colours and outcome.difference else None
+        click.echo("    " + (click.style(printable(line), fg=colour) if colour else printable(line)))

@@ -1,0 +1,1 @@
+"""Closing intervals: the closer, its sources, the partial store, and its policies."""

@@ -1,0 +1,162 @@
+"""Committing what is ready: records become terminal when the control register has closed their intervals.
+
+Owns the one place where a terminal record comes into being: records that are ready, in order -> one change of
+the register -> published. Makes no record and decides no interval.
+
+Invariants: nothing is published, and no mark told to members, that the register does not say is closed; one
+change is under way at a time, and closes all that became ready meanwhile; when the register refuses, another
+leads: nothing more is committed here (D-4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.pages import encode_page
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.register_value import Cell, Close, Refused
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
+from elfmesh.control.register.proposer import Proposer
+
+MARK_S = 0.25
+"""How long a mark without a record waits for one to go with."""
+
+
+class Committed(Protocol):
+    """What committing needs of the master around it."""
+
+    @property
+    def terms(self) -> Terms:
+        """What a successor has to know, as of now."""
+        ...
+
+    def published(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is terminal."""
+        ...
+
+    def committed(self, count: int) -> None:
+        """So many of the oldest records that were ready are published; `closed` may have grown."""
+        ...
+
+    def deposed(self, refused: Refused) -> None:
+        """The register says that another leads."""
+        ...
+
+
+class Committer:
+    """Closes the intervals of one job in one epoch.
+
+    Args:
+        office: clock.
+        proposer: of the job's register.
+        cell: the register's value when the term began.
+        master: who leads.
+    """
+
+    def __init__(self, office: Office, proposer: Proposer, cell: Cell, master: Committed) -> None:
+        self._office, self._proposer, self._master = office, proposer, master
+        self.cell = cell
+        self._ready: deque[tuple[ResultRecord, bytes]] = deque()
+        self._reached = cell.value.closed
+        self._committing = False
+        self._since = 0.0
+        self._timer: Timer | None = None
+        self._stopped = False
+        self._confirming: list[tuple[int, Callable[[], None]]] = []
+
+    @property
+    def closed(self) -> int:
+        """Everything below is closed, says the register."""
+        return self.cell.value.closed
+
+    @property
+    def asking_s(self) -> float:
+        """For how long the acceptors have been asked without an answer of a majority, 0 if they are not."""
+        return self._office.now - self._since if self._committing else 0.0
+
+    def add(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is ready; it is committed with all that are ready when the last change is through."""
+        self._ready.append((record, rows))
+        self._commit()
+
+    def reached(self, closed: int) -> None:
+        """Nothing below is open, with or without a record."""
+        self._reached = max(closed, self._reached)
+        if self._reached > self.closed and self._timer is None and not self._stopped:
+            self._timer = self._office.after(MARK_S, self._mark)
+
+    def confirm(self, then: Callable[[], None]) -> None:
+        """Call `then` when no successor can go on without the terms as they are now; never, if deposed."""
+        self._confirming.append((self._master.terms.version, then))
+        self._commit(mark=True)
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        self._stopped = True
+        self._ready.clear()
+        self._confirming.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def changed(self, cell: Cell) -> None:
+        """Another change of ours was chosen."""
+        self.cell = cell
+
+    def _mark(self) -> None:
+        self._timer = None
+        if self._reached > self.closed and not self._ready:
+            self._commit(mark=True)
+
+    def _commit(self, *, mark: bool = False) -> None:
+        if self._committing or self._stopped or not (self._ready or mark):
+            return
+        batch: list[tuple[ResultRecord, bytes]] = []
+        size = 0
+        for record, rows in self._ready:
+            size += len(rows)
+            if batch and size > LOG_PAGE_BYTES_MAX:
+                break
+            before = batch[-1][0].index if batch else self.cell.value.latest
+            if batch:  # a successor goes on from the last one
+                batch[-1] = replace(batch[-1][0], open=b""), batch[-1][1]
+            batch.append((replace(record, before=before), rows))
+        value, terms = self.cell.value, self._master.terms
+        last = batch[-1][0].index if batch else value.latest
+        closed = last + 1 if batch and last is not None else self._reached
+        change = Close(
+            value.incarnation,
+            value.epoch,
+            terms.version,
+            closed,
+            value.latest,
+            last,
+            encode_page(batch),
+        )
+        self._committing, self._since = True, self._office.now
+        self._proposer.submit(change, lambda outcome: self._decided(outcome, batch), terms)
+
+    def _decided(self, outcome: Cell | Refused, batch: list[tuple[ResultRecord, bytes]]) -> None:
+        self._committing = False
+        if self._stopped:
+            return
+        if isinstance(outcome, Refused):
+            self._master.deposed(outcome)
+            return
+        self.cell = outcome
+        for record, rows in batch:
+            self._ready.popleft()
+            self._master.published(replace(record, open=b""), rows)
+        self._master.committed(len(batch))
+        waiting, self._confirming = self._confirming, []
+        for version, then in waiting:
+            if version <= outcome.value.roster:
+                then()
+            else:
+                self._confirming.append((version, then))
+        self._commit(mark=bool(self._confirming))

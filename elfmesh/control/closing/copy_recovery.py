@@ -1,0 +1,184 @@
+"""What a dead member contributed, fetched from the peers that keep it (D-8).
+
+Owns how often they are asked and how long an interval waits for them, and the step from a copy to the trees.
+What becomes of the interval is the closer's business.
+
+Invariants: a copy counts only for the member that it is of, in intervals that this member is expected in; no
+interval ends without a dead member before its keepers had `ANSWER_S` to say what they have.
+
+Paper: PPA 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elfmesh.control.closing.partial_store import Gathered
+from elfmesh.control.closing.straggler_policy import Judge
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.stages import valid_until
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.messages_safety import Keep, Surrender
+from elfmesh.interval_map import bits, numbers
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import PublishDone
+from elfmesh.srt.messages import Segment
+
+ASK_S, ASK_MAX_S = 0.5, 30.0
+"""Pauses between two questions for the same interval double: keepers answer each with all they have."""
+
+ANSWER_S = 1.0
+"""How long keepers have, from the first question after a death and again from each copy that was news."""
+
+GATHER_S = 0.05
+"""How long the members to ask for are gathered for one question."""
+
+PUBLISH_S = 2.0
+ALIVE = float("-inf")
+"""Instead of the moment of a death: a member that lives and is late."""
+
+FAILURES_MAX = 10
+"""Questions that could not be asked, because another agent is the root, before nobody waits for answers."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The questions after one death: when they began or brought news, the last one, and what it was about."""
+
+    dead_since: float
+    heard_at: float
+    at: float
+    start: int
+    pause_s: float = ASK_S
+    failures: int = 0
+
+
+class Recovery:
+    """Fetches for one job.
+
+    Args:
+        office: the way out.
+        stages: the job's versions: what was evaluated by another one counts for nobody.
+        replicas: peers that keep each contribution; 0: nobody is asked.
+        epoch: the master's term.
+        book: its roster.
+        judge: knows who is dead.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        stages: tuple[Stage, ...],
+        replicas: int,
+        epoch: int,
+        book: RosterBook,
+        judge: Judge,
+    ) -> None:
+        self._office, self._stages, self._replicas = office, stages, replicas
+        self._epoch, self._book, self._judge = epoch, book, judge
+        self._asked: dict[int, _Asked] = {}
+        self._due: dict[int, _Asked] = {}
+
+    def ask(self, missing: int, start: int, *, overdue: bool = False) -> float:
+        """An interval lacks these members: ask who keeps contributions of the dead among them.
+
+        Args:
+            missing: bit set of the members.
+            start: the interval.
+            overdue: its deadline is over: of the living, too, what their neighbours have stands in for them.
+
+        Returns:
+            When what is kept of them should be here; in the past if nothing is awaited.
+        """
+        ready, now = float("-inf"), self._office.now
+        for number in numbers(missing) if self._replicas else ():
+            since = self._judge.dead_since(number)
+            if since is None and overdue:
+                since = ALIVE
+            if since is None:
+                self._asked.pop(number, None)
+                continue
+            asked = self._asked.get(number)
+            if asked is None or asked.dead_since != since:
+                asked = self._asked[number] = _Asked(since, now + GATHER_S, float("-inf"), start)
+            if asked.start != start:
+                asked.start, asked.pause_s = start, ASK_S
+            if now - asked.at >= asked.pause_s:
+                if asked.at >= since:
+                    asked.pause_s = min(2 * asked.pause_s, ASK_MAX_S)
+                asked.at = now
+                self._ask_soon(number, asked)
+            ready = max(ready, asked.heard_at + ANSWER_S)
+        return ready
+
+    def _ask_soon(self, number: int, asked: _Asked) -> None:
+        """The members of a lost rack are found dead one after the other: one question names all of them."""
+        if not self._due:
+            self._office.after(GATHER_S, self._publish)
+        self._due[number] = asked
+
+    def _publish(self) -> None:
+        due, self._due = self._due, {}
+        manifest, first = self._stages[-1].manifest, next(iter(due))
+        start = min(asked.start for asked in due.values())
+        members = bitmap_of(bits(due)) if len(due) > 1 else b""
+        about = (manifest.job_id, manifest.incarnation, self._office.me, self._epoch, first, start, members)
+
+        def answered(done: PublishDone | None) -> None:
+            """The copies come by themselves; a question that reached no agent has to be asked again."""
+            for asked in due.values() if done is None else ():
+                if asked.failures < FAILURES_MAX:
+                    asked.failures += 1
+                    asked.heard_at, asked.pause_s = self._office.now, ASK_S
+
+        self._office.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
+
+    def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[Gathered]) -> int | None:
+        """Count a copy as far as it is of intervals from `first` on in which its member is expected.
+
+        Returns:
+            One past its last interval; None if nothing of it is wanted.
+        """
+        entry = self._book.entry(copy.number)
+        if entry is None or entry.contact.id != copy.member:
+            self._office.stats["control.misplaced"] += 1
+            return None
+        if len(copy.parts) != len(trees) or not is_sound(copy, payload):
+            self._office.stats["control.malformed"] += 1
+            return None
+        start = max(copy.start, first, entry.start)
+        stop = copy.stop if entry.until is None else min(copy.stop, entry.until)
+        stop = valid_until(self._stages, copy.evaluated, start, stop)
+        if start >= stop:
+            return None
+        at, bit = 0, 1 << copy.number
+        asked = self._asked.get(copy.number)
+        if asked is not None and any(not tree.everywhere(start) & bit for tree in trees):
+            asked.heard_at = self._office.now
+        for tree, part in zip(trees, copy.parts, strict=True):
+            kept, payloads = [], []
+            for each in part:
+                if start <= each.interval < stop:
+                    kept.append(each)
+                    payloads.append(payload[at : at + each.size])
+                at += each.size
+            tree.add_everywhere(
+                Segment(self._epoch, 0, start, stop, bitmap_of(bit), tuple(kept)), tuple(payloads)
+            )
+        return stop
+
+
+def is_sound(copy: Keep, payload: bytes) -> bool:
+    """Whether a copy agrees with itself: sizes, and at most one entry for each interval of its range."""
+    if sum(entry.size for part in copy.parts for entry in part) != len(payload):
+        return False
+    for part in copy.parts:
+        last = copy.start - 1
+        for entry in part:
+            if not last < entry.interval < copy.stop or len(entry.counts) > len(BUCKETS):
+                return False
+            last = entry.interval
+    return True

@@ -1,0 +1,101 @@
+"""When a dead member is expected no more (D-14).
+
+Owns, for each dead member, the first window that had not begun at its death, and its eviction. Decides
+nothing about the intervals that it is missing from (`judge`, `close`).
+
+Invariant: a member that died is expected in every window that had begun at its death. A window had begun if
+its start lies before the end of the newest interval that any agent had sealed, plus LATENESS and one slide:
+an agent that has sealed that interval and not the next one has read no record beyond. Where no agent has
+sealed anything, the newest interval is the one before the first that is open. The rule compares event times,
+so that no clock takes part (D-13), and it covers at most one window too many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.control.closing.latency_stats import Spent
+from elfmesh.control.closing.straggler_policy import Judge
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Stage
+
+EVICT_S = 300.0
+"""How long a dead member stays on the roster at least."""
+
+
+AGAIN_S = 30.0
+"""How long members have to contribute again to a new master what they have sealed and is not closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Death:
+    """When a member died, and the first window that had not begun then; None: not known yet."""
+
+    since: float
+    not_begun: int | None
+
+
+class Evictions:
+    """Carries them out for one job in one term.
+
+    Args:
+        office: the clock.
+        book: the roster.
+        judge: knows which members are dead.
+        spent: forgets the members that go.
+        stages: the job's versions.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        book: RosterBook,
+        judge: Judge,
+        spent: Spent,
+        stages: tuple[Stage, ...],
+    ) -> None:
+        self._office, self._book, self._judge, self._spent = office, book, judge, spent
+        self._plans = [read_plan(stage.manifest.text) for stage in stages]
+        self._deaths: dict[int, _Death] = {}
+
+    def carry_out(self, frontier: int | None, at: int) -> bool:
+        """Evict the members that are due; say whether the roster has changed.
+
+        Args:
+            frontier: one past the newest interval that any agent has sealed, None before the first one.
+            at: the first interval that is not decided.
+        """
+        changed = False
+        for number in self._due(frontier, at):
+            self._judge.forget(number)
+            self._spent.forget(number)
+            if self._book.expects(number, at):  # it may have been about to leave
+                self._book.evict(number, at)
+                changed = True
+        return changed
+
+    def _due(self, frontier: int | None, at: int) -> list[int]:
+        before, self._deaths = self._deaths, {}
+        found = []
+        for number in self._judge.dead:
+            since = self._judge.dead_since(number)
+            assert since is not None, "it is dead"
+            death = before.get(number)
+            if death is None or death.since != since or death.not_begun is None:
+                death = _Death(since, self._not_begun(frontier, at, since))
+            self._deaths[number] = death
+            if self._office.now - since >= EVICT_S and death.not_begun is not None and at >= death.not_begun:
+                found.append(number)
+        return found
+
+    def _not_begun(self, frontier: int | None, at: int, since: float) -> int | None:
+        """The first window that had not begun, as far as the seals show; None: that is not known yet."""
+        if frontier is None and self._office.now - since < AGAIN_S:
+            return None
+        newest = (at if frontier is None else frontier) - 1  # what is closed has been sealed
+        return max(
+            plan.first_after(plan.window(newest)[1] + plan.lateness_us + plan.slide_us)
+            for plan in self._plans
+        )

@@ -1,0 +1,143 @@
+"""Whose contributions an interval was closed without, as its master remembers and looks it up.
+
+Owns the newest of that knowledge, which goes with every mark so that members need not ask, and the answers
+from the results log to those who missed a mark. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from sortedcontainers import SortedDict
+
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.protocol.events import LogRead
+from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.errors import ProtocolError
+from elfmesh.interval_map import Cover
+from elfmesh.machine import Contact
+from elfmesh.srt.coverage import bitmap_of, bits_of
+
+LACKS_MAX = 16
+"""Runs of intervals with the same members missing that a mark tells of."""
+
+LACK_BYTES_MAX = 16 << 10
+"""Their bitmaps together: a mark is a multicast."""
+
+PAGE_RECORDS = 64
+PAGES_MAX = 16
+"""Of the results log, read for one question; what lies behind them is asked for again."""
+
+
+class Lacking:
+    """Whom the intervals of this term lack, from `start` on."""
+
+    def __init__(self, start: int) -> None:
+        self._absent = Cover(start)
+        self._revised: SortedDict[int, Revisions] = SortedDict()
+
+    def decided(self, start: int, stop: int, absent: int) -> None:
+        """The intervals [start, stop) are decided without the numbers in `absent`."""
+        self._absent.add(start, stop, absent)
+
+    def revised(self, interval: int, revs: tuple[tuple[int, int], ...]) -> None:
+        """The interval is decided with these (number, revision) above the first."""
+        if revs:
+            self._revised[interval] = Revisions(interval, revs)
+        while len(self._revised) > LACKS_MAX:
+            self._absent.drop_below(self._revised.popitem(0)[0] + 1)
+
+    def told(self, closed: int) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...]]:
+        """From which interval on the answer is complete, who is lacking where, and what is revised.
+
+        Cost: its runs.
+        """
+        lacks: list[Lack] = []
+        at = self._absent.start
+        while at < closed:
+            stop = min(self._absent.until(at), closed)
+            if absent := self._absent.at(at):
+                lacks.append(Lack(at, stop, bitmap_of(absent)))
+            at = stop
+        size, kept = 0, 0
+        for lack in reversed(lacks):
+            size += len(lack.absent)
+            if kept == LACKS_MAX or size > LACK_BYTES_MAX:
+                self._absent.drop_below(lack.stop)
+                break
+            kept += 1
+        start = self._absent.start
+        revised = tuple(self._revised[at] for at in self._revised.irange(start, closed, (True, False)))
+        return start, tuple(lacks[len(lacks) - kept :]), revised
+
+
+class _Answer:
+    """One question on its way through the results log."""
+
+    def __init__(self, office: Office, asker: Contact, message: AskFates, closed: int) -> None:
+        self._office, self._asker, self._message = office, asker, message
+        self._asked = sorted({index for index in message.indices if index < closed})
+        self._records: dict[int, ResultRecord] = {}
+        self._pages = 0
+        self._lost: tuple[tuple[int, int], ...] = ()
+        if self._asked:
+            self._read(self._asked[0])
+
+    def _read(self, start: int) -> None:
+        stop = self._asked[-1] + 1
+        job, incarnation = self._message.job, self._message.incarnation
+        self._office.read_log(job, incarnation, start, stop, PAGE_RECORDS, self._page)
+
+    def _page(self, read: LogRead | None) -> None:
+        if read is None or read.error:
+            return
+        try:
+            self._records.update((record.index, record) for record, _ in decode_page(read.page))
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            return
+        self._pages += 1
+        self._lost = read.lost
+        if read.hole is not None and read.hole[0] <= self._asked[-1]:
+            self._tell(read.hole[0], read.expired)  # what lies behind is asked for again
+        elif not read.page or read.next is None or read.next > self._asked[-1]:
+            self._tell(self._asked[-1] + 1, read.expired)
+        elif self._pages >= PAGES_MAX:
+            self._tell(read.next, read.expired)
+        else:
+            self._read(read.next)
+
+    def _tell(self, reached: int, expired: int | None) -> None:
+        number = self._message.number
+        inside: list[int] = []
+        revs: list[int] = []
+        outside: list[int] = []
+        unknown: list[int] = []
+        for index in self._asked:
+            if index >= reached:
+                break
+            record = self._records.get(index)
+            if any(first <= index <= last for first, last in self._lost):
+                unknown.append(index)
+            elif record is not None and not bits_of(record.absent) >> number & 1:
+                inside.append(index)
+                revs.append(dict(record.revs).get(number, 1))
+            elif record is not None:
+                outside.append(index)
+            else:  # closed without a record: nobody whose contribution was inside had any
+                (unknown if expired is not None and index <= expired else outside).append(index)
+        job, incarnation = self._message.job, self._message.incarnation
+        told = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
+        self._office.send(self._asker, told)
+
+
+def serve_fates(office: Office, asker: Contact, message: AskFates, closed: int) -> None:
+    """Tell a member from our results log what became of its contributions to closed intervals.
+
+    Args:
+        office: the way out.
+        asker: the member.
+        message: what it asks.
+        closed: everything below is closed, and in the log if it has a record.
+    """
+    _Answer(office, asker, message, closed)

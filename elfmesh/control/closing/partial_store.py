@@ -1,0 +1,227 @@
+"""What the root of one tree has collected for the open intervals of a job.
+
+Owns segments laid out by interval: who is covered, and the parts with their counts and payloads. Knows no
+roster and no deadline.
+
+Invariants: the parts of one (interval, attempt) have disjoint coverages, so that merging all of them counts
+every contribution once (D-7). A higher attempt stands beside the lower one until it covers as much, in
+revisions as new. A revision replaces an earlier one that stands alone; where that is merged with others, the
+interval has to be collected again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+from sortedcontainers import SortedDict
+
+from elfmesh.interval_map import END, Cover
+from elfmesh.srt.coverage import Verdict, bits_of
+from elfmesh.srt.messages import Segment
+
+HELD_BYTES_MAX = 256 << 20
+"""Payloads held for intervals that wait for somebody; beyond it nobody is waited for any longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredPart:
+    """Contributions of the agents in `mask` to one interval, merged; a revision is that of one agent."""
+
+    mask: int
+    counts: tuple[int, ...]
+    payload: bytes
+    rev: int = 1
+
+    def judge(self, new: GatheredPart) -> Verdict:
+        """What another part is to this one, with which it has agents in common."""
+        if new.rev > 1 and self.mask == new.mask:
+            return Verdict.NEW if self.rev < new.rev else Verdict.DUPLICATE
+        if new.rev == 1 and self.mask & new.mask == new.mask:
+            return Verdict.DUPLICATE
+        return Verdict.OVERLAP if new.rev > 1 or self.rev > 1 or self.mask & ~new.mask else Verdict.NEW
+
+
+class Gathered:
+    """The collection of one tree from interval `start` on."""
+
+    def __init__(self, start: int) -> None:
+        self._covers: dict[int, Cover] = {0: Cover(start)}
+        self._parts: SortedDict[int, dict[int, list[GatheredPart]]] = SortedDict()
+        self._newest: SortedDict[int, dict[int, int]] = SortedDict()
+        self._start = start
+        self.nbytes = 0
+
+    def add(self, segment: Segment, payloads: tuple[bytes, ...]) -> list[int]:
+        """Take a segment in; return the intervals whose parts overlap without one containing the other.
+
+        Repetitions change nothing. A part that contains parts already here, or revises one, replaces them.
+        """
+        mask = bits_of(segment.coverage)
+        cover = self._covers.setdefault(segment.attempt, Cover(self._start))
+        conflicts = []
+        for entry, payload in zip(segment.entries, payloads, strict=True):
+            if entry.interval < self._start:
+                continue
+            attempts = self._parts.setdefault(entry.interval, {})
+            parts = attempts.setdefault(segment.attempt, [])
+            new = GatheredPart(mask, entry.counts, payload, entry.rev)
+            if entry.rev > 1:
+                newest = self._newest.setdefault(entry.interval, {})
+                newest[mask] = max(entry.rev, newest.get(mask, 1))
+            met = [part for part in parts if part.mask & mask]
+            verdicts = [part.judge(new) for part in met]
+            if Verdict.DUPLICATE in verdicts:
+                continue
+            if Verdict.OVERLAP in verdicts:
+                conflicts.append(entry.interval)
+                continue
+            self.nbytes += len(payload) - sum(len(part.payload) for part in met)
+            attempts[segment.attempt] = [part for part in parts if part not in met] + [new]
+        begin = segment.start
+        for conflict in conflicts:
+            cover.add(begin, conflict, mask)
+            begin = conflict + 1
+        cover.add(begin, segment.stop, mask)
+        return conflicts
+
+    def add_everywhere(self, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        """Take what one agent contributed into all attempts: it will not answer to the later ones."""
+        for attempt in sorted(self._covers):
+            self.add(replace(segment, attempt=attempt), payloads)
+
+    def fail(self, start: int, stop: int, mask: int) -> None:
+        """Nothing will come from the agents in `mask` for this range: treat them as covered, empty."""
+        for cover in self._covers.values():
+            cover.add(start, stop, mask)
+
+    def covered(self, interval: int) -> int:
+        """The agents that are inside an interval."""
+        return self._covers[self._attempt(interval)].at(interval)
+
+    def everywhere(self, interval: int) -> int:
+        """The agents that are inside an interval in every attempt that anything has come from."""
+        inside = self._covers[0].at(interval)
+        for cover in self._covers.values():
+            inside &= cover.at(interval) or -1
+        return inside
+
+    def until(self, interval: int) -> int:
+        """One past the run of intervals around `interval` that are covered alike."""
+        return min((cover.until(interval) for cover in self._covers.values()), default=END)
+
+    def attempt(self, interval: int) -> int:
+        """The highest attempt that anything has come from for an interval."""
+        return max(attempt for attempt, cover in self._covers.items() if attempt == 0 or cover.at(interval))
+
+    def newest(self, interval: int) -> int:
+        """The agents that are inside the highest attempt that anything has come from."""
+        return self._covers[self.attempt(interval)].at(interval)
+
+    def frontier(self, number: int) -> int:
+        """First open interval that lacks this agent."""
+        return max(cover.frontier(number, self._start) for cover in self._covers.values())
+
+    def parts(self, interval: int) -> list[GatheredPart]:
+        """The parts to merge for an interval."""
+        attempts: dict[int, list[GatheredPart]] = self._parts.get(interval, {})
+        return attempts.get(self._attempt(interval), [])
+
+    def parts_without(self, interval: int, out: int) -> list[GatheredPart] | None:
+        """The parts to merge for an interval without the members `out`; None if these cannot be taken out."""
+        parts = self.parts(interval)
+        if not any(part.mask & out for part in parts):
+            return parts
+        best = self._attempt(interval)
+        needed = self._covers[best].at(interval) & ~out
+        attempts: dict[int, list[GatheredPart]] = self._parts[interval]
+        for attempt in sorted(self._covers, reverse=True):
+            found = attempts.get(attempt, [])
+            if self._covers[attempt].at(interval) & needed != needed or any(
+                part.mask & out and part.mask & ~out for part in found
+            ):
+                continue
+            kept = [part for part in found if not part.mask & out]
+            inside = _revs(kept)
+            if all(inside.get(bit, 1) >= rev for bit, rev in _revs(parts).items() if bit & needed):
+                return kept
+        return None
+
+    def revs(self, interval: int) -> dict[int, int]:
+        """The revisions above 1 that are inside, by the bit of their agent."""
+        return _revs(self.parts(interval)) if interval in self._newest else {}
+
+    def is_revised(self, interval: int) -> bool:
+        """Whether anybody has revised its contribution."""
+        return interval in self._newest
+
+    def lacks_revision(self, interval: int) -> bool:
+        """Whether a newer revision was seen of anything that is inside."""
+        newest: dict[int, int] = self._newest.get(interval, {})
+        inside = self.revs(interval)
+        return any(rev > inside.get(bit, 1) for bit, rev in newest.items())
+
+    def first(self, start: int, stop: int) -> int | None:
+        """The first interval in [start, stop) that somebody has records for."""
+        return next(iter(self._parts.irange(start, stop, inclusive=(True, False))), None)
+
+    def drop_below(self, interval: int) -> None:
+        """Forget everything below an interval: it is closed."""
+        self._start = max(interval, self._start)
+        while self._parts and self._parts.keys()[0] < interval:
+            attempts = self._parts.popitem(0)[1]
+            self.nbytes -= sum(len(part.payload) for parts in attempts.values() for part in parts)
+        while self._newest and self._newest.keys()[0] < interval:
+            self._newest.popitem(0)
+        for attempt, cover in list(self._covers.items()):
+            cover.drop_below(interval)
+            if attempt and cover.until(interval) == END and not cover.at(interval):
+                del self._covers[attempt]
+
+    def _attempt(self, interval: int) -> int:
+        best = 0
+        for attempt in sorted(self._covers):
+            have = self._covers[best].at(interval)
+            if self._covers[attempt].at(interval) & have == have and self._is_as_new(interval, attempt, best):
+                best = attempt
+        return best
+
+    def _is_as_new(self, interval: int, attempt: int, other: int) -> bool:
+        """Whether an attempt has no older revision of anything than the other one."""
+        if interval not in self._newest:
+            return True
+        attempts: dict[int, list[GatheredPart]] = self._parts.get(interval, {})
+        mine, theirs = _revs(attempts.get(attempt, [])), _revs(attempts.get(other, []))
+        return all(mine.get(bit, 1) >= rev for bit, rev in theirs.items())
+
+
+def _revs(parts: Sequence[GatheredPart]) -> dict[int, int]:
+    return {part.mask: part.rev for part in parts if part.rev > 1}
+
+
+def covered_in_all(trees: Sequence[Gathered], interval: int, *, every_attempt: bool = False) -> int:
+    """The agents that are inside an interval in every tree of a job."""
+    covered = -1
+    for tree in trees:
+        covered &= tree.everywhere(interval) if every_attempt else tree.covered(interval)
+    return covered
+
+
+def newest_in_all(trees: Sequence[Gathered], interval: int) -> int:
+    """The agents that are inside the newest collection of an interval in every tree of a job."""
+    covered = -1
+    for tree in trees:
+        covered &= tree.newest(interval)
+    return covered
+
+
+def first_in_any(trees: Sequence[Gathered], start: int, stop: int) -> int | None:
+    """The first interval in [start, stop) that anybody has records for."""
+    found = [tree.first(start, stop) for tree in trees]
+    return min((first for first in found if first is not None), default=None)
+
+
+def frontier_in_all(trees: Sequence[Gathered], number: int) -> int:
+    """First open interval that lacks a member in any tree."""
+    return min(tree.frontier(number) for tree in trees)

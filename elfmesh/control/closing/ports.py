@@ -1,0 +1,151 @@
+"""What stands between a decided interval and its publication, and what closing asks of the master.
+
+Owns the shapes, and what the record of an interval says; `close` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import ResultRecord, State, counts_dict
+from elfmesh.interval_map import END
+from elfmesh.srt.coverage import bitmap_of
+
+
+@dataclass(slots=True)
+class Closing:
+    """An interval that is decided and not published; `rows` is None while it is being finalised."""
+
+    record: ResultRecord
+    rows: bytes | None
+
+
+class Failed:
+    """Contributions that cannot be merged with the others: their members are missing."""
+
+    def __init__(self) -> None:
+        self._failed: list[tuple[int, int, int, str]] = []
+
+    def add(self, start: int, stop: int, mask: int, why: str) -> None:
+        """Those of the members in `mask` for [start, stop)."""
+        self._failed.append((start, stop, mask, why))
+
+    def named(self, record: ResultRecord, missing: int) -> ResultRecord:
+        """The record with the first reason for which one of the members in `missing` fails."""
+        for start, stop, failed, why in self._failed:
+            if start <= record.index < stop and failed & missing:
+                return replace(record, reason=why)
+        return record
+
+    def at(self, interval: int) -> tuple[int, int]:
+        """The members that fail at an interval, and one past the last one that is alike."""
+        mask, border = 0, END
+        for start, stop, failed, _ in self._failed:
+            if start <= interval < stop:
+                mask |= failed
+            border = min([border, *(edge for edge in (start, stop) if edge > interval)])
+        return mask, border
+
+    def drop_below(self, interval: int) -> None:
+        """Everything below is decided."""
+        self._failed = [each for each in self._failed if each[1] > interval]
+
+
+class Frontiers:
+    """How far members say that they have sealed; who is in time never has to say so."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, int] = {}
+
+    def note(self, number: int, frontier: int) -> None:
+        """A member has sealed everything below `frontier`."""
+        self._said[number] = max(frontier, self._said.get(number, frontier))
+
+    def of(self, number: int) -> int | None:
+        """What a member has said."""
+        return self._said.get(number)
+
+    def beyond(self, mask: int, interval: int) -> bool:
+        """Whether one of the members in `mask` has sealed an interval."""
+        return any(mask >> number & 1 and frontier > interval for number, frontier in self._said.items())
+
+
+class Leader(Protocol):
+    """What closing needs of the master around it."""
+
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is ready to become final; `Closer.committed` says when it is."""
+        ...
+
+    def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
+        """Keep the pages of the rows of a record that is committed next."""
+        ...
+
+    def shown(self) -> None:
+        """There is a new tentative record."""
+        ...
+
+    def advanced(self) -> None:
+        """`closed` has grown, or nothing is in flight any more."""
+        ...
+
+    def hasten(self, stop: int) -> None:
+        """Ask the trees not to wait below `stop`."""
+        ...
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        """Ask a tree for a range again."""
+        ...
+
+    def evicted(self) -> None:
+        """The roster has lost a member."""
+        ...
+
+
+About = tuple[int, int | None, State, int, int, tuple[int | None, int | None]]
+"""Of one interval: its index, the first of the run that it ends, how it ends, the revision, the epoch, its
+window in microseconds UTC."""
+
+
+def make_record(
+    manifest: Manifest,
+    about: About,
+    required: int,
+    missing: int,
+    names: list[str],
+    fidelity: float,
+    counts: tuple[int, ...],
+    outside: int,
+    revs: tuple[tuple[int, int], ...],
+) -> ResultRecord:
+    """The record of an interval that needs the members `required` and lacks `missing`, called `names`.
+
+    `outside` are all numbers that are not inside, also of agents that are not expected; `revs` are the
+    revisions that are.
+    """
+    index, since, state, rev, epoch, (start_us, end_us) = about
+    expected, absent = required.bit_count(), missing.bit_count()
+    used = state != "SKIPPED"  # none of what has arrived is in a result
+    return ResultRecord(
+        job=manifest.qualified,
+        index=index,
+        start_us=start_us,
+        end_us=end_us,
+        state=state,
+        rev=rev,
+        completeness=(expected - absent) / expected if used else 0.0,
+        fidelity=fidelity if used else 0.0,
+        agents_in=expected - absent,
+        agents_expected=expected,
+        missing=names,
+        version=manifest.version,
+        epoch=epoch,
+        counts=counts_dict(counts),
+        absent=bitmap_of(outside),
+        revs=revs,
+        since=since,
+    )

@@ -1,0 +1,102 @@
+"""An interval that lacks members: how long it waits for them, and what is done meanwhile.
+
+Owns the orders to hasten and the questions that go out while an interval waits: to the straggler policy, to
+the peers of the dead, to the trees. What follows from the answers is `close_decisions`'; `Closer` carries it
+out.
+
+Paper: ELF 3, stragglers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from elfmesh.control.closing.copy_recovery import Recovery
+from elfmesh.control.closing.decisions import LateDecision, Lateness, decide_late
+from elfmesh.control.closing.flush_orders import Haste
+from elfmesh.control.closing.partial_store import Gathered, covered_in_all, frontier_in_all
+from elfmesh.control.closing.ports import Frontiers
+from elfmesh.control.closing.revisions import REPAIR_S, Revising
+from elfmesh.control.closing.straggler_policy import Judge
+from elfmesh.control.context import Office
+
+
+class Stragglers:
+    """Decides about the oldest open interval of one job while members are missing from it.
+
+    Args:
+        office: the clock.
+        deadline_s: of the job.
+        trees: what each of its trees has collected.
+        judge: its straggler policy.
+        recovery: fetches what the dead have contributed.
+        revising: collects ranges again.
+        frontiers: how far members say that they have sealed.
+        hasten: tells all trees not to wait below an interval.
+        due_since: when a member was first seen beyond an interval, None if none was.
+        wake: has the interval looked at again at a time.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        deadline_s: float,
+        trees: Sequence[Gathered],
+        judge: Judge,
+        recovery: Recovery,
+        revising: Revising,
+        frontiers: Frontiers,
+        hasten: Callable[[int], None],
+        due_since: Callable[[int], float | None],
+        wake: Callable[[float], None],
+    ) -> None:
+        self._office, self._deadline_s, self._trees = office, deadline_s, trees
+        self._judge, self._recovery, self._revising = judge, recovery, revising
+        self._frontiers, self._due_since, self._wake = frontiers, due_since, wake
+        self._haste = Haste(hasten, deadline_s, judge.lead_s)
+
+    def decide(self, at: int, required: int, missing: int, due: float, last: int) -> LateDecision:
+        """What becomes of the interval `at`; while it waits, what it lacks is asked for.
+
+        Args:
+            at: the interval.
+            required: members that are expected.
+            missing: those of them that are not inside.
+            due: when a member was first seen beyond the interval.
+            last: one past the newest interval.
+        """
+        now = self._office.now
+        judged = self._judge.lost(required, at, self._trees) or missing
+        state, again_at = self._judge.judge(judged, due, lambda number: frontier_in_all(self._trees, number))
+        lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
+        overdue = now >= due + self._deadline_s
+        decision = decide_late(
+            Lateness(
+                now=now,
+                due_since=due,
+                state=state,
+                again_at=again_at,
+                held_up=self._frontiers.beyond(missing, at) or not self._haste.waited(at, now),
+                copies_at=self._recovery.ask(lacking, at, overdue=overdue),
+                held_bytes=sum(tree.nbytes for tree in self._trees),
+            )
+        )
+        if decision.state is None:
+            unordered = self._due_since(self._haste.uncovered(at))
+            self._wake(min(decision.again_at, self._haste.ahead(last, unordered, now)))
+            if overdue:
+                self._push(at, missing, due, last)
+        return decision
+
+    def _push(self, at: int, missing: int, due: float, last: int) -> None:
+        """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
+        self._haste.now(last, self._office.now)
+        if self._office.now < due + self._deadline_s + REPAIR_S:
+            return
+        if self._frontiers.beyond(missing, at):
+            for partition in range(len(self._trees)):
+                self._revising.repair(at, last, partition)
+
+    def drop_below(self, interval: int) -> None:
+        """Everything below is decided."""
+        self._haste.drop_below(interval)

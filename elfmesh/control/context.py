@@ -1,0 +1,246 @@
+"""What every part of the control machine works with: identity, time, timers, the way out.
+
+Owns the effects of the running step, questions that are open (look-ups, probes, multicasts, reads of a log)
+and timers; no job. A message to ourselves never leaves: it is handled after the current one.
+
+Invariants: `now` is the time of the running step; timers due at the same time fire in the order they were
+set; an answer is handed to its asker once, or None after the time-out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.control.jobs.policy import OPEN, Policy
+from elfmesh.control.protocol.events import LogRead, ReadLog
+from elfmesh.control.protocol.messages import Answered, Ask, pack
+from elfmesh.control.protocol.request_deduplication import Once
+from elfmesh.machine import Contact, Effect, Message, Rng, Send
+from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
+from elfmesh.srt.events import Publish, PublishDone
+
+QUESTION_S = 15.0
+"""When a look-up, a probe or a read of a log that was never answered is given up."""
+
+PUBLISH_GRACE_S = 2.0
+"""How much later than its own time-out a multicast is given up (its root may be another one by now)."""
+
+
+GONE_S = 30.0
+"""How long the overlay's word that an agent is gone is taken for true, unless the agent is heard of again."""
+
+GONE_MAX = 1024
+
+NUMBERS_BITS, LIVES_MAX = 36, 1 << 26
+"""Lives number their questions apart: what was on its way to an agent when it died comes to its next life,
+since agents are reached by their ids. Of a thousand numbers a second, a life has for two years."""
+
+NOT_ROOT_S = 0.02
+"""When a multicast on a tree of another root has failed: its asker may try again at once."""
+
+
+class Timer:
+    """A wish to be called; `cancel` takes it back."""
+
+    __slots__ = ("at", "call", "order")
+
+    def __init__(self, at: float, order: int, call: Callable[[], None]) -> None:
+        self.at, self.order, self.call = at, order, call
+
+    def cancel(self) -> None:
+        """Never call."""
+        self.call = _nothing
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.at, self.order) < (other.at, other.order)
+
+
+def _nothing() -> None:
+    return None
+
+
+class Office:
+    """Shared by all parts of one agent's control machine.
+
+    Args:
+        me: this agent.
+        name: what people call it.
+        rng: for jitter and incarnations.
+        facts: what the host knows about this agent, by topic ("agent", "trees").
+        policy: what jobs may use at this agent.
+    """
+
+    def __init__(
+        self,
+        me: Contact,
+        name: str,
+        rng: Rng,
+        facts: Callable[[str], dict[str, Any]],
+        policy: Policy = OPEN,
+    ) -> None:
+        self.policy = policy
+        self.loads_late = False
+        """Whether agents such as this one load what evaluates jobs when there is one."""
+        self.me, self.name, self.rng, self.facts = me, name, rng, facts
+        self.now = 0.0
+        self.joined_at = self.grown_at = self.changed_at = float("-inf")
+        self.out: list[Effect] = []
+        self.inbox: deque[tuple[Message, bytes]] = deque()
+        self.stats: Counter[str] = Counter()
+        self.once = Once()
+        self.roots: dict[bytes, None] = {}
+        self._gone: OrderedDict[bytes, float] = OrderedDict()
+        self._timers: list[Timer] = []
+        self._count = (me.incarnation % LIVES_MAX) << NUMBERS_BITS
+        self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
+        self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
+
+    def lost(self, agent: bytes) -> None:
+        """The overlay has lost an agent: it let four examinations pass, said good-bye or began a new life."""
+        self._gone[agent] = self.changed_at = self.now
+        self._gone.move_to_end(agent)
+        while len(self._gone) > GONE_MAX:
+            self._gone.popitem(last=False)
+
+    def met(self, agent: bytes) -> None:
+        """An agent is heard of again."""
+        self._gone.pop(agent, None)
+
+    def grown(self, agent: bytes) -> None:
+        """The overlay knows an agent that it did not know a moment ago."""
+        self.met(agent)
+        self.grown_at = self.changed_at = self.now
+
+    def is_gone(self, agent: bytes) -> bool:
+        """Whether the overlay has lost an agent a moment ago: whoever may go on without it need not wait."""
+        since = self._gone.get(agent)
+        return since is not None and self.now - since < GONE_S
+
+    def emit(self, effect: Effect) -> None:
+        """Give an effect to the host."""
+        self.out.append(effect)
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
+        """Send to an agent, at most once; to ourselves, handle it after the current event."""
+        if to.id == self.me.id:
+            self.inbox.append((message, payload))
+        else:
+            self.out.append(Send(to, message, payload, lane))
+
+    def route(self, key: bytes, message: Message, payload: bytes = b"") -> None:
+        """Bring a message to the agent closest to `key`, at most once."""
+        self.out.append(Route(key, pack(message), payload))
+
+    def publish(
+        self, tree: bytes, message: Message, timeout_s: float, then: Callable[[PublishDone | None], None]
+    ) -> None:
+        """Multicast a message on a tree; `then` gets the answers, or None soon if we are not its root."""
+        if tree not in self.roots:
+            self.after(NOT_ROOT_S, lambda: then(None))
+            return
+        token = self._ask(then, timeout_s + PUBLISH_GRACE_S)
+        self.out.append(Publish(tree, pack(message), timeout_s, token))
+
+    def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
+        """Find the agents closest to `key`."""
+        self.out.append(Lookup(key, self._ask(then, QUESTION_S)))
+
+    def probe(self, contact: Contact, then: Callable[[ProbeDone | None], None]) -> None:
+        """Ask whether an agent is alive."""
+        self.out.append(Probe(contact, self._ask(then, QUESTION_S)))
+
+    def read_log(
+        self,
+        job: bytes,
+        incarnation: str,
+        start: int | None,
+        stop: int | None,
+        limit: int,
+        then: Callable[[LogRead | None], None],
+        *,
+        digest: bytes = b"",
+    ) -> None:
+        """Read records of a job's results log, if that is one of this incarnation, or a page of rows."""
+        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit, incarnation, digest))
+
+    def ask_job(
+        self,
+        job: bytes,
+        verb: str,
+        body: bytes,
+        timeout_s: float,
+        then: Callable[[Answered | None, bytes], None],
+    ) -> None:
+        """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
+        self.route(job, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+
+    def ask_agent(
+        self,
+        to: Contact,
+        job: bytes,
+        verb: str,
+        body: bytes,
+        timeout_s: float,
+        then: Callable[[Answered | None, bytes], None],
+    ) -> None:
+        """Ask an agent something about a job; `then` gets its answer, or None after the time-out."""
+        self.send(to, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+
+    def _asking(self, timeout_s: float, then: Callable[[Answered | None, bytes], None]) -> int:
+        token = self.token()
+        self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
+        return token
+
+    def _silent(self, token: int) -> None:
+        then, _ = self._asked.pop(token)
+        then(None, b"")
+
+    def job_answered(self, message: Answered, payload: bytes) -> None:
+        """The master of a job has answered; late or repeated answers are nobody's."""
+        waiting = self._asked.pop(message.token, None)
+        if waiting is not None:
+            waiting[1].cancel()
+            waiting[0](message, payload)
+
+    def answer(self, token: int, event: object) -> None:
+        """An open question was answered; anything else is not ours."""
+        waiting = self._open.pop(token, None)
+        if waiting is not None:
+            waiting[1].cancel()
+            waiting[0](event)
+
+    def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Call at now + `delay_s`."""
+        self._count += 1
+        timer = Timer(self.now + delay_s, self._count, call)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def jittered(self, delay_s: float) -> float:
+        """`delay_s` and up to a quarter more, so that a thousand agents do not speak at once."""
+        return delay_s * self.rng.uniform(1.0, 1.25)
+
+    def fire(self) -> None:
+        """Call what is due."""
+        while self._timers and self._timers[0].at <= self.now:
+            heapq.heappop(self._timers).call()
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next timer is due."""
+        while self._timers and self._timers[0].call is _nothing:
+            heapq.heappop(self._timers)
+        return self._timers[0].at if self._timers else None
+
+    def token(self) -> int:
+        """A number no other question of this agent's control machine has."""
+        self._count += 1
+        return self._count
+
+    def _ask(self, then: Callable[[Any], None], timeout_s: float) -> int:
+        token = self.token()
+        self._open[token] = (then, self.after(timeout_s, lambda: self.answer(token, None)))
+        return token

@@ -1,0 +1,1 @@
+"""Who leads which job: elections, handing over, discovery."""

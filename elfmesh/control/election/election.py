@@ -1,0 +1,272 @@
+"""Becoming master: a new job or a new term, decided by the control register.
+
+Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
+
+Invariants: nobody becomes master but by a chosen change that raises the epoch (D-4); at most one attempt per
+job is under way here. Who has heard of a higher epoch before its own is chosen does not lead: as a master it
+would never be fenced, since it knows that epoch already. An attempt in an earlier generation than the one
+known is over at once. An attempt without a majority elects nobody and is given up after a while: what is
+known of the acceptors may be old, and another root may have to try.
+
+Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
+majority of the job's acceptors does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.register_value import (
+    Cell,
+    Change,
+    Create,
+    Refused,
+    RegisterValue,
+    TakeOver,
+    plan_digest,
+)
+from elfmesh.control.jobs.terms import Numbering, RosterEntry, Terms
+from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.first_acceptors import Survey
+from elfmesh.control.register.outcome import Lost, Won
+from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.reports import newest_terms, plan_of
+from elfmesh.machine import Contact
+
+CREATE_S = 6.0
+"""When the creation of a job is given up: before its client's time is over."""
+
+TAKE_OVER_S = 30.0
+"""When a new term is given up that no majority has agreed to: who is the root by then asks around again."""
+
+AGAIN_S = 15.0
+"""How long an attempt that failed says that there is no majority: by then its root tries again."""
+
+NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
+SUPERSEDED = "the job has gone on in a higher epoch meanwhile"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A wish for a new term that no majority has answered yet.
+
+    Attributes:
+        terms: of the job.
+        proposer: what asks the voters.
+        since: when it was first asked, over all attempts.
+        ended: when the last one was given up, None while one is open.
+    """
+
+    terms: Terms
+    proposer: Proposer
+    since: float
+    ended: float | None = None
+
+    def answers(self, voter: Contact) -> bool:
+        """Whether a voter has answered of late, and votes."""
+        return self.proposer.answers(voter.id) and self._abstains(voter) == ""
+
+    def _abstains(self, voter: Contact) -> str:
+        """Why a voter that answers does not vote, "" if it does."""
+        if voter.id in self.proposer.lost:
+            return "lost its votes"
+        return "votes no more, since a recovery was begun" if voter.id in self.proposer.superseded else ""
+
+    def voters(self) -> list[dict[str, Any]]:
+        """Each voter, and whether it answers, for people."""
+        return [
+            {
+                "address": f"{voter.host}:{voter.port}",
+                "id": voter.id.hex(),
+                "state": self._abstains(voter) or ("answers" if self.answers(voter) else "does not answer"),
+            }
+            for voter in self.terms.acceptors
+        ]
+
+
+Elected = Callable[[Won | Lost], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """An attempt that is under way."""
+
+    timer: Timer
+    proposer: Proposer
+    then: Elected
+
+
+class Elections:
+    """Everything this agent wants to lead.
+
+    Args:
+        office: the clock.
+        registers: where it is decided.
+        epoch: the highest epoch seen of a job.
+    """
+
+    def __init__(self, office: Office, registers: Registers, epoch: Callable[[bytes], int]) -> None:
+        self._office, self._registers, self._epoch = office, registers, epoch
+        self._running: dict[bytes, _Running] = {}
+        self._attempts: dict[bytes, Attempt] = {}
+
+    def without_majority(self) -> dict[bytes, Attempt]:
+        """The jobs that this agent tries to lead, and whose voters have not agreed for a while."""
+        now = self._office.now
+        self._attempts = {
+            job: each
+            for job, each in self._attempts.items()
+            if each.ended is None or now - each.ended < AGAIN_S
+        }
+        return {job: each for job, each in self._attempts.items() if now - each.since >= MAJORITY_S}
+
+    def give_up(self, job: bytes) -> None:
+        """Forget an attempt: nobody hears how it ends."""
+        self._attempts.pop(job, None)
+        if (running := self._running.pop(job, None)) is not None:
+            running.timer.cancel()
+            running.proposer.drop()
+
+    def superseded(self, job: bytes) -> None:
+        """The job has gone on in a later generation: an attempt in this one is over."""
+        running = self._running.get(job)
+        self.give_up(job)
+        if running is not None:
+            running.then(Lost(SUPERSEDED, open=True))
+
+    def is_running(self, job: bytes) -> bool:
+        """Whether an attempt is open."""
+        return job in self._running
+
+    # -- a new job -------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        manifest: Manifest,
+        start: int,
+        survey: Survey,
+        then: Elected,
+        earlier: tuple[Numbering, ...] = (),
+        members: tuple[RosterEntry, ...] = (),
+    ) -> None:
+        """Register a new job, or a new incarnation of one that is over, with the voters that were found.
+
+        `members` are expected from the beginning, whether they are there or not.
+        """
+        job = manifest.job_id
+        if job in self._running:
+            then(Lost("another attempt is open"))
+            return
+        if survey.problem:
+            then(Lost(survey.problem, open=True))
+            return
+        me, acceptors, epoch = self._office.me, survey.acceptors, self._above(job)
+        terms = Terms(
+            manifest=manifest,
+            master=me,
+            epoch=epoch,
+            start=start,
+            closed=start,
+            acceptors=acceptors,
+            earlier=earlier,
+            version=1 if members else 0,  # 0: the first roster is yet to be made
+            members=members,
+        )
+        value = RegisterValue(
+            job=job,
+            incarnation=manifest.incarnation,
+            version=manifest.version,
+            plan=plan_digest(manifest),
+            epoch=epoch,
+            master=me,
+            closed=start,
+            acceptors=acceptors,
+        )
+        proposer = self._registers.proposer(job, acceptors)
+        self._submit(proposer, Create(value), terms, CREATE_S, then)
+
+    def _above(self, job: bytes) -> int:
+        """An epoch above all that a job of this name can have had here."""
+        return max(self._epoch(job), self._registers.acceptors.ended.floor.epoch) + 1
+
+    def _submit(
+        self, proposer: Proposer, change: Change, terms: Terms, within_s: float, then: Elected
+    ) -> None:
+        """Make a change that makes this agent the master; give it up after a while."""
+        job = terms.manifest.job_id
+
+        def late() -> None:
+            proposer.drop()
+            if job in self._attempts:
+                self._attempts[job].ended = self._office.now
+            self._end(job, then, Lost(NO_MAJORITY, open=True))
+
+        timer = self._office.after(within_s, late)
+        self._running[job] = _Running(timer, proposer, then)
+
+        def decided(outcome: Cell | Refused) -> None:
+            timer.cancel()
+            self._attempts.pop(job, None)
+            self._end(job, then, self._outcome(terms, proposer, outcome))
+
+        proposer.submit(change, decided, terms)
+
+    # -- a new term ------------------------------------------------------------------------------------
+
+    def take_over(self, terms: Terms, then: Elected) -> None:
+        """Lead a job whose master of the epoch in `terms` is gone or wants us to."""
+        job = terms.manifest.job_id
+        if job in self._running:
+            return
+        proposer = self._registers.proposer(job, terms.acceptors)
+        before = self.without_majority().get(job)
+        since = self._office.now if before is None else before.since
+        self._attempts[job] = Attempt(terms, proposer, since)
+        change = TakeOver(terms.manifest.incarnation, self._office.me, terms.epoch, self._epoch(job))
+        self._submit(proposer, change, terms, TAKE_OVER_S, then)
+
+    def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
+        cell = outcome.cell if isinstance(outcome, Refused) else outcome
+        named = None if cell is None else _named(cell, proposer, terms)
+        if isinstance(outcome, Refused):
+            return Lost(str(outcome), cell, terms=named)
+        if outcome.value.master.id != self._office.me.id:
+            return Lost("another agent leads the job", outcome, terms=named)
+        if self._is_over(outcome.value.job, outcome.value.epoch):
+            proposer.drop()
+            return Lost(SUPERSEDED, open=True)
+        if named is None:
+            return Lost("nobody who voted holds the terms that the register names", outcome)
+        terms = replace(named, closed=max(outcome.value.closed, named.start), acceptors=outcome.contacts)
+        reports = sorted(
+            (report for report in proposer.reports.values() if report.latest is not None),
+            key=lambda report: (-(report.latest or 0), report.contact.id),
+        )
+        sources = tuple(each.contact for each in reports if each.contact.id != self._office.me.id)
+        return Won(terms, outcome, proposer, sources)
+
+    def _is_over(self, job: bytes, epoch: int) -> bool:
+        """Whether a term that is won just now has ended already."""
+        return epoch < self._epoch(job)
+
+    def _end(self, job: bytes, then: Elected, outcome: Won | Lost) -> None:
+        del self._running[job]
+        then(outcome)
+
+
+def _named(cell: Cell, proposer: Proposer, own: Terms) -> Terms | None:
+    """The terms that a register names, of those that this agent or who voted holds; None: none of them.
+
+    Others are not terms of its epoch: by them, members would begin a version again that another has followed.
+    """
+    value = cell.value
+    terms = newest_terms(proposer.reports, value, own)
+    if terms is None or plan_of(terms) != value.plan or terms.version < value.roster:
+        return None
+    return replace(terms, epoch=value.epoch, master=value.master)

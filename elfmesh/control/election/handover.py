@@ -1,0 +1,52 @@
+"""Handing a job over to the agent that is closer to it.
+
+Owns the search for the successor of a master that gives way, and how often it is asked. Who takes over is
+decided by the control register, as always.
+
+Invariants: nothing is closed from the moment that a master gives way until another one leads, or the first
+finds that it is the root after all.
+
+Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from elfmesh.control.context import Office
+from elfmesh.control.master.master import Master
+from elfmesh.control.protocol.messages_succession import Handover
+from elfmesh.overlay.events import LookupDone
+
+HANDOVER_S = 1.0
+"""When a handover that nobody took is tried again: nothing is closed meanwhile."""
+
+
+class Succession:
+    """All handovers of one agent.
+
+    Args:
+        office: clock and way out.
+        masters: of this agent, by job.
+    """
+
+    def __init__(self, office: Office, masters: Mapping[bytes, Master]) -> None:
+        self._office, self._masters = office, masters
+
+    def begin(self, master: Master) -> None:
+        """Let another one lead, once nothing is in flight."""
+        master.stillness.hand_over(lambda: self._find(master))
+
+    def _find(self, master: Master) -> None:
+        if self._masters.get(master.job) is master:
+            self._office.lookup(master.job, lambda done: self._ask(master, done))
+
+    def _ask(self, master: Master, done: LookupDone | None) -> None:
+        if self._masters.get(master.job) is not master or not master.stillness.handing_over:
+            return
+        if done is not None and done.contacts and done.contacts[0].id != self._office.me.id:
+            self._office.send(done.contacts[0], Handover(master.terms, master.copy.latest))
+        elif master.job in self._office.roots:
+            master.stillness.keep()
+            return
+        self._office.after(HANDOVER_S, lambda: self._find(master))

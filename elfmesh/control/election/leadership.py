@@ -1,0 +1,390 @@
+"""Who leads which job: beginning, taking over, handing over, giving way.
+
+Owns this agent's masters and what it holds of other masters' jobs, and the highest epoch seen of every job.
+Closes no interval and answers no client.
+
+Invariants: at most one master per job at this agent, and only by a change that the job's control register
+chose (D-4, `election.py`); what comes from a lower epoch than the highest seen is refused, counted and
+answered, and the highest is kept on disk (D-5). The master of a job is the root of its tree, or is about to
+hand over to it.
+
+Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.context import Office
+from elfmesh.control.election.election import Elections
+from elfmesh.control.election.handover import Succession
+from elfmesh.control.election.leader_discovery import Looking
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.register_value import Cell, Refused, generation
+from elfmesh.control.jobs.terms import Numbering, Terms
+from elfmesh.control.master.master import Master
+from elfmesh.control.master.rollout import Wanted
+from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.roots import Roots
+from elfmesh.control.protocol.events import LogInfo, Persist
+from elfmesh.control.protocol.messages import Fenced
+from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
+from elfmesh.control.register.desk import ACCEPTORS, Registers
+from elfmesh.control.register.first_acceptors import FirstAcceptors
+from elfmesh.control.register.outcome import Lost, Won
+from elfmesh.control.replicas.epochs import Epochs, Tombstones
+from elfmesh.control.replicas.job_replica import Holder, LogCopy
+from elfmesh.control.replicas.terms_query import Inquiry
+from elfmesh.errors import QueryError
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe, Unsubscribe
+
+STILL_ROOT_S = 5.0
+"""When who was elected looks whether it is the root of the job's tree: roots move for a moment."""
+
+
+class Leadership:
+    """Masters and holders of one agent.
+
+    Args:
+        office: clock and way out.
+        carrier: the jobs worked on here: their terms count as knowledge.
+        roots: told whom to follow.
+        acceptors: how many agents shall vote on a job.
+    """
+
+    def __init__(self, office: Office, carrier: Carrier, roots: Roots, *, acceptors: int = ACCEPTORS) -> None:
+        self._office, self._carrier, self._roots = office, carrier, roots
+        self.masters: dict[bytes, Master] = {}
+        self.holders: dict[bytes, Holder] = {}
+        self._succession = Succession(office, self.masters)
+        self.registers = Registers(office, self, acceptors, self.leads)
+        self.elections = Elections(office, self.registers, self.epoch)
+        self._epochs = Epochs(office, self._concerns)
+        self._logs: dict[bytes, LogInfo] = {}
+        self._tombstones = Tombstones()
+        self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
+        self.inquiry = Inquiry(office, self.known)
+        self._looking = Looking(office, self, self.inquiry, roots)
+        self.first = FirstAcceptors(office, self.registers, self.inquiry, self.is_dead)
+
+    def _concerns(self, job: bytes) -> bool:
+        """Whether something of a job that runs is here."""
+        vote = self.registers.acceptors.vote(job).value
+        led = job in self.masters or job in self.holders or self.elects(job)
+        return led or job in self._carrier.members or (vote is not None and not vote.is_over)
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def epoch(self, job: bytes) -> int:
+        """The highest epoch seen of a job."""
+        return self._epochs.of(job)
+
+    def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
+        """Whether something of this epoch may be acted upon; a new epoch ends an older term here."""
+        known = self.epoch(job)
+        if epoch < known:
+            self._office.stats["control.fenced"] += 1
+            if sender is not None:
+                self._office.send(sender, Fenced(job, known))
+            return False
+        if epoch > known:
+            self._epochs.note(job, epoch)
+            if (master := self.masters.get(job)) is not None and master.epoch < epoch:
+                self._step_down(master)
+            if generation(epoch) > generation(known):
+                self.elections.superseded(job)
+        return True
+
+    def _step_down(self, master: Master) -> None:
+        self._office.stats["control.stepped_down"] += 1
+        del self.masters[master.job]
+        self.holders[master.job] = Holder(self._office, master.promised or master.terms, master.copy)
+        master.resign()
+        if master.job not in self._carrier.members and not master.plan.reads:
+            self._office.emit(Unsubscribe(master.job))
+        self._looking.later(master.job)
+
+    def _deposed(self, master: Master, refused: Refused) -> None:
+        """The register has refused what this master wanted: its term is over."""
+        if self.masters.get(master.job) is not master:
+            return
+        self._office.stats["control.deposed"] += 1
+        self._step_down(master)
+        if refused.cell is not None:
+            self._learn(master.manifest, refused)
+
+    def _learn(self, manifest: Manifest, lost: Lost | Refused) -> bool:
+        """What the register says of who leads; False if this incarnation is over or was never there."""
+        job = manifest.job_id
+        value = None if lost.cell is None else lost.cell.value
+        if value is None or value.deleted or value.incarnation != manifest.incarnation:
+            self.forget(job, manifest.incarnation)
+            return False
+        self._epochs.note(job, value.epoch)
+        if value.master.id != self._office.me.id and job in self._office.roots:
+            self._roots.follow(job, value.master, value.epoch)
+        return True
+
+    # -- what is known ---------------------------------------------------------------------------------
+
+    def known(self, job: bytes) -> tuple[Terms | None, int | None]:
+        """The newest terms this agent has of a job, and the end of its copy of the log."""
+        member = self._carrier.members.get(job)
+        held, copy = self.held(job)
+        found = [] if held is None else [held]
+        if member is not None and member.terms is not None:
+            closed = member.terms.closed if member.closed is None else member.closed
+            found.append(replace(member.terms, closed=max(closed, member.terms.closed)))
+        found = [terms for terms in found if not self.is_dead(terms.manifest)]
+        latest = None if copy is None else copy.latest
+        return max(found, key=lambda terms: (terms.epoch, terms.version), default=None), latest
+
+    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
+        """What a successor can have from this agent: terms and copy of the log (see `Custody`)."""
+        master, holder = self.masters.get(job), self.holders.get(job)
+        if master is not None:
+            return master.promised or master.terms, master.copy
+        return (None, None) if holder is None else (holder.terms, holder.copy)
+
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        """Hold terms for their master, unless they are older than what is held (see `Custody`)."""
+        job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
+        held, _ = self.held(job)
+        if held is not None and held.manifest.incarnation != incarnation and terms.epoch < held.epoch:
+            return
+        if held is not None and held.manifest.incarnation == incarnation and terms.epoch > held.epoch:
+            self.admits(job, terms.epoch, None)  # a master that has slept must not keep its roster for itself
+        if job not in self.masters and not self.is_dead(terms.manifest):
+            self._holder(terms).keep(terms, roster)
+
+    def give_up(self, job: bytes) -> None:
+        """Lead a job no more, and try to lead it no more, since another numbering of it begins here."""
+        self.elections.give_up(job)
+        if (master := self.masters.get(job)) is not None:
+            self._step_down(master)
+
+    def look_again(self, job: bytes) -> None:
+        """Find out who leads a job, after a pause."""
+        self._looking.later(job)
+
+    def leads(self, job: bytes) -> bool:
+        """Whether this agent leads a job, or is about to."""
+        return job in self.masters or self.elects(job)
+
+    def elects(self, job: bytes) -> bool:
+        """Whether an attempt of this agent to lead a job is open."""
+        return self.elections.is_running(job)
+
+    def leader(self, job: bytes) -> Contact | None:
+        """Who leads a job, as far as this agent knows; of one that is over, no member knows that."""
+        terms, _ = self.known(job)
+        member = self._carrier.members.get(job)
+        newer = member is not None and (terms is None or member.epoch > terms.epoch)
+        if member is not None and newer and not self.is_dead(member.manifest):
+            return member.master
+        return terms.master if terms is not None else None
+
+    def is_dead(self, manifest: Manifest) -> bool:
+        """Whether this agent knows that the incarnation of a manifest is over."""
+        return self.is_over(manifest.job_id, manifest.incarnation)
+
+    def forget(self, job: bytes, incarnation: str) -> None:
+        """An incarnation of a job is over."""
+        self._tombstones.add(job, incarnation)
+        holder = self.holders.get(job)
+        if holder is not None and holder.terms.manifest.incarnation == incarnation:
+            del self.holders[job]
+            self._logs.pop(job, None)
+            self._office.emit(Persist("job", job, b""))
+            if job not in self.masters:
+                holder.end()
+
+    def is_over(self, job: bytes, incarnation: str) -> bool:
+        """Whether this incarnation was the last to end of those of a job that this agent knows."""
+        return self._tombstones.of(job) == incarnation
+
+    def was_deleted(self, job: bytes) -> bool:
+        """Whether this agent remembers the end of a job that has not begun anew."""
+        return job in self._tombstones and self.known(job)[0] is None
+
+    # -- beginning and ending --------------------------------------------------------------------------
+
+    def begin(
+        self,
+        manifest: Manifest,
+        then: Callable[[Master | Lost], None],
+        start: int = FIRST,
+        earlier: tuple[Numbering, ...] = (),
+    ) -> None:
+        """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed."""
+
+        def elected(outcome: Won | Lost) -> None:
+            self._offered.pop(manifest.job_id, None)
+            then(outcome if isinstance(outcome, Lost) else self.lead_new(outcome))
+
+        job = manifest.job_id
+        self.first.survey(job, lambda found: self.elections.create(manifest, start, found, elected, earlier))
+
+    def lead_new(self, won: Won) -> Master:
+        """Lead a job that the register knows since now."""
+        manifest = won.terms.manifest
+        if (master := self.masters.get(manifest.job_id)) is None:
+            master = self._lead(won, read_plan(manifest.text))
+            master.begin()
+        return master
+
+    def _lead(self, won: Won, plan: Plan) -> Master:
+        """The master of a term that the register has chosen; its copy of the log may lack something yet."""
+        terms = won.terms
+        job = terms.manifest.job_id
+        self._epochs.note(job, terms.epoch)
+        copy = self._holder(terms).copy
+        del self.holders[job]
+        master = self.masters[job] = Master(self._office, plan, terms, copy, won, self.registers.wanted)
+        master.on_deposed = lambda refused: self._deposed(master, refused)
+        master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
+        return master
+
+    def _renew(self, master: Master, terms: Terms, cell: Cell, wanted: Wanted, prepared_at: float) -> None:
+        """The register has the next version of a job led here: its term begins (D-16)."""
+        del self.masters[master.job]
+        master.give_way()
+        terms = replace(terms, closed=max(cell.value.closed, terms.start))
+        self.holders[master.job] = Holder(self._office, terms, master.copy)
+        renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
+        renewed.go_on_from(master, wanted, prepared_at)
+
+    def ended(self, master: Master) -> None:
+        """The job is over."""
+        self.masters.pop(master.job, None)
+        self.forget(master.job, master.manifest.incarnation)
+        self._office.emit(Unsubscribe(master.job))
+
+    # -- roots -----------------------------------------------------------------------------------------
+
+    def became_root(self, tree: bytes) -> None:
+        """This agent is the root of a tree: lead its job if nobody does."""
+        master = self.masters.get(tree)
+        if master is not None:
+            if master.stillness.handing_over:
+                master.stillness.keep()
+            master.rooted()
+        elif tree != ids.ALL_AGENTS and tree not in self._carrier.stream_ids:
+            self._looking.look(tree)
+
+    def lost_root(self, tree: bytes) -> None:
+        """Another agent is the root: it should lead."""
+        self._roots.lost(tree)
+        master = self.masters.get(tree)
+        if master is not None and master.stopping:
+            master.ending.unrooted()
+        elif master is not None and not master.stillness.handing_over:
+            self._succession.begin(master)
+
+    def lost(self, agent: bytes) -> None:
+        """The overlay has lost an agent."""
+        self._looking.lost(agent)
+
+    def take_over(self, terms: Terms) -> None:
+        """Try to lead a job whose master of these terms is gone, or wants us to: the register decides."""
+        try:
+            plan = read_plan(terms.manifest.text)
+        except QueryError:
+            self._office.stats["control.malformed"] += 1
+            return
+        if not terms.acceptors:  # nobody could vote on it
+            self._office.stats["control.malformed"] += 1
+            self._looking.later(terms.manifest.job_id)
+            return
+        self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
+
+    def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:
+        job = terms.manifest.job_id
+        offered = self._offered.pop(job, None)
+        if isinstance(outcome, Lost):
+            self._office.stats["control.not_elected"] += 1
+            if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
+                self.take_over(offered)
+                return
+            goes_on = outcome.open or self._learn(terms.manifest, outcome)
+            if not outcome.open and goes_on:
+                self.keep(outcome.terms or terms)
+            if goes_on:
+                self._looking.later(job)
+            return
+        self._office.stats["control.taken_over"] += 1
+        master = self._lead(outcome, plan)
+        master.take_over()
+        self._office.after(STILL_ROOT_S, lambda: self._still_root(master))
+
+    def _still_root(self, master: Master) -> None:
+        """Who was elected when it was not the root any more hands over to who is."""
+        leading = self.masters.get(master.job) is master and not master.stopping
+        if leading and not master.stillness.handing_over and master.job not in self._office.roots:
+            self._succession.begin(master)
+
+    def _holder(self, terms: Terms) -> Holder:
+        """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
+        job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
+        holder = self.holders.get(job)
+        if holder is None or holder.terms.manifest.incarnation != incarnation:
+            copy = LogCopy.restored(self._office, terms, self._logs.get(job), self._cell, self.held)
+            holder = self.holders[job] = Holder(self._office, terms, copy)
+            holder.begin()
+        return holder
+
+    def _cell(self, job: bytes) -> Cell | None:
+        """What is known of a job's register: as its master, or as an acceptor."""
+        master = self.masters.get(job)
+        return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
+
+    def damaged(self, log: LogInfo) -> None:
+        """Records of a log cannot be read any more."""
+        _, copy = self.held(log.job)
+        if copy is not None and copy.incarnation == log.incarnation:
+            copy.mending.found(log.holes)
+
+    # -- handing over ----------------------------------------------------------------------------------
+
+    def handover(self, sender: Contact, message: Handover) -> None:
+        """The old root wants us to lead."""
+        job = message.terms.manifest.job_id
+        if job in self.masters or not self.admits(job, message.terms.epoch, sender):
+            return
+        if self.is_dead(message.terms.manifest):
+            return
+        if self.elections.is_running(job):
+            self._offered[job] = message.terms
+            return
+        self._office.emit(Subscribe(job))
+        self.keep(message.terms)  # until we are elected, questions go on to the old one
+        self.take_over(message.terms)
+
+    def replica(self, sender: Contact, message: Replica) -> None:
+        """A master gives us what a successor needs."""
+        job = message.terms.manifest.job_id
+        self.keep(message.terms)
+        copy = None if (holder := self.holders.get(job)) is None else holder.copy
+        incarnation = message.terms.manifest.incarnation
+        if copy is not None and copy.incarnation == incarnation and not copy.reaches(message.latest):
+            copy.complete(sender)
+
+    def answered(self, sender: Contact, message: Known) -> None:
+        """A neighbour says what it knows of a job."""
+        self.admits(message.job, message.epoch, None)
+        self.inquiry.answered(sender, message)
+
+    def restored(self, epochs: dict[bytes, int], terms: list[Terms], logs: tuple[LogInfo, ...]) -> None:
+        """What this agent knew before it was restarted; jobs it led it tries to lead again."""
+        self._epochs.restored(epochs)
+        self._logs.update({log.job: log for log in logs})
+        for each in terms:
+            self._holder(each)
+            if each.master.id == self._office.me.id:
+                self._office.emit(Subscribe(each.manifest.job_id))

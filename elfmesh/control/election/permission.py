@@ -1,0 +1,63 @@
+"""What this agent checks for itself before it leads a job, or ends one: the master's side of `policy`.
+
+A job's master is whichever agent the overlay names; it may carry none of the job's streams. Those who do
+check the text, and a job over streams needs no more from its master. A job that reads other jobs has no
+members: its master evaluates it, so its master checks it. Where versions must be signed, a job's end must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.answers import CONFLICT, error_body, respond
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import has_no_members
+from elfmesh.control.jobs.signing import is_tombstone
+from elfmesh.control.master.master import Master
+from elfmesh.control.member.preflight import Trials
+from elfmesh.control.protocol.messages import Ask, Submit
+
+
+class Leading:
+    """The checks of one agent.
+
+    Args:
+        office: clock, way out and policy.
+        trials: of this agent.
+    """
+
+    def __init__(self, office: Office, trials: Trials) -> None:
+        self._office, self._trials = office, trials
+
+    def submitted(self, message: Submit, then: Callable[[Submit], None]) -> None:
+        """Pass a submission on, unless it is of a job that this agent would evaluate and must not."""
+
+        def checked() -> None:
+            if problem := self.problem(message.manifest):
+                body = error_body(f"{self._office.name}: {problem}", code=65)
+                respond(self._office, message.origin, message.token, CONFLICT, body)
+            else:
+                then(message)
+
+        if has_no_members(message.manifest.text):
+            self._trials.before(message.manifest, checked)
+        else:
+            then(message)
+
+    def problem(self, manifest: Manifest) -> str:
+        """Why this agent must not evaluate a job that reads other jobs, "" if it may; after its trial."""
+        return self._trials.error(manifest) or self._office.policy.refusal(manifest, ())
+
+    def asked(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
+        """Pass a question on, unless it would end a job without the signature that its end needs."""
+        if ask.verb == "delete" and master is not None and not self._may_end(master.terms.manifest):
+            hint = "Sign it: `elf sign --tombstone JOB --serial N`, then `elf delete JOB --signature FILE`."
+            body = error_body("this job ends by a signed tombstone only", hint=hint)
+            respond(self._office, ask.origin, ask.token, CONFLICT, body)
+        else:
+            then(ask)
+
+    def _may_end(self, manifest: Manifest) -> bool:
+        """A canary ends with what it was tried for, and leaves the job as it was."""
+        return not self._office.policy.signed or bool(manifest.narrowed) or is_tombstone(manifest.signed)

@@ -1,0 +1,1 @@
+"""What a job is: manifest, plan, terms, policy, roster, records."""

@@ -1,0 +1,230 @@
+"""What the control plane reads in a job's text: its stream, labels, windows and waiting rules.
+
+Owns the step from ELF-QL to the few numbers that masters and members work with. Refuses to evaluate anything:
+that is `ql.Query`, run by workers and by the finaliser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from elfmesh import ql
+from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, JobNames
+from elfmesh.errors import QueryError
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+
+MICROS = 1_000_000
+PLANS_MAX = 1024
+PARTITIONS_MAX = 64
+"""Trees of one job: each costs every member a parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The control plane's view of a job.
+
+    Attributes:
+        inputs: the streams it reads, each with what an agent must be labelled with to take part.
+        size_us: width of a window.
+        slide_us: distance of two windows; their index counts slides since the epoch.
+        deadline_s: how long an interval that some have passed waits for the others before they are probed.
+        on_straggler: "wait", "correct" or "skip".
+        horizon_s: how long a tentative result may be corrected; None: the defaults of the judge.
+        replicas: peers that keep a contribution until its interval is closed.
+        lookups: the lookup tables it needs at every agent.
+        reads: the jobs whose results it reads, "namespace/name"; then it reads no stream.
+        latest: the inputs that are the newest result of a job, beside streams: "latest namespace/name".
+        columns: of its results.
+        functions: whether it brings Python functions along.
+        joined: how many inputs a row is put together of: 1 without a join of streams.
+        sessions: whether an interval's rows are the sessions that ended.
+        lateness_us: how far an agent's watermark is behind the newest record that it has read.
+    """
+
+    inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    size_us: int
+    slide_us: int
+    deadline_s: float
+    on_straggler: str
+    horizon_s: float | None = None
+    replicas: int = 0
+    lookups: tuple[str, ...] = ()
+    joined: int = 1
+    sessions: bool = False
+    reads: tuple[str, ...] = ()
+    latest: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    functions: bool = False
+    lateness_us: int = 0
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """All jobs whose results it reads."""
+        return tuple(dict.fromkeys(map(ql.job_read, (*self.reads, *self.latest))))
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams, in the order of the text."""
+        return tuple(dict.fromkeys(stream for stream, _ in self.inputs))
+
+    def read_at(self, streams: Collection[str], labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Which of an agent's streams it reads; none: the agent does not take part."""
+        mine = labels.items()
+        wanted = {name for name, needed in self.inputs if all(label in mine for label in needed)}
+        return tuple(name for name in self.streams if name in wanted and name in streams)
+
+    def window(self, interval: int) -> tuple[int, int]:
+        """Start and exclusive end of an interval in microseconds UTC."""
+        start = interval * self.slide_us
+        return start, start + self.size_us
+
+    def first_after(self, end_us: int) -> int:
+        """The first interval that begins at or after `end_us`."""
+        return -(-end_us // self.slide_us)
+
+
+def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
+    """The names and the plan of a CREATE JOB statement.
+
+    Raises:
+        QueryError: not ELF-QL, not a job, or a job that would never publish anything.
+    """
+    if len(text.encode()) > TEXT_BYTES_MAX:
+        raise QueryError(f"the text is longer than {TEXT_BYTES_MAX} bytes", source=source)
+    statement = ql.parse(text, source=source)
+    job, window = statement.job, statement.window
+    if job is None:
+        raise QueryError(
+            "a job needs a name",
+            line=1,
+            column=1,
+            source=source,
+            hint="Write CREATE JOB namespace.name AS before the query, or use `elf run` for a single answer.",
+        )
+    if window is None:
+        raise QueryError(
+            "a job needs intervals: without a window its answer would never be final",
+            line=1,
+            column=1,
+            source=source,
+            hint="Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
+        )
+    if not 1 <= job.partitions <= PARTITIONS_MAX:
+        raise QueryError(f"PARTITIONS is 1 to {PARTITIONS_MAX}, not {job.partitions}", source=source)
+    reads = tuple(name for name in statement.streams if ql.job_read(name) and name not in statement.latest)
+    if reads:
+        _check_reader(statement, reads)
+    elif job.qualified in map(ql.job_read, statement.latest):
+        hint = "Feed results back with a job of its own."
+        raise statement.origin.error("a job cannot read its own results", statement.offset, hint)
+    apart = {at for at, part in enumerate(statement.parts) if part.stream in statement.latest}
+    plan = Plan(
+        inputs=() if reads else tuple(each for each in statement.inputs if not ql.job_read(each[0])),
+        size_us=window.size_us,
+        slide_us=window.slide_us,
+        deadline_s=job.deadline_us / MICROS,
+        on_straggler=job.on_straggler,
+        replicas=job.replicas,
+        lookups=statement.tables_read,
+        joined=ql.joined_inputs(statement.relation, apart),
+        reads=reads,
+        latest=statement.latest,
+        columns=statement.columns,
+        functions=bool(statement.functions),
+        horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
+        sessions=statement.has_sessions,
+        lateness_us=job.lateness_us,
+    )
+    return job, plan
+
+
+def reads_jobs(text: str) -> bool:
+    """Whether it is the text of a job that reads other jobs, perhaps beside streams."""
+    return _says(text, lambda plan: bool(plan.jobs))
+
+
+def has_no_members(text: str) -> bool:
+    """Whether it is the text of a job that reads other jobs, and no stream."""
+    return _says(text, lambda plan: bool(plan.reads))
+
+
+def _says(text: str, what: Callable[[Plan], bool]) -> bool:
+    try:
+        return what(read_plan(text))
+    except QueryError:  # who has it led says so
+        return False
+
+
+def _check_reader(statement: ql.Statement, reads: tuple[str, ...]) -> None:
+    """Refuse what a job on agents that reads other jobs cannot have.
+
+    Raises:
+        QueryError: at the statement.
+    """
+    job, window = statement.job, statement.window
+    assert job is not None
+    assert window is not None
+    problem, hint = "", "What it reads is at its master already: leave that out."
+    if job.qualified in reads:
+        problem, hint = "a job cannot read its own results", "Name another job."
+    elif len(reads) < len(statement.streams):
+        problem = "a job on agents reads streams or other jobs, not both; `elf run` can"
+        hint = "Write JOIN LATEST namespace.job j ON ..., or the query of the other job in brackets."
+    elif statement.functions:
+        problem = "a job that reads another has no Python functions"
+        hint = "Results are read by the job's master: call the function in the job that is read."
+    elif statement.tables_read:
+        problem, hint = "a job that reads another has no lookup tables", "Join them in the job that is read."
+    elif window.kind not in ("tumble", "hop"):
+        problem, hint = "a job that reads another has TUMBLE or HOP windows", "Use one of these."
+    elif any(statement.time_of(name) != ql.TIME_COLUMN for name in reads):
+        problem = f"results are dated by `{ql.TIME_COLUMN}`, the start of their interval, and by nothing else"
+        hint = "Write EVERY '60 s' before AS, or GROUP BY TUMBLE(ts, ...)."
+    elif job.partitions > 1 or job.replicas:
+        problem = "PARTITIONS and REPLICAS are for jobs that read streams"
+    elif job.on_straggler == "skip":
+        problem = "ON STRAGGLER SKIP is for jobs that read streams"
+        hint = "Write it in the job that is read: what it skips is declared here."
+    if problem:
+        raise statement.origin.error(problem, statement.offset, hint)
+
+
+def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[str]) -> None:
+    """Refuse fields that an input which is a job's results, which have these columns, does not have.
+
+    Raises:
+        QueryError: at the field.
+    """
+    known = dict.fromkeys((*columns, ql.TIME_COLUMN))
+    ql.Query(statement).check_schema(pa.schema([(column, pa.null()) for column in known]), name)
+
+
+@lru_cache(maxsize=PLANS_MAX)
+def read_plan(text: str) -> Plan:
+    """The plan of a text; raises what `read_job` raises. Soft state is said again often: texts are kept."""
+    return read_job(text)[1]
+
+
+def check_columns(text: str, schema: pa.Schema | None, stream: str, *, is_new: bool = False) -> str:
+    """Why a stream cannot serve the job, "" if it can; `schema` None: only the data shows its columns.
+
+    Constants that no value can equal are refused of new jobs: one that runs must not end by an upgrade.
+    """
+    try:
+        query = ql.Query(ql.parse(text))
+        if schema is not None:
+            query.check_schema(schema, stream)
+            if is_new:
+                query.check_constants(schema, stream)
+    except QueryError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,386 @@
+"""What one closed interval is, and how it is written: as the JSON of the command line, as Arrow IPC bytes.
+
+Owns the count buckets, the terminal record of an interval and the two encodings of its rows. Knows no job,
+no file and no network: `elf run`, the results log, the API and the Spark bridge all use it.
+
+Invariants: a record in the results log is terminal (D-17), its `index` is the interval's one number
+everywhere (`floor(start_us / slide_us)`), and `counts` holds every bucket of `BUCKETS` (D-1).
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import zstandard
+
+from elfmesh.errors import DataError, ProtocolError
+from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import check_plain, unfold
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+
+BUCKETS = (
+    "contributed",
+    "filtered",
+    "parse_error",
+    "late_dropped",
+    "expired",
+    "source_gap",
+    "shed",
+    "spool_overflow",
+    "function_error",
+)
+"""Where a record of a source can end (D-1); counts travel as lists of integers in this order.
+
+`source_gap` counts losses, not records: nobody has read the bytes that are gone. `function_error` counts
+records of which a Python function of the job made nothing.
+"""
+
+CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED, OVERFLOW, FUNCTION_ERROR = range(
+    len(BUCKETS)
+)
+"""The place of each in such a list."""
+
+BUCKETS_SHOWN = BUCKETS[:4]
+"""Buckets that the JSON of a result always has; the others are written where they are not zero."""
+
+UNUSABLE = ("parse_error", "function_error")
+"""Buckets of records that a job could make nothing of: a new version is judged by their share."""
+
+FIRST = -(2**62)
+"""The interval index that means "since ever": founding members contribute from here."""
+
+NOT_COUNTED = (0,) * len(BUCKETS)
+
+State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
+"""How an interval stands; all but the first are terminal."""
+
+LOST = "lost"
+"""What the reason of a record begins with that stands for records no agent has any more."""
+
+PAO = "pao"
+"""The view of a result that is its partial aggregates."""
+
+PARTIALS_BYTES_MAX = 128 << 20
+"""Of one interval, unfolded."""
+
+_PARTIALS = b"elf.pao\n"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_JSON = msgspec.json.Encoder(decimal_format="number")
+
+
+class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One revision of one interval of one job, the terminal one unless its state says otherwise.
+
+    Its rows travel beside it.
+
+    Attributes:
+        job: "namespace/name", or "run" for the embedded engine.
+        index: number of the interval.
+        start_us: start of the window in microseconds UTC, None for a query without a window.
+        end_us: exclusive end of the window.
+        state: how the interval ended, or that it has not.
+        rev: revision, 1 for the first publication; grows within an epoch.
+        completeness: agents_in / agents_expected.
+        fidelity: share of the expected input that arrived.
+        agents_in: roster members whose contribution is inside.
+        agents_expected: roster members expected at this interval.
+        missing: names of the expected agents that are not inside, sorted.
+        version: manifest version that all contributions carry.
+        epoch: term of the master that closed it.
+        counts: records per bucket of `BUCKETS`.
+        absent: bitmap of the roster numbers, of all given so far, whose contribution is not inside.
+        revs: (roster number, revision) of each contribution inside that replaced an earlier one.
+        since: first interval of the run that this record ends: all of it lacks the same agents, and
+            nobody who is inside has anything of those before `index`. None: the record is of `index` alone.
+        open: sessions that are open behind the interval, while it is the newest one; logs do not keep them.
+        before: index of the record before it in the job's log, so that one that lacks is noticed. None: it is
+            the first, or of an earlier release.
+        reason: why there is no result, "" if there is one.
+    """
+
+    job: str
+    index: int
+    start_us: int | None = None
+    end_us: int | None = None
+    state: State = "FINAL"
+    rev: int = 1
+    completeness: float = 1.0
+    fidelity: float = 1.0
+    agents_in: int = 1
+    agents_expected: int = 1
+    missing: list[str] = []
+    version: int = 1
+    epoch: int = 0
+    counts: dict[str, int] = {}
+    absent: bytes = b""
+    revs: tuple[tuple[int, int], ...] = ()
+    since: int | None = None
+    open: bytes = b""
+    before: int | None = None
+    reason: str = ""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it stands for records that were final and are damaged at every agent that kept them."""
+        return self.state == "SKIPPED" and self.reason.startswith(LOST)
+
+    @property
+    def first(self) -> int:
+        """The first interval that this record stands for."""
+        return self.index if self.since is None else self.since
+
+
+def lost_record(job: str, start: int, stop: int, window: tuple[int, int] | None = None) -> ResultRecord:
+    """What stands in a log for the records of intervals from `start` up to `stop` that no agent has any more.
+
+    Args:
+        job: "namespace/name".
+        start: first interval.
+        stop: behind the last one.
+        window: of the last one, in microseconds UTC, if it is known.
+    """
+    index = stop - 1
+    start_us, end_us = window or (None, None)
+    return ResultRecord(
+        job=job,
+        index=index,
+        start_us=start_us,
+        end_us=end_us,
+        state="SKIPPED",
+        completeness=0.0,
+        fidelity=0.0,
+        agents_in=0,
+        agents_expected=0,
+        since=None if start in (index, FIRST) else start,
+        reason=f"{LOST}: damaged on disk, and no agent that votes on the job has it",
+    )
+
+
+def counts_dict(counts: Sequence[int]) -> dict[str, int]:
+    """Counts by bucket name, from the list form that travels."""
+    return dict(zip(BUCKETS, counts, strict=True))
+
+
+def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Sum of count lists; all zero for none."""
+    total = [0] * len(BUCKETS)
+    for part in parts:
+        for at, value in enumerate(part):
+            total[at] += value
+    return tuple(total)
+
+
+def iso_us(us: int | None) -> str | None:
+    """A time as people and Spark write it: "2015-05-17T10:05:00Z", with a fraction only if it has one."""
+    if us is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(microseconds=us)
+    except OverflowError:  # a year outside 1..9999 has no ISO form; the number is still the truth
+        return str(us)
+    fraction = us % 1_000_000
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S") if moment.year > 999 else moment.isoformat()[:19]
+    if fraction == 0:
+        return text + "Z"
+    return f"{text}.{fraction // 1000:03}Z" if fraction % 1000 == 0 else f"{text}.{fraction:06}Z"
+
+
+def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1)) -> dict[str, Any]:
+    """The JSON object of one interval as the commands print it; `encode_json` makes it a line.
+
+    `part`: which page of the record's rows the table is, from 1, and of how many.
+    """
+    counts = {
+        name: record.counts.get(name, 0)
+        for name in BUCKETS
+        if name in BUCKETS_SHOWN or record.counts.get(name)
+    }
+    interval = {"index": record.index, "start": iso_us(record.start_us), "end": iso_us(record.end_us)}
+    if record.since is not None:
+        interval["since"] = None if record.since <= FIRST else record.since
+    return {
+        "job": record.job,
+        "interval": interval,
+        "state": record.state,
+        "rev": record.rev,
+        "completeness": record.completeness,
+        "fidelity": record.fidelity,
+        "agents": {
+            "in": record.agents_in,
+            "expected": record.agents_expected,
+            "missing": list(record.missing),
+        },
+        "version": record.version,
+        "counts": counts,
+        **({"reason": record.reason} if record.reason else {}),
+        **({"part": part[0], "parts": part[1]} if part[1] > 1 else {}),
+        "rows": rows_to_json(table),
+    }
+
+
+def encode_json(value: object) -> bytes:
+    """JSON text of plain values; decimals are written as numbers, without loss."""
+    return _JSON.encode(value)
+
+
+def rows_to_json(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as plain values that `encode_json` writes.
+
+    Integers stay integers, decimals stay `Decimal` (written as numbers), times are ISO text, null is None.
+    NaN and the infinities, which JSON cannot say, are the strings that Spark's to_json writes.
+
+    Cost: one Python object per value; meant for results, not for records.
+    """
+    names = table.column_names
+    columns = [_column_values(column) for column in table.columns]
+    if not columns:
+        return [{} for _ in range(table.num_rows)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _column_values(column: pa.ChunkedArray) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        micros = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+        return [iso_us(value) for value in micros.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
+        return values
+    if holds_map(kind):
+        values = [_keyed(value, kind) for value in values]
+    return [_plain(value) for value in values]
+
+
+def holds_map(kind: pa.DataType) -> bool:
+    """Whether values of a type are or hold maps."""
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(holds_map(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _keyed(value: Any, kind: pa.DataType) -> Any:
+    """A value with its maps as dictionaries: Arrow gives lists of pairs."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {str(_plain(key)): _keyed(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {field.name: _keyed(value[field.name], field.type) for field in kind}
+    return [_keyed(each, kind.value_type) for each in value] if pa.types.is_nested(kind) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return iso_us((moment - _EPOCH) // timedelta(microseconds=1))
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def table_to_ipc(table: pa.Table) -> bytes:
+    """The rows of a result as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_write_options()) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+@cache
+def _write_options() -> pa.ipc.IpcWriteOptions:
+    """What Arrow would make anew for each stream, after a look at the environment."""
+    return pa.ipc.IpcWriteOptions()
+
+
+def packed_partials(partials: pa.Table) -> bytes:
+    """What stands behind the rows of a result that keeps partial aggregates: who reads rows does not see it.
+
+    A zstandard frame of a second Arrow IPC stream, then `_PARTIALS` and its length in 8 bytes.
+
+    Raises:
+        DataError: they are more than who reads them takes.
+    """
+    plain = table_to_ipc(partials)
+    if len(plain) > PARTIALS_BYTES_MAX:
+        raise DataError(
+            f"the partial aggregates have {len(plain)} bytes; {PARTIALS_BYTES_MAX} are kept",
+            hint="Group by fewer keys, or leave KEEP PARTIALS out.",
+        )
+    data = zstandard.ZstdCompressor(level=3).compress(plain)
+    return b"".join((data, _PARTIALS, len(data).to_bytes(8)))
+
+
+def behind_rows(data: bytes) -> bytes:
+    """What `packed_partials` has put behind rows, as it is; b"" if nothing is there."""
+    return data[-16 - int.from_bytes(data[-8:]) :] if data[-16:-8] == _PARTIALS else b""
+
+
+def partials_of(data: bytes) -> bytes:
+    """The stream of partial aggregates behind rows, b"" if there is none. Cost: nothing without.
+
+    Raises:
+        ProtocolError: they are damaged, or unfold to more than they may be.
+    """
+    behind = behind_rows(data)
+    return unfold(behind[:-16], PARTIALS_BYTES_MAX) if behind else b""
+
+
+def ipc_to_table(data: bytes) -> pa.Table:
+    """The rows of one Arrow IPC stream; b"" is a table without columns.
+
+    Raises:
+        ProtocolError: not an Arrow IPC stream, one whose buffers contradict each other, or one that
+            unfolds to more than it is (`plain_ipc`).
+    """
+    if not data:
+        return pa.table({})
+    try:
+        check_plain(data)
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ProtocolError(f"malformed Arrow stream: {error}") from None
+    return table
+
+
+def ipc_schema(data: bytes) -> pa.Schema:
+    """The schema of an Arrow IPC stream; cost: its first message only.
+
+    Raises:
+        ProtocolError: not an Arrow IPC stream.
+    """
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.schema
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ProtocolError(f"malformed Arrow stream: {error}") from None

@@ -1,0 +1,229 @@
+"""The rows of a record that are too large to travel with it: pages, and the table that names them.
+
+Each page is an Arrow IPC stream of its own with the columns of all. In place of its rows the record has the
+table of its pages, with the digest and the size of each (see pages.py), so that votes, the state log and the
+results log carry a few hundred bytes; a page is a file that is named by its digest (see page_files.py). Owns
+the bytes of the table, and how rows become pages and pages rows. Knows no file and no agent.
+
+Invariants: whoever takes the table for rows gets a `ProtocolError`, never a part of them; a page that is not
+what the table says is refused (`Page.check`); pages that are joined are the rows in their order.
+
+Paper: none. See guarantees D-4, D-17.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from elfmesh.control.jobs.records import ipc_schema, partials_of, table_to_ipc
+from elfmesh.errors import DataError, ProtocolError, ResultTooLarge
+from elfmesh.lazy import lazy_module
+from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
+from elfmesh.wire import UNREADABLE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+log = logging.getLogger("elf.results")
+ROWS_BYTES_MAX = DATA_FRAME_BYTES_MAX - CONTROL_FRAME_BYTES_MAX
+"""Rows that travel with their record: with its header a record must fit into one data frame."""
+
+PAGE_BYTES = 4 << 20
+"""What a page has about: one is read, sent or made JSON at a time."""
+
+PAGES_MAX = 4096
+DIGEST_BYTES = 16
+MAGIC = b"elf.row-pages\n"
+_END_BYTES = 8
+"""How an Arrow IPC stream ends: a message without a length."""
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+
+
+class Page(msgspec.Struct, frozen=True, array_like=True):
+    """One page, as the table names it.
+
+    Attributes:
+        digest: of its bytes.
+        nbytes: how many they are.
+        rows: how many rows it has; 0 of a page of partial aggregates.
+    """
+
+    digest: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+    nbytes: Annotated[int, msgspec.Meta(ge=0, le=DATA_FRAME_BYTES_MAX)]
+    rows: Size = 0
+
+    def check(self, data: bytes) -> None:
+        """Raise `ProtocolError` unless this is the page."""
+        if len(data) != self.nbytes or digest_of(data) != self.digest:
+            raise ProtocolError(f"a page of rows that is not {self.digest.hex()}")
+
+
+class PageTable(msgspec.Struct, frozen=True, array_like=True):
+    """The pages of one record.
+
+    Attributes:
+        columns: an Arrow IPC stream without rows: what each page begins with.
+        pages: of the rows, in their order; one at least.
+        partials: of what stands behind the rows where partial aggregates are kept, joined byte by byte.
+        partial_columns: an Arrow IPC stream without rows; b"" where none are kept.
+    """
+
+    columns: bytes
+    pages: Annotated[tuple[Page, ...], msgspec.Meta(min_length=1, max_length=PAGES_MAX)]
+    partials: Annotated[tuple[Page, ...], msgspec.Meta(max_length=PAGES_MAX)] = ()
+    partial_columns: bytes = b""
+
+    @property
+    def all(self) -> tuple[Page, ...]:
+        """Every page that the record needs."""
+        return (*self.pages, *self.partials)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pages."""
+        return sum(page.nbytes for page in self.all)
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(PageTable)
+
+
+def digest_of(data: bytes) -> bytes:
+    """What names a page."""
+    return hashlib.sha256(data).digest()[:DIGEST_BYTES]
+
+
+def is_paged(rows: bytes) -> bool:
+    """Whether what stands in the place of a record's rows is the table of its pages."""
+    return rows.startswith(MAGIC)
+
+
+def table_of(rows: bytes) -> PageTable | None:
+    """The table that stands in the place of rows; None: they are the rows.
+
+    Raises:
+        ProtocolError: it is damaged.
+    """
+    if not is_paged(rows):
+        return None
+    try:
+        return _UNPACK.decode(rows[len(MAGIC) :])
+    except UNREADABLE as error:
+        raise ProtocolError(f"a damaged table of pages: {error}") from None
+
+
+def columns_of(rows: bytes) -> tuple[bytes, bytes]:
+    """Arrow IPC streams that begin with the columns of rows, and of the partial aggregates behind them."""
+    table = table_of(rows)
+    return (rows, partials_of(rows)) if table is None else (table.columns, table.partial_columns)
+
+
+NEAR = 0.8
+"""The share of the limit of a result above which each one is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimits:
+    """How large the rows of one record may be.
+
+    Attributes:
+        inline: rows that travel with their record; more become pages.
+        page: what a page has about.
+        most: of one record, with the partial aggregates that are kept behind the rows; None: no limit.
+    """
+
+    inline: int = ROWS_BYTES_MAX
+    page: int = PAGE_BYTES
+    most: int | None = None
+
+    def admit(self, size: int, what: str) -> None:
+        """Log what is near the limit.
+
+        Raises:
+            DataError: it is above.
+        """
+        if self.most is None or size <= NEAR * self.most:
+            return
+        log.warning("%s has %d bytes; limits.memory of this agent allows %d", what, size, self.most)
+        if size > self.most:
+            raise ResultTooLarge(size, self.most)
+
+
+def packed(
+    rows: pa.Table, tail: bytes, open_bytes: int, limits: RowLimits
+) -> tuple[bytes, tuple[bytes, ...]]:
+    """What stands in a record: its rows, or the table of their pages; and these pages.
+
+    Args:
+        rows: of the record.
+        tail: what stands behind them where partial aggregates are kept.
+        open_bytes: of the sessions that are open behind the interval: they are in the record, too.
+        limits: of rows.
+
+    Raises:
+        DataError: a row is too large for a page, or there are too many.
+
+    Cost: the rows once more.
+    """
+    if rows.nbytes + len(tail) + open_bytes <= limits.inline:  # about: the stream says
+        data = table_to_ipc(rows) + tail
+        if len(data) + open_bytes <= limits.inline or not rows.num_rows:
+            return data, ()
+    found = [*_streams(rows, limits.page)]
+    behind = [tail[at : at + limits.page] for at in range(0, len(tail), limits.page)]
+    if max(len(found), len(behind)) > PAGES_MAX:
+        raise DataError(f"the result has {max(len(found), len(behind))} pages; {PAGES_MAX} are kept")
+    partials = partials_of(tail)
+    table = PageTable(
+        table_to_ipc(rows.schema.empty_table()),
+        tuple(Page(digest_of(each), len(each), count) for each, count in found),
+        tuple(Page(digest_of(each), len(each)) for each in behind),
+        table_to_ipc(ipc_schema(partials).empty_table()) if partials else b"",
+    )
+    return MAGIC + _PACK.encode(table), (*(each for each, _ in found), *behind)
+
+
+def _streams(rows: pa.Table, page_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """Stretches of rows, each a stream that fits into a frame, with the number of its rows."""
+    step = max(1, page_bytes * rows.num_rows // max(1, rows.nbytes))
+    waiting = [(at, min(at + step, rows.num_rows)) for at in range(0, rows.num_rows, step)][::-1]
+    while waiting:
+        start, stop = waiting.pop()
+        data = table_to_ipc(rows.slice(start, stop - start).combine_chunks())
+        if len(data) <= max(page_bytes, _SMALL) or (stop - start == 1 and len(data) <= ROWS_BYTES_MAX):
+            yield data, stop - start
+        elif stop - start == 1:
+            raise DataError(f"a row has {len(data)} bytes, more than {ROWS_BYTES_MAX}")
+        else:
+            middle = (start + stop) // 2
+            waiting += [(middle, stop), (start, middle)]
+
+
+_SMALL = 4096
+"""A page may have so much in any case: the columns alone need a part of it."""
+
+
+def joined(pages: Sequence[bytes]) -> bytes:
+    """One Arrow IPC stream of the rows of these pages, a record batch of each. Cost: one copy.
+
+    Raises:
+        ProtocolError: they have not the same columns.
+    """
+    head = _head(pages[0])
+    if any(_head(page) != head for page in pages):
+        raise ProtocolError("pages of one record with different columns")
+    return b"".join((head, *(page[len(head) : -_END_BYTES] for page in pages), pages[0][-_END_BYTES:]))
+
+
+def _head(page: bytes) -> bytes:
+    """The first message of a stream: its columns."""
+    return page[: 8 + int.from_bytes(page[4:8], "little")]

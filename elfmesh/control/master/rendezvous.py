@@ -1,0 +1,173 @@
+"""Where jobs and the carriers of a stream meet: the agent closest to the stream's id.
+
+Owns soft state only: which jobs run on the streams that are closest to this agent. A new rendezvous learns it
+within one round of the masters' upkeep; what is not said again is forgotten.
+
+Invariant: a job that was withdrawn is not brought back by an older announcement.
+
+Paper: ELF 2.3 ("their JOIN message will eventually arrive at a rendezvous node").
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.protocol.messages import (
+    Announce,
+    Announced,
+    Running,
+    Verdict,
+    WhatRuns,
+    Withdraw,
+    unpack,
+)
+from elfmesh.control.protocol.messages_versions import Coming
+from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.srt.events import PublishDone
+
+VERDICTS_S = 12.0
+"""How long the carriers have for their verdicts: the first job loads what evaluates jobs, functions are tried
+out. Below the time-out of whoever applies; who has died is not waited for."""
+
+COMING_S = 5.0
+"""How long a carrier is told again that a job is coming."""
+
+NOBODY_S = 1.0
+"""How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
+
+FORGET_S = 30.0
+"""Six missed announcements: the master is gone, or another agent is the rendezvous."""
+
+JOBS_MAX = 10_000
+"""Jobs of all streams remembered here."""
+
+ANSWER_JOBS_MAX = 256
+"""Jobs in one answer: it has to fit into a header."""
+
+WITHDRAWN_MAX = 4096
+
+
+@dataclass(slots=True)
+class _Job:
+    stream: str
+    announce: Announce
+    at: float
+
+
+class Rendezvous:
+    """Remembers which jobs run on a stream, and tells its carriers.
+
+    Args:
+        office: clock and way out.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._jobs: OrderedDict[tuple[bytes, str], _Job] = OrderedDict()
+        self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
+
+    def announced(self, message: Announce) -> None:
+        """A master says that its job runs; the carriers are asked if they have not been."""
+        job = message.manifest.job_id
+        if (job, message.manifest.incarnation) in self._withdrawn:
+            return
+        stream = message.stream
+        known = self._jobs.get((job, stream))
+        if known is not None and known.announce.epoch > message.epoch:
+            self._office.stats["control.fenced"] += 1
+            return
+        try:
+            read = read_plan(message.manifest.text).streams
+        except QueryError:
+            read = ()
+        if stream not in read:
+            self._office.stats["control.malformed"] += 1
+            return
+        new = known is None or known.announce.manifest.incarnation != message.manifest.incarnation
+        self._jobs[job, stream] = _Job(stream, message, self._office.now)
+        while len(self._jobs) > JOBS_MAX:
+            self._jobs.popitem(last=False)
+        if not (new or message.wanted):
+            return
+        if ids.stream_id(stream) in self._office.roots:
+            self._ask_carriers(stream, message)
+        else:
+            self._office.after(NOBODY_S, lambda: self._nobody(stream, message))
+
+    def coming(self, message: Coming) -> None:
+        """A job will be announced in a moment: if it is the first, its carriers have something to load."""
+        tree = ids.stream_id(message.stream)
+        if tree in self._office.roots and not any(
+            each.stream == message.stream for each in self._jobs.values()
+        ):
+            self._office.publish(tree, message, COMING_S, lambda outcome: None)
+
+    def rooted(self, tree: bytes) -> None:
+        """This agent is the root of a tree now: if it is a stream's, its carriers are asked."""
+        for known in list(self._jobs.values()):
+            if ids.stream_id(known.stream) == tree:
+                self._ask_carriers(known.stream, known.announce)
+
+    def unrooted(self, tree: bytes) -> None:
+        """Another agent is the root of a tree: if it is a stream's, it hears at once what runs there."""
+        for known in list(self._jobs.values()):
+            if ids.stream_id(known.stream) == tree:
+                self._office.route(tree, replace(known.announce, wanted=True))
+
+    def _ask_carriers(self, stream: str, announce: Announce) -> None:
+        def done(outcome: PublishDone | None) -> None:
+            if outcome is not None:
+                self._verdicts(stream, announce, outcome)
+
+        self._office.publish(ids.stream_id(stream), announce, VERDICTS_S, done)
+
+    def _nobody(self, stream: str, announce: Announce) -> None:
+        """Closest to the stream's id, but no tree is there: nobody carries it yet."""
+        if ids.stream_id(stream) not in self._office.roots:
+            nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0, stream)
+            self._office.send(announce.master, nobody)
+
+    def _verdicts(self, stream: str, announce: Announce, done: PublishDone) -> None:
+        verdicts: list[Verdict] = []
+        for _, body in done.answers:
+            try:
+                verdict = unpack(body)
+            except ProtocolError:
+                continue
+            if isinstance(verdict, Verdict):
+                verdicts.append(verdict)
+        verdicts.sort(key=lambda each: each.participant.contact.id)
+        self._office.send(
+            announce.master,
+            Announced(
+                announce.manifest.job_id,
+                announce.epoch,
+                tuple(each.participant for each in verdicts if each.takes_part),
+                tuple(f"{each.participant.name}: {each.error}" for each in verdicts if each.error),
+                done.expected,
+                stream,
+            ),
+        )
+
+    def what_runs(self, message: WhatRuns) -> None:
+        """A carrier asks what it may have missed."""
+        for job, known in list(self._jobs.items()):
+            if self._office.now - known.at > FORGET_S:
+                del self._jobs[job]
+        jobs = [each.announce for each in self._jobs.values() if each.stream == message.stream]
+        self._office.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
+
+    def withdraw(self, message: Withdraw) -> None:
+        """A job is over."""
+        self._withdrawn[message.job, message.incarnation] = None
+        while len(self._withdrawn) > WITHDRAWN_MAX:
+            self._withdrawn.popitem(last=False)
+        for key, known in list(self._jobs.items()):
+            if key[0] == message.job and known.announce.manifest.incarnation == message.incarnation:
+                del self._jobs[key]

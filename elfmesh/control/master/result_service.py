@@ -1,0 +1,320 @@
+"""A master's answers to clients: results, offsets, schema, description.
+
+Owns the waiting of long polls. Changes nothing about the job. Who asks for all states gets, behind the final
+records, the newest revision of every open interval; `revision` in the answer says how far that went, so that
+a follower gets each revision once.
+
+Invariants: every question is answered once, at the latest when its wait is over; at most `WAITERS_MAX` wait.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from msgspec.structs import asdict
+
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, UNAVAILABLE, error_body, respond
+from elfmesh.control.closing.tentative import Tentative
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.pages import count_frames, encode_frame
+from elfmesh.control.jobs.records import FIRST, PAO
+from elfmesh.control.jobs.terms import Numbering
+from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
+from elfmesh.control.protocol.messages import Ask
+from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.upstream.downstream_feed import Feed
+from elfmesh.machine import Contact
+
+LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
+WAIT_S_MAX = 30.0
+"""Longest poll: below the idle time-outs that sit between clients and agents."""
+
+WAITERS_MAX = 256
+KEEP_HINT = "Write KEEP PARTIALS before AS in the job's text, and apply it again."
+"""How a job gets partial aggregates."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A long poll: answered when a record above `after` or a revision above `revision` is there, or late.
+
+    `revision` is None for who reads final records only.
+    """
+
+    ask: Ask
+    body: dict[str, Any]
+    after: int
+    revision: int | None
+    timer: Timer
+
+
+class Desk:
+    """Answers questions about the results of one job.
+
+    Args:
+        office: the way out and the log.
+        manifest: of the job.
+        copy: this agent's copy of the results log.
+        tentative: what the open intervals look like.
+        feed: what jobs that read this one are told.
+        voters: who has the row pages of its records as well.
+        earlier: numberings of the job's intervals before this one.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        manifest: Manifest,
+        copy: LogCopy,
+        tentative: Tentative,
+        feed: Feed,
+        voters: Callable[[], tuple[Contact, ...]],
+        earlier: tuple[Numbering, ...] = (),
+    ) -> None:
+        self._copy, self._voters = copy, voters
+        self._office = office
+        self._job, self._incarnation = manifest.job_id, manifest.incarnation
+        self._earlier = {each.incarnation: each for each in earlier}
+        self._tentative, self.feed = tentative, feed
+        self._waiters: dict[tuple[int, bytes], Waiter] = {}
+
+    def ask(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer "results", "feed", "offsets" or "schema", now or when there is something new."""
+        try:
+            body = self.feed.asked(body) if ask.verb in ("feed", "readable") else body
+            after, wait = self._wanted(ask.verb, body)
+        except (TypeError, ValueError):
+            text = error_body("from, to, after, limit, wait and revision are numbers", code=2)
+            self._respond(ask, BAD_REQUEST, text)
+            return
+        if ask.verb == "readable":
+            self._respond(ask, OK, self.feed.facts())
+            return
+        if body.get("incarnation", self._incarnation) != self._incarnation:
+            self._serve_earlier(ask, body)
+            return
+        if (ask.token, ask.origin.id) in self._waiters:
+            return  # the same question again, because its asker heard nothing yet
+        latest = self._copy.latest
+        revision = _revision(body)
+        news = (latest is not None and after is not None and latest > after) or (
+            revision is not None and self._tentative.seq > revision
+        )
+        news = news or (ask.verb == "feed" and after is not None and self.feed.until > after + 1)
+        if wait <= 0 or after is None or news or self._full():
+            self._serve(ask, body)
+            return
+        timer = self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
+
+    def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer "rows": a page of the rows of a record, from the other voters if it is not here any more."""
+        index, digest = body.get("index"), str(body.get("digest"))
+        try:
+            page = int(str(index)), bytes.fromhex(digest)
+        except ValueError:
+            self._respond(ask, BAD_REQUEST, error_body("rows needs index and digest", code=2))
+            return
+        earlier = str(body.get("incarnation"))
+        incarnation = earlier if earlier in self._earlier else self._incarnation
+        self._read_page(ask, incarnation, page, last=incarnation == earlier != self._incarnation)
+
+    def _read_page(self, ask: Ask, incarnation: str, page: tuple[int, bytes], *, last: bool) -> None:
+        index, digest = page
+
+        def read(found: LogRead | None) -> None:
+            if found is not None and found.page:
+                self._respond(ask, OK, {"incarnation": incarnation}, found.page)
+            elif not last:
+                again = partial(self._read_page, ask, incarnation, page, last=True)
+                self._copy.pages.obtain({digest: index}, self._voters(), again)
+            else:
+                gone = digest in self._copy.pages.gone or incarnation != self._incarnation
+                why = "is lost: no agent that votes on the job has a page of its rows"
+                why = why if gone else "is not complete now: a page of its rows does not come"
+                self._respond(ask, GONE if gone else UNAVAILABLE, error_body(f"interval {index} {why}"))
+
+        self._office.read_log(self._job, incarnation, index, None, 0, read, digest=digest)
+
+    def published(self, index: int) -> None:
+        """A record is in the log: wake who waits for it."""
+        for waiter in [each for each in self._waiters.values() if each.after < index]:
+            self._over(waiter.ask)
+
+    def reached(self, closed: int) -> None:
+        """All below is in the log, if it has a record: wake the jobs that wait for it."""
+        self.feed.reached(closed)
+        waiters = [each for each in self._waiters.values() if each.ask.verb == "feed"]
+        for waiter in [each for each in waiters if each.after + 1 < self.feed.until]:
+            self._over(waiter.ask)
+
+    def shown(self) -> None:
+        """There is a new tentative record: wake who waits for those."""
+        for waiter in [each for each in self._waiters.values() if each.revision is not None]:
+            self._over(waiter.ask)
+
+    def close(self) -> None:
+        """Nothing more will be published here: answer all who wait."""
+        for waiter in list(self._waiters.values()):
+            self._over(waiter.ask)
+
+    def _over(self, ask: Ask) -> None:
+        waiter = self._waiters.pop((ask.token, ask.origin.id))
+        waiter.timer.cancel()
+        self._serve(waiter.ask, waiter.body)
+
+    def _full(self) -> bool:
+        return len(self._waiters) >= WAITERS_MAX
+
+    @staticmethod
+    def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
+        """The index a question wants to see passed, and how long it waits for that."""
+        wait = float(body.get("wait") or 0)
+        for name in ("from", "to", "limit", "after", "revision"):
+            if body.get(name) is not None:
+                int(body[name])
+        if verb in ("results", "feed"):
+            start = body.get("from")
+            return (-(2**63) if start is None else int(start) - 1), wait
+        if verb == "schema":
+            return -(2**63), wait
+        after = body.get("after")
+        return (None if after is None else int(after)), wait
+
+    def _serve(self, ask: Ask, body: dict[str, Any]) -> None:
+        start = stop = None
+        limit = 0
+        if ask.verb in ("results", "feed"):
+            start = None if body.get("from") is None else int(body["from"])
+            stop = None if body.get("to") is None else int(body["to"]) + 1
+            limit = _limit(body)
+        if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
+            body = {**body, "until": self.feed.until}
+        incarnation = str(body.get("incarnation", self._incarnation))
+        self._office.read_log(
+            self._job, incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
+        )
+
+    def _serve_earlier(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer a question about an earlier numbering, at once: nothing is published there any more.
+
+        The agent that led the job then has set its results aside; another has none, and answers so.
+        """
+        if body["incarnation"] in self._earlier and ask.verb in ("results", "schema"):
+            self._serve(ask, body | {"state": "final"})
+        else:
+            hint = "`offsets` names the earlier numberings of the job's intervals."
+            self._respond(ask, GONE, error_body("the job has no such numbering of intervals", hint=hint))
+
+    def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
+        if read is None or read.error:
+            reason = read.error if read else "the results log does not answer"
+            self._respond(ask, FAILED, error_body(f"results cannot be read: {reason}"))
+            return
+        lost = _lost_within(read, start, asked) if asked.get("strict") else None
+        if lost is not None:
+            said = f"{intervals(*lost)} lost: damaged on disk at every agent that kept the results"
+            self._respond(ask, GONE, error_body(said, hint="Read what is before and behind."))
+            return
+        earlier = asked.get("incarnation", self._incarnation) != self._incarnation
+        damaged = read.hole is not None and not read.page
+        if damaged and not earlier and read.hole is not None and ask.verb in ("results", "feed"):
+            low, stop = read.hole
+            said = f"{intervals(low, stop - 1)} damaged on this agent's disk, and fetched from other agents"
+            self._respond(ask, UNAVAILABLE, error_body(said, code=69))
+            return
+        earliest = read.earliest if read.earliest is not None else 0
+        latest = read.latest if read.latest is not None else earliest - 1
+        body: dict[str, Any] = {
+            "earliest": earliest,
+            "latest": latest,
+            "expired": read.expired,
+            "first": read.first,
+            "incarnation": asked.get("incarnation", self._incarnation),
+        }
+        if ask.verb == "offsets":
+            body |= {"earlier": [asdict(each) for each in self._earlier.values()]} if self._earlier else {}
+            seq = None if _revision(asked) is None else self._tentative.seq
+            self._respond(ask, OK, body if seq is None else body | {"revision": seq})
+        elif ask.verb == "schema":
+            wanted = read.partials if asked.get("view") == PAO else read.schema
+            if read.schema and not wanted:
+                text = error_body("this job keeps no partial aggregates", hint=KEEP_HINT)
+                self._respond(ask, CONFLICT, text)
+            elif not wanted:
+                hint = "The columns' types are known with the first result; ask again, or with wait=30."
+                self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
+            else:
+                self._respond(ask, OK, body | {"arrow": base64.b64encode(wanted).decode()})
+        elif asked.get("strict") and earlier and (damaged or read.latest is None):
+            latest = self._earlier[body["incarnation"]].latest
+            gone = f"intervals {start} to {latest} of the numbering before an update are not kept any more"
+            self._respond(ask, GONE, error_body(gone))
+        elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
+            hint = f"The log begins with interval {earliest}."
+            self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
+        else:
+            following = read.next if read.next is not None else (start if start is not None else latest + 1)
+            page, revision = read.page, _revision(asked)
+            if ask.verb == "feed":
+                until = asked["until"] if following > latest else None
+                body |= self.feed.facts() | self.feed.stretch(following, until, read.expired)
+                self._respond(ask, OK, body, page)
+                return
+            if revision is not None:
+                page, revision = self._with_tentative(page, asked, following > latest, revision)
+            self._respond(ask, OK, body | {"next": following, "revision": revision}, page)
+
+    def _with_tentative(
+        self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
+    ) -> tuple[bytes, int]:
+        """The page with the revisions behind it, if it reaches the end of the log and they fit."""
+        start = FIRST if asked.get("from") is None else int(asked["from"])
+        if not at_end:
+            return page, revision
+        left = _limit(asked) - count_frames(page)
+        found, goes_on = list(self._tentative.since(revision)), asked.get("revision") is not None
+        if not goes_on:  # who has no cursor goes on by intervals
+            found.sort(key=lambda each: each[0].index)
+        for record, rows in found:
+            if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
+                frame = encode_frame(record, rows)
+                if left <= 0 or (page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX):
+                    return page, revision
+                page += frame
+                left -= 1
+            revision = self._tentative.number(record.index) if goes_on else revision
+        return page, self._tentative.seq
+
+    def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+        respond(self._office, ask.origin, ask.token, status, body, payload)
+
+
+def intervals(first: int, last: int) -> str:
+    """Intervals as the subject of a sentence about what they are."""
+    return f"interval {first} is" if first == last else f"intervals {first} to {last} are"
+
+
+def _lost_within(read: LogRead, start: int | None, asked: dict[str, Any]) -> tuple[int, int] | None:
+    """The first run of intervals that is lost, of those that a question is about."""
+    stop = None if asked.get("to") is None else int(asked["to"])
+    for first, last in read.lost:
+        if (start is None or last >= start) and (stop is None or first <= stop):
+            return first, last
+    return None
+
+
+def _limit(body: dict[str, Any]) -> int:
+    """How many records an answer may have."""
+    limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
+    return max(1, min(limit, LIMIT_MAX))
+
+
+def _revision(body: dict[str, Any]) -> int | None:
+    """The newest revision that an asker of all states has; None: it wants final records only."""
+    return int(body.get("revision") or 0) if body.get("state") == "all" else None

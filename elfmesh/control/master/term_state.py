@@ -1,0 +1,77 @@
+"""The terms of one master: what its members and its successors have to know, as of now.
+
+Owns what does not change in an epoch, whether the job is paused, and what the register is being asked;
+refuses to know who is told and when.
+
+Invariant: while terms are voted on, those are what this agent remembers: a successor may need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.closing.commit import Committer
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.stages import trimmed
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.messages import pack
+from elfmesh.control.protocol.messages_succession import Replica
+
+
+class Charter:
+    """See the module.
+
+    Args:
+        office: clock and way out.
+        began: the terms with which the epoch began.
+        book: the roster.
+        committer: gives what is closed, and who votes.
+
+    Attributes:
+        began: the terms with which the epoch began.
+        paused: members do not read.
+        promised: terms that are voted on; None: nothing is.
+    """
+
+    def __init__(
+        self, office: Office, began: Terms, book: RosterBook, committer: Callable[[], Committer]
+    ) -> None:
+        self._office = office
+        self.began = began
+        self._book = book
+        self._committer = committer
+        self.paused = began.paused
+        self.promised: Terms | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """What members and successors have to know, as of now."""
+        began, committer = self.began, self._committer()
+        return Terms(
+            manifest=began.manifest,
+            master=self._office.me,
+            epoch=began.epoch,
+            version=self._book.version,
+            start=began.start,
+            closed=committer.closed,
+            paused=self.paused,
+            members=self._book.entries,
+            acceptors=committer.cell.contacts,
+            effective=began.effective,
+            evaluated=began.evaluated,
+            older=trimmed(began.older, began.effective, committer.closed),
+            rollout=began.rollout,
+            earlier=began.earlier,
+        )
+
+    def promise(self, terms: Terms) -> None:
+        """These terms are voted on."""
+        self.promised = terms
+        self.persist()
+
+    def persist(self) -> None:
+        """Remember what a restart would go on with."""
+        terms = self.promised or self.terms
+        self._office.emit(Persist("job", terms.manifest.job_id, pack(Replica(terms, None))))

@@ -1,0 +1,180 @@
+"""One member's contributions on their way to peers in other failure domains (D-8).
+
+Owns which peers have which contribution. Holds no copy of others (`keeper`), decides nothing about intervals.
+
+Invariants: a contribution counts as safe when `replicas` peers have acknowledged it, at least one of them in
+another failure domain than this agent; what is not acknowledged is sent again until it is closed.
+
+Paper: PPA 3 and "Replicated processing over wide areas" 3. Deviation: which peers is a function of the
+roster, not of a planner: nearest by id among the other racks first, so that nobody keeps for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sortedcontainers import SortedDict
+
+from elfmesh import ids
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import RosterEntry
+from elfmesh.control.member.contributions import until
+from elfmesh.control.protocol.events import Sealed
+from elfmesh.control.protocol.messages_safety import Keep, Kept
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+
+AGAIN_S = 2.0
+AGAIN_BYTES = 4 << 20
+"""What is sent again at a time: peers that have no room would be sent everything every two seconds."""
+
+BULK_LANE = 2
+UNTOLD = 0
+"""The epoch in the word of a peer of an earlier version, which names none; terms begin with 1."""
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A contribution that is open, the term in which it went up first, and who has it."""
+
+    event: Sealed
+    number: int
+    epoch: int
+    at: dict[bytes, Contact]
+
+
+class Safekeeping:
+    """The contributions of one member of one job.
+
+    Args:
+        office: clock and way out.
+        replicas: peers that must have a contribution.
+    """
+
+    def __init__(self, office: Office, replicas: int) -> None:
+        self._office, self._replicas = office, replicas
+        self._open: SortedDict[int, _Copy] = SortedDict()
+        self._peers: tuple[Contact, ...] = ()
+        self._timer: Timer | None = None
+        self._next: int = FIRST
+
+    def peers_are(self, members: tuple[RosterEntry, ...]) -> None:
+        """The roster is this one now: choose who keeps for us."""
+        if not self._replicas:
+            return
+        me = self._office.me
+        others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
+        others.sort(key=lambda each: (_same_domain(me, each), ids.distance(each.id, me.id)))
+        there = {contact.id for contact in others}
+        for copy in self._open.values():  # who has left has thrown its copies away
+            copy.at = {agent: contact for agent, contact in copy.at.items() if agent in there}
+        before = {contact.id for contact in self._peers}
+        self._peers = tuple(others[: self._replicas])
+        if {contact.id for contact in self._peers} != before:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._again()
+
+    def add(self, event: Sealed, number: int, epoch: int) -> None:
+        """A contribution goes up in a term: its copies go out."""
+        if self._replicas:  # also of nothing: that this member has nothing completes an interval
+            known = self._open.get(event.start)
+            same = known is not None and (known.number, _version(known.event)) == (number, _version(event))
+            # After a change of masters everything goes up the trees again; its copies are where they were.
+            known = known if same else None
+            first, at = (epoch, {}) if known is None else (known.epoch, known.at)
+            copy = self._open[event.start] = _Copy(event, number, first, at)
+            if not self._is_safe(copy):
+                self._send(copy)
+
+    def kept(self, sender: Contact, message: Kept) -> None:
+        """A peer has a copy on its disk."""
+        copy = self._open.get(message.start)
+        if copy is None or (copy.number, _version(copy.event)[1]) != (message.number, message.rev):
+            return
+        if message.epoch in (copy.epoch, UNTOLD):
+            copy.at[sender.id] = sender
+
+    def released(self, closed: int) -> None:
+        """Everything below `closed` is closed."""
+        while self._open and self._open.peekitem(0)[1].event.stop <= closed:
+            self._open.popitem(0)
+
+    def rewind(self, at: int) -> None:
+        """What was evaluated from interval `at` on is no part of the job any more: it comes anew."""
+        for start in list(self._open.irange(at)):
+            del self._open[start]
+        if self._open:
+            copy = self._open.peekitem(-1)[1]
+            if copy.event.stop > at:
+                copy.event, copy.at = until(copy.event, at), {}
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._open.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def unsafe(self) -> int:
+        """Open contributions that too few peers have."""
+        return sum(not self._is_safe(copy) for copy in self._open.values())
+
+    def _is_safe(self, copy: _Copy) -> bool:
+        elsewhere = any(not _same_domain(self._office.me, peer) for peer in copy.at.values())
+        return elsewhere and len(copy.at) >= self._replicas
+
+    def _send(self, copy: _Copy) -> int:
+        """Send a copy to whom it lacks; says how many bytes that were."""
+        event = copy.event
+        message = Keep(
+            event.job,
+            event.incarnation,
+            self._office.me.id,
+            copy.number,
+            event.start,
+            event.stop,
+            tuple(part.entries for part in event.parts),
+            event.evaluated,
+            _version(event)[1],
+            copy.epoch,
+        )
+        payload = b"".join(payload for part in event.parts for payload in part.payloads)
+        if len(payload) > DATA_FRAME_BYTES_MAX:
+            self._office.stats["control.not_kept_too_big"] += 1
+            return 0
+        sent = 0
+        for peer in self._peers:
+            if peer.id not in copy.at:
+                self._office.send(peer, message, payload, lane=BULK_LANE if payload else 0)
+                sent += len(payload)
+        self._later()
+        return sent
+
+    def _again(self) -> None:
+        self._timer = None
+        left = AGAIN_BYTES
+        for start in [*self._open.irange(self._next), *self._open.irange(None, self._next, (True, False))]:
+            copy = self._open[start]
+            if self._is_safe(copy):
+                continue
+            self._next = start
+            if left <= 0:
+                self._later()
+                return
+            left -= self._send(copy)
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = self._office.after(self._office.jittered(AGAIN_S), self._again)
+
+
+def _version(event: Sealed) -> tuple[int, int]:
+    """What must be alike for a copy to be one of this: where it ends, and how often it was revised."""
+    return event.stop, sum(entry.rev - 1 for entry in event.parts[0].entries)
+
+
+def _same_domain(me: Contact, other: Contact) -> bool:
+    """Whether two agents may fail together; an agent without a rack shares none."""
+    return bool(me.rack) and me.rack == other.rack

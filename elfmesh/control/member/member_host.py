@@ -1,0 +1,329 @@
+"""What this agent carries, and the jobs it therefore works on.
+
+Owns the agent's streams and labels, its members, and the asking for what it missed while it was away. Leads
+nothing.
+
+Invariant: at most one member per job, of the newest incarnation known; a job that was stopped here is not
+started again by an older announcement, not even after a restart: who has not heard of its end may say for a
+long time that it runs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from elfmesh import ids
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import Plan, check_columns, read_plan
+from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.member.copy_store import Keeper
+from elfmesh.control.member.member import Member
+from elfmesh.control.member.preflight import Trials
+from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
+from elfmesh.control.protocol.messages import Announce, RosterAck, Running, Verdict, WhatRuns
+from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
+from elfmesh.errors import QueryError
+from elfmesh.srt.events import Subscribe, Unsubscribe
+
+ASK_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between the first questions what runs; then every ASK_ALWAYS_S."""
+
+ASK_ALWAYS_S = 30.0
+LEAVING = "leaving"
+LEFT_S = 0.1
+"""How often an agent that leaves looks whether it may."""
+
+STOPPED_MAX = 4096
+KIND = "stopped"
+"""Of what is kept on disk: by job, the incarnation that was over last. Earlier ones have lower epochs."""
+
+JOBS_MAX = 1000
+"""Jobs one agent works on: it must not hurt the web server."""
+
+
+class Carrier:
+    """The worker side of an agent.
+
+    Args:
+        office: clock and way out.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.streams: dict[str, StreamInfo] = {}
+        self.labels: dict[str, str] = {}
+        self.lookups: tuple[str, ...] = ()
+        self.members: dict[bytes, Member] = {}
+        self.keeper = Keeper(office)
+        self.ledgers: dict[bytes, bytes] = {}
+        self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
+        self._asked = 0
+        self._answered: set[str] = set()
+        self._asking = False
+        self._remembered: list[Terms] = []
+        self._leaving: int | None = None
+        self._told: list[Callable[[int], None]] = []
+        self._was_leaving: Callable[[int], None] | None = None
+        self.departed: Callable[[bool], bool] = lambda idle: idle
+        """Whether nobody counts on this agent for anything, told whether its members have ended."""
+        self.votes_on: Callable[[], list[str]] = list
+        """Names of the jobs that it votes on."""
+        self._parting: dict[bytes, None] = {}
+        self.trials = Trials(office)
+
+    def carries(self, event: LocalStreams) -> None:
+        """Streams and labels are these now."""
+        for name in self.streams:
+            if name not in {stream.name for stream in event.streams}:
+                self._office.emit(Unsubscribe(ids.stream_id(name)))
+        self.labels, self.lookups = dict(event.labels), event.lookups
+        self.streams = {stream.name: stream for stream in event.streams}
+        for name in self.streams:
+            self._office.emit(Subscribe(ids.stream_id(name)))
+        for job, member in list(self.members.items()):
+            if not self._meant(member.manifest):
+                self._end(job, member.manifest.incarnation)
+        remembered, self._remembered = self._remembered, []
+        for terms in remembered:
+            announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
+            self.announced(announce, founding=False)
+            if terms.manifest.job_id not in self.members:
+                self._forget(terms)
+        self.ask_soon()
+        if self._was_leaving is not None:
+            was_leaving, self._was_leaving = self._was_leaving, None
+            self.leave(was_leaving)
+
+    def job_of(self, tree: bytes) -> str:
+        """The name of the job that a tree reduces, or the tree's id where no job here has it. Any thread."""
+        manifests = (member.manifest for member in list(self.members.values()))
+        return next((each.qualified for each in manifests if tree in each.trees), tree.hex())
+
+    def was_leaving(self, done: Callable[[int], None]) -> None:
+        """A restart came in the middle of leaving: go on as soon as the streams are here."""
+        self._was_leaving = done
+
+    def leave(self, done: Callable[[int], None]) -> None:
+        """Take part in nothing new, end what runs at the intervals that the masters name (D-14).
+
+        Args:
+            done: told how many jobs were left, once nothing is expected of this agent any more.
+        """
+        idle = not self._told
+        self._told.append(done)
+        if self._leaving is None:
+            self._office.emit(Persist(LEAVING, self._office.me.id, b"\1"))
+            for name in self.streams:
+                self._office.emit(Unsubscribe(ids.stream_id(name)))
+            for member in self.members.values():
+                member.requests.leave()
+            self._leaving = len(self.members)
+        if idle:
+            self._left()
+
+    def _left(self) -> None:
+        for job, member in list(self.members.items()):
+            if member.has_left:
+                self._end(job, member.manifest.incarnation)
+        if not self.departed(not self.members):
+            self._office.after(LEFT_S, self._left)
+            return
+        self._office.emit(Persist(LEAVING, self._office.me.id, b""))
+        told, self._told = self._told, []
+        for done in told:
+            done(self._leaving or 0)
+
+    def roster(self, terms: Terms) -> RosterAck | None:
+        """A master's terms for a job that is worked on here; the acknowledgement, if there is one."""
+        member = self.members.get(terms.manifest.job_id)
+        if member is None or member.manifest.incarnation != terms.manifest.incarnation:
+            return None
+        try:
+            meant = self._meant(terms.manifest)
+        except QueryError:
+            self._office.stats["control.malformed"] += 1
+            return None
+        ack = member.roster(terms, meant=meant)
+        if not meant and member.job not in self._parting:
+            self._parting[member.job] = None
+            member.requests.leave()
+            self._part(member)
+        return ack
+
+    def _part(self, member: Member) -> None:
+        """End a job at the interval that its roster names, unless its labels are ours again meanwhile."""
+        if self.members.get(member.job) is not member or self._meant(member.manifest):
+            self._parting.pop(member.job, None)
+        elif member.has_left:
+            self._end(member.job, member.manifest.incarnation)
+            del self._stopped[member.job, member.manifest.incarnation]  # its labels may come back
+        else:
+            self._office.after(LEFT_S, lambda: self._part(member))
+
+    def rehearse(self, message: Rehearse) -> Rehearsed:
+        """Whether this agent could work on another version of a job; nothing changes (D-16's prepare)."""
+        me, manifest = self._office.me.id, message.manifest
+        member = self.members.get(manifest.job_id)
+        frontier = None if member is None else member.contributions.frontier
+        try:
+            plan = read_plan(manifest.text)
+        except QueryError as refused:
+            return Rehearsed(me, frontier, False, str(refused))
+        if any(terms.manifest.job_id == manifest.job_id for terms in self._remembered):
+            return Rehearsed(me, frontier, True)  # as before its restart; its streams are to come
+        if not self._meant(manifest):
+            return Rehearsed(me, frontier, False)
+        return Rehearsed(me, frontier, True, self._error(manifest, plan, is_new=True))
+
+    def _meant(self, manifest: Manifest) -> bool:
+        """Whether this agent's labels are those that a version of a job wants."""
+        return self._matches(read_plan(manifest.text), manifest.narrowed)
+
+    def _forget(self, terms: Terms) -> None:
+        """What this agent worked on before it was restarted is not for it any more."""
+        job = terms.manifest.job_id
+        self._office.emit(Persist("member", job, b""))
+        self.keeper.stopped(job, terms.manifest.incarnation)
+
+    def remember(self, terms: Terms) -> None:
+        """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
+        self._remembered.append(terms)
+
+    def restored(self, kept: list[bytes]) -> None:
+        """Copies that this agent kept for other members before it was restarted."""
+        jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._remembered]
+        self.keeper.restored(kept, jobs)
+
+    @property
+    def stream_ids(self) -> set[bytes]:
+        """Ids of the groups of this agent's streams."""
+        return {ids.stream_id(name) for name in self.streams}
+
+    def ask_soon(self) -> None:
+        """Ask the rendezvous of each stream what runs, now and then less and less often."""
+        self._asked = 0
+        self._answered.clear()
+        if not self._asking:
+            self._asking = True
+            self._ask()
+
+    def _ask(self) -> None:
+        early = self._asked < len(ASK_S)
+        for name in self.streams:
+            if not early or name not in self._answered:
+                self._office.route(ids.stream_id(name), WhatRuns(name, self._office.me))
+        pause = ASK_S[self._asked] if early else ASK_ALWAYS_S
+        self._asked += 1
+        self._office.after(self._office.jittered(pause), self._ask)
+
+    def running(self, message: Running) -> None:
+        """The rendezvous says what runs on a stream."""
+        if message.jobs:
+            self._answered.add(message.stream)
+        for announce in message.jobs:
+            self.when_tried(announce.manifest, partial(self.announced, announce, founding=False))
+
+    def when_tried(self, manifest: Manifest, then: Callable[[], object]) -> None:
+        """Call `then` once the functions of a version were tried out here, if it would be evaluated here."""
+        member = self.members.get(manifest.job_id)
+        here = member is not None and (member.manifest.incarnation, member.manifest.version) == (
+            manifest.incarnation,
+            manifest.version,
+        )
+        try:
+            wanted = not here and self._meant(manifest)
+        except QueryError:
+            wanted = False
+        if wanted:
+            self.trials.before(manifest, then)
+        else:
+            then()
+
+    def announced(self, message: Announce, *, founding: bool = True) -> Verdict:
+        """A job is there: take part if it is for us.
+
+        Who hears of a job while its first roster is made starts at once; a later one asks for its interval.
+        """
+        manifest, me = message.manifest, Participant(self._office.me, self._office.name)
+        job = manifest.job_id
+        if (job, manifest.incarnation) in self._stopped or self._leaving is not None:
+            return Verdict(me, False)
+        try:
+            plan = read_plan(manifest.text)
+        except QueryError as refused:
+            return Verdict(me, False, str(refused))
+        member = self.members.get(job)
+        if member is not None:
+            if member.manifest.incarnation == manifest.incarnation:
+                if message.epoch >= member.epoch:
+                    member.master = message.master
+                return Verdict(me, self._meant(manifest))
+            if message.epoch < member.epoch:
+                self._office.stats["control.fenced"] += 1
+                return Verdict(me, False)
+            self.stop(job, member.manifest.incarnation)
+        if not self._meant(manifest):
+            return Verdict(me, False)
+        is_founder = founding and message.version == 0
+        error = self._error(manifest, plan, is_new=is_founder)
+        if error := error or self._no_room(manifest.namespace):
+            return Verdict(me, False, error)
+        ledger = self.ledgers.pop(job, b"")
+        member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper, ledger)
+        self.members[job] = member
+        if is_founder:
+            member.begin(message.start)
+        elif self._was_leaving is None:  # it would be given a new number, and its old one were nobody
+            member.requests.enroll()
+        return Verdict(me, True)
+
+    def _no_room(self, namespace: str) -> str:
+        """Why no other job of a namespace is taken, "" if it is."""
+        if len(self.members) >= JOBS_MAX:
+            return f"this agent works on {JOBS_MAX} jobs already"
+        grant = self._office.policy.grant(namespace)
+        mine = sum(member.manifest.namespace == namespace for member in self.members.values())
+        if grant is not None and grant.jobs is not None and mine >= grant.jobs:
+            return f"this agent works on {mine} jobs of {namespace} already: its configuration allows no more"
+        return ""
+
+    def stop(self, job: bytes, incarnation: str) -> None:
+        """This incarnation of a job is over."""
+        if (job, incarnation) not in self._stopped:
+            self._office.emit(Persist(KIND, job, incarnation.encode()))
+        self._end(job, incarnation)
+
+    def was_stopped(self, job: bytes, incarnation: str) -> None:
+        """This incarnation of a job was over before this agent was restarted."""
+        self._stopped[job, incarnation] = None
+
+    def _end(self, job: bytes, incarnation: str) -> None:
+        """This agent works on an incarnation of a job no longer, whether that is over or not."""
+        self._stopped[job, incarnation] = None
+        while len(self._stopped) > STOPPED_MAX:
+            (oldest, _), _ = self._stopped.popitem(last=False)
+            if all(other != oldest for other, _ in self._stopped):
+                self._office.emit(Persist(KIND, oldest, b""))
+        member = self.members.get(job)
+        if member is not None and member.manifest.incarnation == incarnation:
+            del self.members[job]
+            member.stop()
+
+    def _matches(self, plan: Plan, narrowed: tuple[tuple[str, str], ...]) -> bool:
+        mine = self.labels.items()
+        return bool(plan.read_at(self.streams, self.labels)) and all(label in mine for label in narrowed)
+
+    def _error(self, manifest: Manifest, plan: Plan, *, is_new: bool = False) -> str:
+        """Why this agent cannot evaluate a version of a job, "" if it can."""
+        if error := self.trials.error(manifest) or self._office.policy.refusal(manifest, self.streams):
+            return error
+        unknown = [name for name in plan.lookups if name not in self.lookups]
+        if unknown:
+            return f"there is no lookup table {unknown[0]} here"
+        names = plan.read_at(self.streams, self.labels)
+        texts = ((manifest.text, self.streams[name].schema, name) for name in names)
+        errors = (check_columns(*each, is_new=is_new) for each in texts)
+        return next(filter(None, errors), "")

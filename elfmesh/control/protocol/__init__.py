@@ -1,0 +1,1 @@
+"""Events, effects and messages of the control machine."""

@@ -1,0 +1,1 @@
+"""Copies of a job at its possible successors."""

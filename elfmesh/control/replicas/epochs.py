@@ -1,0 +1,72 @@
+"""What an agent must not forget about jobs that it neither leads nor holds: their epochs, and their ends.
+
+Owns two bounded memories; the highest epoch of each job is on disk (D-5). Beyond the bound the jobs that were
+noted first are forgotten, but none that this agent has to do with.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.events import Persist
+
+TOMBSTONES_MAX = 4096
+EPOCHS_MAX = 4096
+
+
+class Epochs:
+    """The highest epoch seen of every job.
+
+    Args:
+        office: the disk.
+        concerns: whether this agent leads a job, works on it, or holds or votes on what runs of it.
+    """
+
+    def __init__(self, office: Office, concerns: Callable[[bytes], bool]) -> None:
+        self._office, self._concerns = office, concerns
+        self._known: OrderedDict[bytes, int] = OrderedDict()
+
+    def of(self, job: bytes) -> int:
+        """The highest epoch seen of a job."""
+        return self._known.get(job, 0)
+
+    def note(self, job: bytes, epoch: int) -> None:
+        """An epoch was seen."""
+        if epoch <= self.of(job):
+            return
+        self._known[job] = epoch
+        self._known.move_to_end(job)
+        self._office.emit(Persist("epoch", job, epoch.to_bytes(8)))
+        while len(self._known) > EPOCHS_MAX:
+            oldest = next((each for each in self._known if each != job and not self._concerns(each)), None)
+            if oldest is None:
+                return
+            del self._known[oldest]
+            self._office.emit(Persist("epoch", oldest, b""))
+
+    def restored(self, epochs: dict[bytes, int]) -> None:
+        """What was seen before this agent was restarted."""
+        self._known.update(epochs)
+
+
+class Tombstones:
+    """The incarnation of each job that was over last."""
+
+    def __init__(self) -> None:
+        self._over: OrderedDict[bytes, str] = OrderedDict()
+
+    def __contains__(self, job: bytes) -> bool:
+        return job in self._over
+
+    def add(self, job: bytes, incarnation: str) -> None:
+        """This incarnation is over."""
+        self._over[job] = incarnation
+        self._over.move_to_end(job)
+        while len(self._over) > TOMBSTONES_MAX:
+            self._over.popitem(last=False)
+
+    def of(self, job: bytes) -> str | None:
+        """Which incarnation was over last."""
+        return self._over.get(job)

@@ -1,0 +1,339 @@
+"""A job as its possible successors hold it: the terms, and a copy of the results log.
+
+Owns what this agent knows of jobs it does not lead, and how a copy of a log is completed. Decides nothing
+about who leads.
+
+Invariant: the copy has no hole but those that damage left, which are known and filled (`mending.py`): what
+is appended follows what is there, or was fetched from an agent whose copy has none; a record whose rows are
+pages is appended when all of them are here, unless every source has lost one. Only records whose interval
+the control register has closed are appended (D-5).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.pages import decode_page, names_pages
+from elfmesh.control.jobs.plan import has_no_members
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import Append, DropLog, LogInfo, Persist
+from elfmesh.control.protocol.messages import pack
+from elfmesh.control.protocol.messages_succession import Fetch, Page, Replica
+from elfmesh.control.replicas.log_repair import Mending
+from elfmesh.control.replicas.page_copies import PageCopies, Pages
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe, Unsubscribe
+
+FETCH_S = (0.5, 1.0, 5.0)
+"""When a page that did not come is asked for again, of the next source if there is one; whichever comes first
+is taken. The last pause is repeated."""
+
+FETCH_TRIES = 3
+"""Pages that may fail to come, one after the other, until all sources are given up; each is asked once."""
+
+NEXT_SOURCE_S = 0.5
+"""Between two sources that do not have what is needed."""
+
+
+class LogCopy:
+    """This agent's copy of a job's results log, whether it leads the job or not.
+
+    Args:
+        office: the way out.
+        job: whose log.
+        incarnation: of the log.
+        latest: last index held here, or that this agent has vouched for.
+        voters: who else may have a copy; None as soon as nobody needs this one any more.
+        first: first index that the job ever had, None if it is not known.
+        pages: index and digest of the row pages that are here without their record.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        job: bytes,
+        incarnation: str,
+        latest: int | None,
+        voters: Callable[[], tuple[Contact, ...] | None],
+        first: int | None = None,
+        cell: Callable[[], Cell | None] = lambda: None,
+        pages: tuple[tuple[int, bytes], ...] = (),
+    ) -> None:
+        self.pages = PageCopies(office, job, incarnation, pages)
+        self._office, self.job, self.incarnation = office, job, incarnation
+        self.latest, self.first = latest, first
+        self.mending = Mending(office, job, incarnation, voters, cell)
+        self.lacking: list[tuple[int, int]] = []
+        """Where records lack since before this agent was started."""
+        self._epoch = 0
+        self._tokens: dict[int, None] = {}
+        self._timer: Timer | None = None
+        self._tries = 0
+        self._sources: list[Contact] = []
+        self._done: list[Callable[[], None]] = []
+        self._taking = False
+
+    @classmethod
+    def restored(
+        cls,
+        office: Office,
+        terms: Terms,
+        log: LogInfo | None,
+        cell: Callable[[bytes], Cell | None],
+        held: Callable[[bytes], tuple[Terms | None, LogCopy | None]],
+    ) -> LogCopy:
+        """The copy of a log as it is on disk.
+
+        Args:
+            office: the way out.
+            terms: of the job.
+            log: what is on disk of the job, if anything.
+            cell: what this agent has accepted of a job's register: its log must have what is before the tail.
+            held: what is held of a job, when it matters.
+        """
+        job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
+        mine = log if log is not None and log.incarnation == incarnation else LogInfo(job, incarnation, None)
+        holes, latest = list(mine.holes), mine.latest
+        vouched = _vouched(cell(job), incarnation)
+        if vouched is not None and (latest is None or latest < vouched):
+            holes.append((terms.start if latest is None else latest + 1, vouched + 1))
+            latest = vouched
+
+        def voters() -> tuple[Contact, ...] | None:
+            known, other = held(job)
+            return known.acceptors if known is not None and other is copy else None
+
+        copy = cls(office, job, incarnation, latest, voters, mine.first, lambda: cell(job), mine.pages)
+        copy.lacking = holes
+        return copy
+
+    @property
+    def fetching(self) -> bool:
+        """Records, or the pages of their rows, are on their way."""
+        return bool(self._tokens) or self._taking
+
+    def reaches(self, index: int | None) -> bool:
+        """Whether the copy has every record up to this one."""
+        return index is None or (self.latest is not None and self.latest >= index)
+
+    def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
+        """Fetch everything behind `latest`; `done` is called when there is no more, or no answer."""
+        if done is not None:
+            self._done.append(done)
+        if all(known.id != source.id for known in self._sources):
+            self._sources.append(source)
+        if not self.fetching:
+            self._tries = 0
+            self._ask()
+
+    def reach(
+        self,
+        index: int | None,
+        sources: tuple[Contact, ...],
+        done: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Fetch from one source after the other until `index` is here, as long as that is wanted."""
+        if self.reaches(index):
+            done()
+        elif sources and wanted():
+            first, *others = sources
+
+            def fetched() -> None:
+                pause = 0.0 if self.reaches(index) else NEXT_SOURCE_S
+                self._office.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
+
+            self.complete(first, fetched)
+            for other in others:
+                self.complete(other)
+
+    def _ask(self) -> None:
+        self._sources.sort(key=lambda source: self._office.is_gone(source.id))
+        token = self._office.token()
+        self._tokens[token] = None
+        fetch = Fetch(self.job, self.incarnation, self.latest, token)
+        self._office.send(self._sources[0], fetch)
+        self._timer = self._office.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._tries += 1
+
+    def _late(self) -> None:
+        """The source is silent: the others first."""
+        self._sources.append(self._sources.pop(0))
+        if self._tries < max(FETCH_TRIES, len(self._sources)):
+            self._ask()
+        else:
+            self._finish()
+
+    def page(self, sender: Contact, page: Page, payload: bytes) -> None:
+        """A page came; raises ProtocolError if it is damaged."""
+        if page.incarnation != self.incarnation or self.mending.page(sender, page, payload):
+            return
+        if page.token not in self._tokens:
+            return
+        records = deque(decode_page(payload))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tries = 0
+        self._tokens.clear()
+        self._take(records, sender, page, self.latest)
+
+    def _take(
+        self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
+    ) -> None:
+        """Append what came; before a record whose row pages are not here, fetch them."""
+        self._taking = False
+        while records:
+            record, rows = records[0]
+            lacking = self._lacking(record, rows)
+            if lacking.keys() - self.pages.gone:
+                self._taking = True
+                asked = (sender, *self._sources)
+                self.pages.obtain(lacking, asked, lambda: self._took(records, sender, page, before))
+                return
+            if lacking:
+                self._office.stats["control.row_pages_lost"] += len(lacking)
+            self._append(*records.popleft(), page.first)
+        known = [source for source in self._sources if source.id == sender.id]
+        others = [source for source in self._sources if source.id != sender.id]
+        self._sources = others if page.done or self.latest == before else known + others
+        if self._sources:
+            self._ask()
+        else:
+            self._finish()
+
+    def _took(
+        self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
+    ) -> None:
+        """The pages are here; if they do not come, another source is asked for what is left."""
+        if self._lacking(*records[0]).keys() - self.pages.gone:
+            records.clear()
+        self._take(records, sender, page, before)
+
+    def _finish(self) -> None:
+        self._tokens.clear()
+        self._sources.clear()
+        waiting, self._done = self._done, []
+        for done in waiting:
+            done()
+
+    def settle(
+        self,
+        tail: bytes,
+        sources: tuple[Contact, ...],
+        done: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Append the records of a tail once their pages are here, if that is wanted still; call `done`."""
+        if not (self.missing_pages(tail).keys() - self.pages.gone):
+            for record, rows in decode_page(tail):
+                self._append(record, rows)
+            done()
+        elif wanted():
+
+            def fetched() -> None:
+                pause = NEXT_SOURCE_S if self.missing_pages(tail) else 0.0
+                self._office.after(pause, lambda: self.settle(tail, sources, done, wanted))
+
+            self.pages.obtain(self.missing_pages(tail), sources, fetched)
+
+    def missing_pages(self, tail: bytes) -> Pages:
+        """The row pages that the records of a tail need, which was checked, and that are not here."""
+        found: Pages = {}
+        for record, rows in decode_page(tail) if names_pages(tail) else ():
+            found |= self._lacking(record, rows)
+        return found
+
+    def _lacking(self, record: ResultRecord, rows: bytes) -> Pages:
+        """Of a record that is here already, none."""
+        return {} if self.reaches(record.index) else self.pages.lacking(record.index, rows)
+
+    def append(self, page: bytes, first: int | None = None) -> None:
+        """Append the records of a page that are behind `latest`; raises ProtocolError if it is damaged.
+
+        Not from a record on whose row pages are not here: it is fetched with them.
+        """
+        for record, rows in decode_page(page):
+            if not self.add(record, rows, first):
+                return
+
+    def add(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
+        """Append a record if it is behind `latest`; returns False if pages of its rows are not here."""
+        if self._lacking(record, rows):
+            self._office.stats["control.row_pages_lacking"] += 1
+            return False
+        self._append(record, rows, first)
+        return True
+
+    def _append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
+        """Append a record if it is behind `latest`; one of an epoch below the last one's is refused (D-5).
+
+        `first` is the first record that the job ever had, if it is known: the copy may begin later.
+        """
+        if record.epoch < self._epoch:
+            self._office.stats["control.fenced"] += 1
+        elif self.latest is None or record.index > self.latest:
+            self._epoch = record.epoch
+            if self.latest is None:
+                self.first = record.index if first is None else min(first, record.index)
+            self._office.emit(Append(self.job, self.incarnation, replace(record, open=b""), rows, self.first))
+            if self.latest is not None and record.before is not None and record.before > self.latest:
+                self.mending.found([(self.latest + 1, record.before + 1)])
+            self.latest = record.index
+            self.pages.passed(record.index)
+
+
+def _vouched(cell: Cell | None, incarnation: str) -> int | None:
+    """The last record that a log must have by what its agent has accepted, None if there is none."""
+    value = None if cell is None else cell.value
+    return (
+        value.before if value is not None and value.incarnation == incarnation and not value.deleted else None
+    )
+
+
+class Holder:
+    """One job held for its master.
+
+    Args:
+        office: the way out.
+        terms: as far as known.
+        copy: this agent's copy of the job's results log.
+    """
+
+    def __init__(self, office: Office, terms: Terms, copy: LogCopy) -> None:
+        self._office = office
+        self.terms, self.copy = terms, copy
+
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        """Take terms of the same incarnation, unless they are older; durable before what follows.
+
+        Who has only heard of a new master holds an old roster under a new epoch. If the register names a
+        later `roster`, it is taken from older terms, too; epoch and master stay.
+        """
+        if self.terms.version < roster <= terms.version and terms.epoch < self.terms.epoch:
+            terms = replace(terms, epoch=self.terms.epoch, master=self.terms.master)
+        if (terms.epoch, terms.version) >= (self.terms.epoch, self.terms.version) and terms != self.terms:
+            self.terms = terms
+            self.persist()
+
+    def persist(self) -> None:
+        """Remember the terms across restarts."""
+        self._office.emit(Persist("job", self.terms.manifest.job_id, pack(Replica(self.terms, None))))
+
+    def begin(self) -> None:
+        """Remember it, and be in its tree: a job that reads others has no members to find its master."""
+        self.persist()
+        self.copy.mending.found(self.copy.lacking)
+        if has_no_members(self.terms.manifest.text):
+            self._office.emit(Subscribe(self.copy.job))
+
+    def end(self) -> None:
+        """The job is over, and not led here."""
+        self._office.emit(DropLog(self.copy.job))
+        if has_no_members(self.terms.manifest.text):
+            self._office.emit(Unsubscribe(self.copy.job))

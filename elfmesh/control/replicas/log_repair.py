@@ -1,0 +1,199 @@
+"""Filling the holes that damage left in a copy of a results log.
+
+Owns whom of the job's voters is asked for records that lack here, and when a record counts as lost. Reads
+and writes no file: holes come from the results log (`LogInfo`, `LogDamaged`) and from this agent's own vote,
+which names records that its log must have; what is fetched goes into the log by `MendLog`.
+
+The newest records may be in no log but this agent's yet: the register's value has them as well, and is looked
+at first.
+
+Invariants: the lowest hole is filled first, so that a hole only ever shrinks from its beginning; only the
+master declares a loss, and only when every other voter has answered that it lacks the record as well, or has
+been silent for `SILENT_S`. A declared loss is a record, and every copy of the log gets it like any other.
+
+Paper: none. See guarantees D-17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.pages import decode_page, encode_page
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.protocol.events import MendLog
+from elfmesh.control.protocol.messages_succession import Fetch, Page
+from elfmesh.machine import Contact
+
+Hole = tuple[int, int]
+"""Indices from the first up to and without the second."""
+
+ANSWER_S = 1.0
+"""How long one voter has to answer before the next one is asked as well."""
+
+PAUSE_S = 5.0
+"""Between two rounds in which nobody had what lacks."""
+
+SILENT_S = 60.0
+"""How long a voter may be silent before a record that no other has counts as lost: then another replaces it
+(`register.members.GONE_S`)."""
+
+
+class Mending:
+    """The holes of one copy.
+
+    Args:
+        office: clock and way out.
+        job: whose log.
+        incarnation: of the log.
+        voters: who may have a copy; None as soon as nobody needs this one any more.
+        cell: what this agent has accepted of the job's register, None if nothing.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        job: bytes,
+        incarnation: str,
+        voters: Callable[[], tuple[Contact, ...] | None],
+        cell: Callable[[], Cell | None] = lambda: None,
+    ) -> None:
+        self._office, self._job, self._incarnation, self._voters = office, job, incarnation, voters
+        self._cell = cell
+        self.holes: list[Hole] = []
+        self._declare: Callable[[int, int], bytes] | None = None
+        self._lacking: dict[
+            bytes, int
+        ] = {}  # who lacks the beginning of the lowest hole, too, and up to where
+        self._asked: dict[bytes, None] = {}
+        self._partly = False  # something of the lowest hole is filled
+        self._since = 0.0
+        self._token: int | None = None
+        self._timer: Timer | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def found(self, holes: Sequence[Hole]) -> None:
+        """Records lack there; what is known already stays as it is."""
+        for start, stop in holes:
+            low = max([start, *(high for begin, high in self.holes if begin <= start < high)])
+            high = min([stop, *(begin for begin, end in self.holes if low <= begin < stop)])
+            if low < high:
+                self.holes = sorted([*self.holes, (low, high)])
+        if self.holes and self._timer is None:
+            self._begin()
+
+    def lead(self, declare: Callable[[int, int], bytes] | None) -> None:
+        """This agent leads the job: `declare` gives a page that says of intervals that they are lost."""
+        self._declare = declare
+        if self.holes:
+            self._begin()
+
+    def settle(self, then: Callable[[], None]) -> None:
+        """Call `then` when no hole is left, or when everybody was asked who may fill it."""
+        if self.holes:
+            self._waiting.append(then)
+        else:
+            then()
+
+    def page(self, sender: Contact, page: Page, payload: bytes) -> bool:
+        """A page came; whether it was asked for here.
+
+        Raises:
+            ProtocolError: it is damaged.
+        """
+        if self._token is None or page.token != self._token or not self.holes:
+            return False
+        start, stop = self.holes[0]
+        records = decode_page(payload)
+        mine = [each for each in records if start <= each[0].index < stop]
+        covered = records[-1][0].index + 1 if records else start
+        if page.done or page.hole is not None:
+            covered = stop if page.hole is None else page.hole[0]
+        covered = min(stop, covered)
+        if mine or (self._partly and covered == stop):
+            self._fill(max(covered, mine[-1][0].index + 1 if mine else start), encode_page(mine))
+        else:
+            own = page.hole is not None and page.hole[0] <= start
+            self._lacking[sender.id] = page.hole[1] if own and page.hole is not None else stop
+            self._next()
+        return True
+
+    def _begin(self) -> None:
+        self._since = self._office.now
+        self._lacking.clear()
+        self._asked.clear()
+        self._next()
+
+    def _next(self) -> None:
+        """Ask the next voter for the beginning of the lowest hole."""
+        self._cancel()
+        voters = self._voters()
+        if voters is None or not self.holes:
+            self._go_on()
+            return
+        if self._fill_from_cell():
+            return
+        start, stop = self.holes[0]
+        others = [voter for voter in voters if voter.id != self._office.me.id]
+        silent = [voter for voter in others if voter.id not in self._lacking]
+        unasked = [voter for voter in silent if voter.id not in self._asked]
+        if unasked:
+            source = min(unasked, key=lambda voter: self._office.is_gone(voter.id))
+            self._asked[source.id] = None
+            self._token = self._office.token()
+            after = None if start <= FIRST else start - 1
+            self._office.send(source, Fetch(self._job, self._incarnation, after, self._token, stop))
+            self._timer = self._office.after(ANSWER_S, self._next)
+        elif self._declare is not None and (not silent or self._office.now - self._since >= SILENT_S):
+            ends = [self._lacking[voter.id] for voter in others if voter.id in self._lacking]
+            end = max(start + 1, min([stop, *ends]))
+            self._office.stats["control.records_lost"] += 1
+            self._fill(end, self._declare(start, end))
+        else:
+            self._go_on()
+            self._asked.clear()
+            if not silent:
+                self._lacking.clear()
+            self._timer = self._office.after(PAUSE_S, self._next)
+
+    def _fill_from_cell(self) -> bool:
+        """Take what the register's value has of the lowest hole; whether it has any.
+
+        What is accepted here of an index that was in the log is what was chosen.
+        """
+        cell = self._cell()
+        if cell is None or not cell.tail or cell.value.incarnation != self._incarnation:
+            return False
+        records = decode_page(cell.tail)
+        first, last = records[0][0].index, records[-1][0].index
+        start, stop = self.holes[0]
+        if not start < stop or stop <= first or start > last:
+            return False
+        if start < first:  # the part in front of them first
+            self.holes[:1] = [(start, first), (first, stop)]
+            return False
+        mine = [(replace(record, open=b""), rows) for record, rows in records if start <= record.index < stop]
+        self._fill(min(stop, last + 1), encode_page(mine))
+        return True
+
+    def _fill(self, upto: int, page: bytes) -> None:
+        start, stop = self.holes.pop(0)
+        self._office.emit(MendLog(self._job, self._incarnation, start, upto, page))
+        self._partly = upto < stop
+        if self._partly:
+            self.holes.insert(0, (upto, stop))
+        self._begin()
+
+    def _go_on(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
+
+    def _cancel(self) -> None:
+        self._token = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,41 @@
+"""The row pages of a record, read from this agent's own results log one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.row_pages import joined, table_of
+from elfmesh.control.protocol.events import LogRead
+
+
+def read_rows(
+    office: Office,
+    job: bytes,
+    incarnation: str,
+    index: int,
+    rows: bytes,
+    then: Callable[[bytes | None], None],
+) -> None:
+    """`then` gets the rows of a record as one Arrow stream, None if a page of them cannot be read here."""
+    table = table_of(rows)
+    if table is None:
+        then(rows)
+        return
+    found: list[bytes] = []
+
+    def ask() -> None:
+        digest = table.pages[len(found)].digest
+        office.read_log(job, incarnation, index, None, 0, read, digest=digest)
+
+    def read(answer: LogRead | None) -> None:
+        if answer is None or answer.error:
+            then(None)
+            return
+        found.append(answer.page)
+        if len(found) < len(table.pages):
+            ask()
+        else:
+            then(joined(found))
+
+    ask()

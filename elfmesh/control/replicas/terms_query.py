@@ -1,0 +1,154 @@
+"""What do the agents closest to a job know of it? Asked by a new root before it wants to lead.
+
+Owns open inquiries. A root that restarted, or that came to be closest a moment ago, may know an old term or
+none; its neighbours, or those that vote on the job, hold the newest. What it learns here is who to ask and
+whether to try; who leads is decided by the control register.
+
+Invariant: an inquiry ends once, with the newest terms among the answers and our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.messages_succession import Inquire, Known
+from elfmesh.machine import Contact
+from elfmesh.overlay.events import LookupDone
+
+NEIGHBOURS = 3
+ALL_NEAR = 8
+"""All that a look-up finds."""
+
+ANSWER_S = 1.0
+AGAIN_S = 0.25
+"""When those who are silent are asked once more: a single loss must not cost the whole time."""
+
+Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
+"""Called with the job, its newest terms, and the ids of those that answered that they do not lead it."""
+
+
+@dataclass(slots=True)
+class _Open:
+    token: int
+    then: list[Callable[[Terms | None, _Open], None]]
+    extra: tuple[Contact, ...]
+    neighbours: int
+    waiting: set[bytes] = field(default_factory=set)
+    answers: list[tuple[Terms, bytes]] = field(default_factory=list)
+    idle: list[bytes] = field(default_factory=list)
+    heard: dict[bytes, Contact] = field(default_factory=dict)
+    timers: tuple[Timer, ...] = ()
+
+
+class Inquiry:
+    """Asks the neighbours of a job.
+
+    Args:
+        office: clock and way out.
+        known: what this agent itself knows of a job.
+    """
+
+    def __init__(self, office: Office, known: Callable[[bytes], tuple[Terms | None, int | None]]) -> None:
+        self._office, self._known = office, known
+        self._open: dict[bytes, _Open] = {}
+        self.lost_votes: dict[bytes, None] = {}
+        """Agents whose last answer was that they have lost their votes."""
+
+    def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
+        """Begin an inquiry among the closest neighbours and some others, or wait for the one that is open."""
+
+        def ended(terms: Terms | None, inquiry: _Open) -> None:
+            then(job, terms, tuple(inquiry.idle))
+
+        if job in self._open:
+            self._open[job].then.append(ended)
+        else:
+            self._begin(job, _Open(self._office.token(), [ended], extra, NEIGHBOURS))
+
+    def ask_all(
+        self,
+        job: bytes,
+        extra: tuple[Contact, ...],
+        then: Callable[[Terms | None, dict[bytes, Contact]], None],
+    ) -> None:
+        """Ask all neighbours and some others; `then` hears the newest terms, and who has answered.
+
+        Their answers also say how high the epochs of the job were: others may vote on it now than did.
+        """
+
+        def ended(terms: Terms | None, inquiry: _Open) -> None:
+            then(terms, inquiry.heard)
+
+        running = self._open.get(job)
+        if running is None:
+            self._begin(job, _Open(self._office.token(), [ended], extra, ALL_NEAR))
+        elif running.neighbours == ALL_NEAR:
+            running.then.append(ended)
+        else:
+            running.then.append(lambda *_: self.ask_all(job, extra, then))
+
+    def _begin(self, job: bytes, inquiry: _Open) -> None:
+        self._open[job] = inquiry
+        self._office.lookup(job, lambda done: self._found(job, done))
+
+    def _found(self, job: bytes, done: LookupDone | None) -> None:
+        inquiry = self._open[job]
+        me = self._office.me.id
+        neighbours = [contact for contact in (done.contacts if done else ()) if contact.id != me]
+        contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[: inquiry.neighbours])}
+        asked = [each for each in contacts.values() if each.id != me and not self._office.is_gone(each.id)]
+
+        def ask() -> None:
+            for contact in asked:
+                if contact.id in inquiry.waiting:
+                    self._office.send(contact, Inquire(job, inquiry.token))
+
+        inquiry.waiting.update(contact.id for contact in asked)
+        inquiry.timers = (
+            self._office.after(AGAIN_S, ask),
+            self._office.after(ANSWER_S, lambda: self._end(job)),
+        )
+        ask()
+        self._end_if_heard(job, inquiry)
+
+    def lost(self, agent: bytes) -> None:
+        """An agent is gone: its answer is not waited for."""
+        for job, inquiry in list(self._open.items()):
+            if agent in inquiry.waiting:
+                inquiry.waiting.remove(agent)
+                self._end_if_heard(job, inquiry)
+
+    def answered(self, sender: Contact, message: Known) -> None:
+        """A neighbour says what it knows."""
+        inquiry = self._open.get(message.job)
+        if inquiry is None or inquiry.token != message.token or sender.id not in inquiry.waiting:
+            return
+        inquiry.waiting.remove(sender.id)
+        inquiry.heard[sender.id] = sender
+        if message.terms is not None and message.terms.manifest.job_id == message.job:
+            inquiry.answers.append((message.terms, sender.id))
+        self.lost_votes.pop(sender.id, None)
+        if message.lost_votes:
+            self.lost_votes[sender.id] = None
+        if not message.leads:
+            inquiry.idle.append(sender.id)
+        self._end_if_heard(message.job, inquiry)
+
+    def _end_if_heard(self, job: bytes, inquiry: _Open) -> None:
+        if not inquiry.waiting:
+            self._end(job)
+
+    def _end(self, job: bytes) -> None:
+        inquiry = self._open.pop(job)
+        for timer in inquiry.timers:
+            timer.cancel()
+        terms, _ = self._known(job)
+        answers = list(inquiry.answers)
+        if terms is not None:
+            answers.append((terms, self._office.me.id))
+        newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1]), default=None)
+        for then in inquiry.then:
+            then(None if newest is None else newest[0], inquiry)

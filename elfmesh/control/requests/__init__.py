@@ -1,0 +1,1 @@
+"""Requests of clients and operators, where they are answered."""

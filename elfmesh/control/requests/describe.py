@@ -1,0 +1,173 @@
+"""A job as people see it: one object for a list, a long one for `elf describe`.
+
+Reads a master; changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elfmesh.control.closing.partial_store import frontier_in_all
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.records import FIRST, ResultRecord, iso_us
+from elfmesh.control.master.master import Master
+from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.protocol.events import StreamInfo
+from elfmesh.control.register.proposer import MAJORITY_S
+from elfmesh.control.requests.dead_agents import ALIVE
+from elfmesh.interval_map import END
+from elfmesh.units import format_duration
+
+MISSING_SHOWN = 8
+"""Missing agents named in a list of jobs; a result names all."""
+
+
+NO_MAJORITY = "no majority"
+"""State of a job of which most voters do not answer."""
+
+
+def job_row(office: Office, master: Master) -> dict[str, Any]:
+    """A job in a list."""
+    manifest = master.manifest
+    return {
+        "id": manifest.job_id.hex(),
+        "job": manifest.qualified,
+        "creator": manifest.creator,
+        "version": manifest.version,
+        "state": NO_MAJORITY if master.committer.asking_s > MAJORITY_S else master.state,
+        "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
+        "agents": len(master.book.active),
+        "latest": master.copy.latest,
+        "master": office.name,
+        "epoch": master.epoch,
+        "created": iso_us(manifest.created) if manifest.created else None,
+        **_standing(office, master),
+    }
+
+
+def _standing(office: Office, master: Master) -> dict[str, Any]:
+    """How the newest result is, as far as this master has made one, and how long the next one is held."""
+    newest = master.tally.recent[-1] if master.tally.recent else None
+    due = master.closer.due_since(master.closer.held)
+    return {
+        "result": None if newest is None else newest.state,
+        "completeness": None if newest is None else newest.completeness,
+        "missing": [] if newest is None else newest.missing[:MISSING_SHOWN],
+        "held_for_seconds": None if due is None else round(office.now - due, 3),
+    }
+
+
+def description(office: Office, master: Master) -> dict[str, Any]:
+    """Everything worth knowing about a job, bounded."""
+    manifest, plan, closer = master.manifest, master.plan, master.closer
+    missing = closer.missing()
+    due = closer.due_since(closer.next)
+    waiting = {
+        "index": shown_interval(closer.next),
+        "start": _start(master, closer.next),
+        "due_for_seconds": None if due is None else round(office.now - due, 3),
+        "missing": master.book.names(missing) if due is not None else [],
+    }
+    trees = office.facts("trees").get("items", [])
+    tree = next((each for each in trees if each.get("tree") == master.job.hex()), None)
+    return {
+        **job_row(office, master),
+        "text": manifest.text,
+        "signed": manifest.signed.decode(errors="replace") or None,
+        "incarnation": manifest.incarnation,
+        "window": {"size": format_duration(plan.size_us), "slide": format_duration(plan.slide_us)},
+        "labels": _labels(plan),
+        "partitions": manifest.partitions,
+        "on_straggler": plan.on_straggler,
+        "closed_below": shown_interval(closer.closed),
+        "collecting": waiting,
+        "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
+        "voters_without_votes": voters_without_votes(master),
+        "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
+        "counts": dict(master.tally.totals),
+        "parse_error_samples": list(master.tally.samples),
+        "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
+        "spent": master.closer.spent.describe(),
+        "results": [summary(record) for record in master.tally.recent],
+        "tree": tree,
+    }
+
+
+def voters_without_votes(master: Master) -> list[str]:
+    """Addresses of the voters that have lost their votes."""
+    lost = master.proposer.lost
+    return [f"{each.host}:{each.port}" for each in master.committer.cell.contacts if each.id in lost]
+
+
+def _labels(plan: Plan) -> dict[str, Any]:
+    """What agents must be labelled with; by stream, where the job reads several."""
+    if len(plan.streams) == 1:
+        return dict(plan.inputs[0][1])
+    return {stream: dict(labels) for stream, labels in plan.inputs}
+
+
+def _numbers(master: Master) -> list[int]:
+    return [entry.number for entry in master.book.active]
+
+
+def _member(master: Master, number: int) -> dict[str, Any]:
+    entry = master.book.entry(number)
+    assert entry is not None
+    frontier = frontier_in_all(master.closer.trees, number)
+    return {
+        "agent": entry.name,
+        "id": entry.contact.id.hex(),
+        "number": number,
+        "from": shown_interval(entry.start),
+        "frontier": shown_interval(frontier),
+        "dead": number in master.closer.judge.dead,
+        "late_seconds": master.closer.spent.late_s(number),
+    }
+
+
+def shown_interval(index: int) -> int | None:
+    """An interval index for people: "since ever" and "for ever" are null."""
+    return None if index <= FIRST or index >= END else index
+
+
+def _start(master: Master, index: int) -> str | None:
+    shown = shown_interval(index)
+    return None if shown is None else iso_us(master.plan.window(shown)[0])
+
+
+def summary(record: ResultRecord) -> dict[str, Any]:
+    """A record in short."""
+    return {
+        "index": record.index,
+        "start": iso_us(record.start_us),
+        "state": record.state,
+        "completeness": record.completeness,
+        "missing": record.missing,
+        "counts": record.counts,
+    }
+
+
+def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, Any]:
+    """An agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
+    return {
+        "name": office.name,
+        "status": ALIVE,
+        "id": office.me.id.hex(),
+        "address": f"{office.me.host}:{office.me.port}",
+        "labels": carrier.labels,
+        "streams": list(carrier.streams),
+        "jobs": [member.manifest.qualified for member in carrier.members.values()],
+        "masters": leads,
+        **{key: fact for key, fact in office.facts("agent").items() if key != "job_costs"},
+    }
+
+
+def stream_row(office: Office, stream: StreamInfo) -> dict[str, Any]:
+    """A stream of one agent; `columns` are empty where only the data shows them."""
+    return {
+        "stream": stream.name,
+        "format": stream.format,
+        "agent": office.name,
+        "columns": list(stream.columns),
+    }

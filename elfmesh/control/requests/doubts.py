@@ -1,0 +1,45 @@
+"""Whether anybody still leads a job that words are passed on for.
+
+The root of a job's tree looks after its master, but a job that is over has no tree. Who has missed its end,
+still holds it for a master that has left for good, and is the closest agent to it, would pass on every word
+that is to begin it anew, for ever.
+
+Invariant: nobody is put in the place of a master that answers; who leads is decided by the control register,
+which also says that there is nothing to be led.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.context import Office
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.overlay.events import ProbeDone
+
+
+class Doubts:
+    """What one agent does about words that it has passed on and that come again.
+
+    Args:
+        office: clock and probes.
+        leadership: who leads what.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership) -> None:
+        self._office, self._leadership = office, leadership
+
+    def passed_again(self, job: bytes) -> None:
+        """A word was not answered where it was passed on to: look whether that agent is there."""
+        terms, _ = self._leadership.known(job)
+        if terms is not None and self._nobody_looks(terms):
+            self._office.probe(terms.master, lambda done: self._probed(terms, done))
+
+    def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
+        if done is not None and not done.alive and self._nobody_looks(terms):
+            self._leadership.take_over(terms)
+
+    def _nobody_looks(self, terms: Terms) -> bool:
+        """Whether these terms are what is known here, and the job has no tree that ends here."""
+        job, me = terms.manifest.job_id, self._office.me.id
+        leader = self._leadership.leader(job)
+        known = leader is not None and leader.id == terms.master.id != me
+        return known and job not in self._office.roots and not self._leadership.leads(job)

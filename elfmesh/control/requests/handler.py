@@ -1,0 +1,334 @@
+"""Clients' questions where they are answered: at a job's master, or by every agent.
+
+Owns the verbs. What a verb does to a job is the master's business; who the master is, leadership's; how a job
+begins, `creation`'s.
+
+Invariant: every question that arrives is answered, passed on to the master, or refused; it is passed on at
+most `HOPS_MAX` times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    CONFLICT,
+    NEW_MASTER,
+    NO_MASTER,
+    NOT_FOUND,
+    OK,
+    UNAVAILABLE,
+    ask_anew,
+    decode_body,
+    refuse,
+    respond,
+)
+from elfmesh.control.context import Office
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.plan import read_plan, reads_jobs
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.master.activation import summary
+from elfmesh.control.master.master import Master
+from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.protocol.messages import HOPS_MAX, Ask, AskAll, Question, Submit
+from elfmesh.control.requests.creation import Creation
+from elfmesh.control.requests.dead_agents import DeadAgents
+from elfmesh.control.requests.dependency_check import (
+    Problem,
+    check_reads,
+    not_for_readers,
+    refused_with_readers,
+)
+from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.doubts import Doubts
+from elfmesh.control.requests.no_majority import NoMajority
+from elfmesh.control.requests.placement import VERB as SEAT
+from elfmesh.control.requests.placement import Placing
+from elfmesh.control.requests.version_handler import (
+    CHANGING_VERBS,
+    VERBS,
+    Versions,
+    changes,
+    runs_already,
+)
+from elfmesh.control.requests.why import explanation
+from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+from elfmesh.srt.events import PublishDone
+
+QUESTION_S = 2.0
+"""How long all agents have to answer."""
+
+ROOT_TRIES = 10
+ROOT_AGAIN_S = 0.2
+"""A young overlay may not have the tree of all agents yet."""
+
+ANSWER_BYTES_MAX = 64 << 10
+"""One agent's share of an answer of all."""
+
+
+class Asks:
+    """Answers questions that reached this agent.
+
+    Args:
+        office: clock and way out.
+        leadership: who leads what.
+        carrier: what this agent carries.
+        dead: the agents that it has lost sight of.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership, carrier: Carrier, dead: DeadAgents) -> None:
+        self._office, self._leadership, self._carrier, self.dead = office, leadership, carrier, dead
+        self._busy: dict[bytes, list[Submit]] = {}
+        self._once, self._doubts = office.once, Doubts(office, leadership)
+        self._creation = Creation(office, leadership, self._busy, self._pass_to, self.submit)
+        self._versions = Versions(office, self._once, self._creation.reset, self._again)
+        self.no_majority = NoMajority(office, leadership)
+        self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
+
+    # -- apply -----------------------------------------------------------------------------------------
+
+    def submit(self, message: Submit) -> None:
+        """A job arrived at the agent closest to its id, or at its master."""
+        manifest = message.manifest
+        try:
+            read_plan(manifest.text)
+        except QueryError as error:
+            refuse(self._office, message.origin, message.token, CONFLICT, str(error))
+            return
+        job = manifest.job_id
+        master = self._leadership.masters.get(job)
+        if job in self._busy:
+            asked = ((waiting.token, waiting.origin.id) for waiting in self._busy[job])
+            if (message.token, message.origin.id) not in asked:
+                self._busy[job].append(message)
+        elif problem := not_for_readers(manifest, master) or runs_already(message, master):
+            refuse(self._office, message.origin, message.token, CONFLICT, problem)
+        elif self._versions.in_doubt(master, message, job) and self._leads(job):
+            ask_anew(self._office, message.origin, message.token)
+        elif master is not None:
+            self._change(master, message)
+        else:
+            leader = self._leadership.leader(job)
+            if leader is None or leader.id == self._office.me.id:
+                self._placing.submitted(message)
+            elif message.hops < HOPS_MAX:
+                self._pass_to(leader, message)
+            else:
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, "the job has no master now")
+
+    def _check(self, message: Submit) -> None:
+        """Create a job; before, have those checked that it reads."""
+        if message.update or not reads_jobs(message.manifest.text):
+            self._creation.create(message)
+        else:
+            self._when_readable(message, self._creation.create)
+
+    def _change(self, master: Master, message: Submit) -> None:
+        """Change a job that runs; before, have those checked that another text of it reads."""
+        same = message.manifest.text.strip() == master.manifest.text.strip()
+        if same or master.stopping or master.rollouts.running or not reads_jobs(message.manifest.text):
+            self._versions.submitted(master, message)
+            return
+
+        def go_on(message: Submit) -> None:
+            if leads := self._leadership.masters.get(message.manifest.job_id):
+                self._versions.submitted(leads, message)
+            else:
+                self.submit(message)
+
+        self._when_readable(message, go_on)
+
+    def _when_readable(self, message: Submit, then: Callable[[Submit], None]) -> None:
+        job = message.manifest.job_id
+        self._busy[job] = [message]
+
+        def checked(problem: Problem | None) -> None:
+            first, *others = self._busy.pop(job)
+            if problem is None:
+                then(first)
+            else:
+                respond(self._office, first.origin, first.token, *problem)
+            for waiting in others:
+                self.submit(waiting)
+
+        check_reads(self._office, message.manifest, checked)
+
+    def _leads(self, job: bytes) -> bool:
+        """Whether a word about a job ends here: it is led here, or not at all."""
+        leader = self._leadership.leader(job)
+        return job in self._leadership.masters or leader is None or leader.id == self._office.me.id
+
+    def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
+        """Pass a word on to who leads, unless what it wants was done here before another led."""
+        if changes(message):
+            made = self._once.of(message.origin, message.token) is not None
+            if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
+                # Twice is not once.
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
+                return
+            if made:
+                ask_anew(self._office, message.origin, message.token)
+                return
+            job = message.job if isinstance(message, Ask) else message.manifest.job_id
+            if self._once.was_passed(message.origin, message.token, job):
+                self._doubts.passed_again(job)
+            self._once.passed(message.origin, message.token, job)
+        self._office.send(leader, replace(message, hops=message.hops + 1))
+
+    def _again(self, message: Submit | Ask) -> None:
+        if isinstance(message, Submit):
+            self.submit(message)
+        else:
+            self.ask(message)
+
+    # -- one job ---------------------------------------------------------------------------------------
+
+    def ask(self, ask: Ask) -> None:
+        """A question about a job."""
+        master = self._leadership.masters.get(ask.job)
+        if ask.verb == SEAT:
+            self._placing.asked(ask)
+            return
+        if master is None:
+            self._pass_on(ask)
+            return
+        try:
+            body = decode_body(ask.body)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            return
+        if changes(ask) and self._versions.in_doubt(master, ask, ask.job):
+            ask_anew(self._office, ask.origin, ask.token)
+        elif problem := refused_with_readers(master, ask.verb):
+            respond(self._office, ask.origin, ask.token, *problem)
+        elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
+            master.desk.ask(ask, body)
+        elif ask.verb == "rows":
+            master.desk.ask_page(ask, body)
+        elif ask.verb == "describe":
+            respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+        elif ask.verb in VERBS:
+            self._versions.asked(master, ask)
+        elif ask.verb == "verify":
+            self._verify(master, ask, body)
+        elif ask.verb == "why":
+            respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
+        elif ask.verb in ("pause", "resume"):
+            self._versions.pause(master, ask)
+        elif ask.verb == "delete":
+            self._delete(master, ask)
+        else:
+            refuse(self._office, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
+
+    def _verify(self, master: Master, ask: Ask, body: dict[str, Any]) -> None:
+        interval = body.get("interval")
+        if not isinstance(interval, int) or isinstance(interval, bool):
+            refuse(self._office, ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval")
+            return
+        if body.get("again"):
+            master.verifier.again(interval)
+        respond(self._office, ask.origin, ask.token, OK, master.verifier.status(interval))
+
+    def _delete(self, master: Master, ask: Ask) -> None:
+        incarnation = master.manifest.incarnation
+        if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun anew since
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+            return
+        self._once.made(ask.origin, ask.token, incarnation)
+
+        def ended(over: bool) -> None:
+            if not over:
+                self._once.undone(ask.origin, ask.token)
+                refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
+                return
+            self._leadership.ended(master)
+            body = summary(master.terms, master.book, "deleted")
+            stopped = body["acknowledged"] = master.ending.stopped
+            body["expected"] = max(body["expected"], stopped)  # who leaves is told too, and expected no more
+            respond(self._office, ask.origin, ask.token, OK, body)
+
+        master.end(ended)
+
+    def _pass_on(self, ask: Ask) -> None:
+        leader = self._leadership.leader(ask.job)
+        made = self._once.of(ask.origin, ask.token)
+        if ask.verb == "delete" and made is not None and self._leadership.is_over(ask.job, made):
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+        elif ask.job in self._busy:
+            text = "the job is changing its version; ask again"
+            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, text)
+        elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
+            self._pass_to(leader, ask)
+        elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
+        elif leader is not None:
+            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
+        else:
+            refuse(self._office, ask.origin, ask.token, NOT_FOUND, "there is no such job")
+
+    # -- all agents ------------------------------------------------------------------------------------
+
+    def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
+        """A question for everybody arrived at the rendezvous of all."""
+        if ids.ALL_AGENTS not in self._office.roots:
+            if tries:
+                self._office.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
+            else:
+                text = "this part of the overlay is not ready"
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, text)
+            return
+
+        def done(outcome: PublishDone | None) -> None:
+            if outcome is not None:
+                self._gathered(message, outcome)
+
+        self._office.publish(ids.ALL_AGENTS, Question(message.verb, message.body), QUESTION_S, done)
+
+    def _gathered(self, message: AskAll, done: PublishDone) -> None:
+        lines, size = [], 0
+        for _, body in sorted(done.answers):
+            size += len(body) + 1
+            if body and b"\n" not in body and size < DATA_FRAME_BYTES_MAX - (64 << 10):
+                lines.append(body)
+        counts = {"answered": len(done.answers), "expected": max(done.expected, len(done.answers))}
+        respond(self._office, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
+
+    def question(self, message: Question) -> bytes:
+        """This agent's share of the answer of all."""
+        items: list[dict[str, Any]] = []
+        masters = self._leadership.masters.values()
+        if message.verb in ("list", "whose"):
+            wanted = self._named(message, "job") if message.verb == "whose" else None
+            items = [job_row(self._office, master) for master in masters] + self.no_majority.rows()
+            items = [row for row in items if wanted in (None, row["job"])]
+        elif message.verb == "agents":
+            leads = [master.manifest.qualified for master in masters]
+            items = [agent_row(self._office, self._carrier, leads), *self.dead.rows()]
+        elif message.verb == "streams":
+            items = [stream_row(self._office, stream) for stream in self._carrier.streams.values()]
+        elif message.verb == "trees":
+            names = {master.job.hex(): master.manifest.qualified for master in masters}
+            trees, only = self._office.facts("trees").get("items", []), self._named(message, "tree")
+            items = [
+                {"agent": self._office.name, **tree, "job": names.get(tree.get("tree", ""), "")}
+                for tree in trees
+                if only in (None, tree.get("tree"))
+            ]
+        while items and len(encode_json({"items": items})) > ANSWER_BYTES_MAX:
+            items = items[: len(items) // 2]
+        return encode_json({"items": items})
+
+    def _named(self, message: Question, key: str) -> str | None:
+        """What a question is narrowed to, None if to nothing."""
+        try:
+            name = decode_body(message.body).get(key)
+        except ProtocolError:
+            return ""
+        return name if isinstance(name, str) else None

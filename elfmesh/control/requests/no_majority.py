@@ -1,0 +1,192 @@
+"""Jobs that nobody can lead, because no majority of the agents that vote on them answers.
+
+Owns what clients are told of such a job by the agent that should lead it: the root of its tree, which knows
+its terms and asks the voters again and again. Serves results from a copy. Decides nothing about the job.
+
+Invariant: a job that has a master is its master's to answer for; what is told here comes from an attempt that
+is open, or that ended a moment ago.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from elfmesh.control.answers import OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.closing.tentative import Tentative
+from elfmesh.control.context import Office
+from elfmesh.control.election.election import Attempt
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.records import encode_json, iso_us
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.result_service import Desk
+from elfmesh.control.protocol.messages import Ask, Submit
+from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.requests.describe import NO_MAJORITY
+from elfmesh.control.requests.recovery import VERB, Recoveries
+from elfmesh.control.requests.voting import without_majority
+from elfmesh.control.upstream.downstream_feed import Feed
+from elfmesh.errors import ProtocolError, QueryError
+
+COPY = "copy"
+"""In a question: answer from the copy that is held here, whoever leads."""
+
+COPY_VERBS = ("results", "rows", "offsets", "schema")
+HOPS_MAX = 3
+
+
+class NoMajority:
+    """What this agent knows of jobs without a majority.
+
+    Args:
+        office: clock and way out.
+        leadership: the attempts to lead, and the copies of results logs.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership) -> None:
+        self._office, self._leadership = office, leadership
+        self._recoveries = Recoveries(office, leadership)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Such jobs in a list; see `describe.job_row`."""
+        return [self._row(attempt) for attempt in without_majority(self._office, self._leadership).values()]
+
+    def answered(self, message: Ask | Submit) -> bool:
+        """Answer what is asked about such a job; False if it is none, or it is not ours to answer."""
+        if isinstance(message, Ask) and message.verb == VERB:
+            return self._recoveries.asked(message)
+        if isinstance(message, Ask) and self._from_copy(message):
+            return True
+        job = message.job if isinstance(message, Ask) else message.manifest.job_id
+        attempt = without_majority(self._office, self._leadership).get(job)
+        if attempt is None:
+            return False
+        if isinstance(message, Ask) and message.verb == "why":
+            respond(self._office, message.origin, message.token, OK, self._why(attempt))
+        elif not (
+            isinstance(message, Ask) and message.verb in COPY_VERBS and self._pass_on(message, attempt)
+        ):
+            body = error_body(self._because(attempt), hint=HINT, code=69)
+            respond(self._office, message.origin, message.token, UNAVAILABLE, body)
+        return True
+
+    # -- results -----------------------------------------------------------------------------------------
+
+    def _pass_on(self, ask: Ask, attempt: Attempt) -> bool:
+        """Have the results read where the copy reaches furthest; False if nobody has one."""
+        terms, copy = self._leadership.held(ask.job)
+        own = -1 if copy is None or copy.latest is None else copy.latest
+        reports = [each for each in attempt.proposer.reports.values() if attempt.answers(each.contact)]
+        others = [each for each in reports if each.latest is not None and each.latest > own]
+        best = max(others, key=lambda each: (each.latest or 0, each.contact.id), default=None)
+        if best is not None and best.contact.id != self._office.me.id and ask.hops < HOPS_MAX:
+            try:
+                body = encode_json(decode_body(ask.body) | {COPY: True})
+            except ProtocolError:
+                return False
+            self._office.send(best.contact, replace(ask, body=body, hops=ask.hops + 1))
+            return True
+        return copy is not None and terms is not None and self._serve(ask, terms, copy)
+
+    def _from_copy(self, ask: Ask) -> bool:
+        terms, copy = self._leadership.held(ask.job)
+        if ask.verb not in COPY_VERBS or copy is None or terms is None or ask.job in self._leadership.masters:
+            return False
+        try:
+            return bool(decode_body(ask.body).get(COPY)) and self._serve(ask, terms, copy)
+        except ProtocolError:
+            return False
+
+    def _serve(self, ask: Ask, terms: Terms, copy: LogCopy) -> bool:
+        """Answer from the copy that is held here; at once, since nothing is published."""
+        if copy.latest is None or copy.incarnation != terms.manifest.incarnation:
+            return False
+        try:
+            body, plan = decode_body(ask.body), read_plan(terms.manifest.text)
+        except (ProtocolError, QueryError):
+            return False
+        shown = Tentative(self._office, 0, _nothing, _nothing)
+        desk = Desk(
+            self._office,
+            terms.manifest,
+            copy,
+            shown,
+            Feed(self._office, plan, lambda: terms),
+            lambda: terms.acceptors,
+            terms.earlier,
+        )
+        if ask.verb == "rows":
+            desk.ask_page(ask, body)
+        else:
+            desk.ask(ask, body | {"wait": 0})
+        return True
+
+    # -- what people are told ----------------------------------------------------------------------------
+
+    def _because(self, attempt: Attempt) -> str:
+        voters = attempt.voters()
+        named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
+        since = f"{self._office.now - attempt.since:.0f} s"
+        job = attempt.terms.manifest.qualified
+        return f"no majority of the agents that vote on {job} answers, for {since}: {named}"
+
+    def _row(self, attempt: Attempt) -> dict[str, Any]:
+        terms = attempt.terms
+        manifest = terms.manifest
+        _, copy = self._leadership.held(manifest.job_id)
+        try:
+            plan = read_plan(manifest.text)
+            streams = ", ".join((*plan.streams, *plan.reads, *plan.latest))
+        except QueryError:
+            streams = ""
+        return {
+            "id": manifest.job_id.hex(),
+            "job": manifest.qualified,
+            "creator": manifest.creator,
+            "version": manifest.version,
+            "state": NO_MAJORITY,
+            "stream": streams,
+            "agents": len(terms.members),
+            "latest": None if copy is None else copy.latest,
+            "master": "",
+            "epoch": terms.epoch,
+            "created": iso_us(manifest.created) if manifest.created else None,
+            "result": None,
+            "completeness": None,
+            "missing": [],
+            "held_for_seconds": round(self._office.now - attempt.since, 3),
+        }
+
+    def _why(self, attempt: Attempt) -> dict[str, Any]:
+        """See `why.explanation`."""
+        return {
+            "job": attempt.terms.manifest.qualified,
+            "state": NO_MAJORITY,
+            "interval": None,
+            "held_for_seconds": round(self._office.now - attempt.since, 3),
+            "stage": "waiting for a majority",
+            "tentative_rev": 0,
+            "in": 0,
+            "expected": len(attempt.terms.members),
+            "agents": [],
+            "reads": [],
+            "voters": attempt.voters(),
+            "voters_without_votes": [
+                f"{each.host}:{each.port}"
+                for each in attempt.terms.acceptors
+                if each.id in attempt.proposer.lost
+            ],
+            "because": self._because(attempt),
+        }
+
+
+HINT = (
+    "Start the agents that vote, with their data directories. `elf results` reads copies of the others; where"
+    " most voters are lost for good, `elf job recover` has the job go on without them."
+)
+
+
+def _nothing() -> None:
+    """A copy has no open intervals to ask for."""

@@ -1,0 +1,259 @@
+"""A job that has lost most of its voters for good goes on with others, when an operator accepts the loss.
+
+Owns the order of the steps, at the agent that should lead the job or leads it without a majority. What may be
+lost is told before and afterwards.
+
+Invariants: refused while a majority of the job's voters answers. The new voters found a register of their
+own, in the next *generation* of the job's epochs (`value.GENERATION_BITS`): no epoch of it is one that the
+old voters could choose, whatever they do. Whoever knows of the new generation votes on nothing of the old
+one; a master of the old one is fenced by the first agent of the new one that it speaks to, so that old voters
+which come back follow the new numbering. Two recoveries that do not know of each other, on two sides of a
+partition, draw different epochs, and the higher one stays. The new numbering expects the members of the
+newest roster that is known, so that who is lost is missing in its records until it is back or evicted (D-14).
+
+Not covered: old voters that are alive on the other side of a partition go on until the sides meet. This is
+the loss that the operator accepts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.consensus.rules import is_quorum
+from elfmesh.control.context import Office
+from elfmesh.control.election.election import Attempt
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.register_value import GENERATION_BITS, Cell, generation
+from elfmesh.control.jobs.terms import RosterEntry, Terms
+from elfmesh.control.protocol.events import DropLog
+from elfmesh.control.protocol.messages import Ask, Stop, Withdraw
+from elfmesh.control.register.first_acceptors import Survey
+from elfmesh.control.register.outcome import Lost, Won
+from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.requests.voting import without_majority
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact
+
+VERB = "recover"
+FETCH_S = 5.0
+"""How long the copies of the others are read before the job begins anew without them."""
+
+STOP_S = 1.0
+"""Between the end of the old numbering at its members and the beginning of the new one."""
+
+APART_BITS = 20
+"""Of an epoch: those by which recoveries that do not know of each other differ."""
+
+
+@dataclass(slots=True)
+class _Recovery:
+    """One that is under way, or only asked about."""
+
+    ask: Ask
+    terms: Terms
+    report: dict[str, Any]
+    cell: Cell | None
+    sources: list[Contact]
+    fetched: bool = False
+
+
+class Recoveries:
+    """The recoveries at one agent.
+
+    Args:
+        office: clock and way out.
+        leadership: the attempts to lead.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership) -> None:
+        self._office, self._leadership = office, leadership
+        self._open: dict[bytes, _Recovery] = {}
+
+    def asked(self, ask: Ask) -> bool:
+        """An operator asks for a recovery; False if the job is not led, and not to be led, here."""
+        job = ask.job
+        if job in self._open:
+            if (self._open[job].ask.token, self._open[job].ask.origin) != (ask.token, ask.origin):
+                self._refuse(ask, UNAVAILABLE, "the job is being recovered")
+            return True
+        attempt = self._attempt(job)
+        if attempt is None:
+            if job in self._leadership.masters:
+                self._refuse(ask, CONFLICT, "a majority of the agents that vote on the job answers")
+            return job in self._leadership.masters
+        voters = attempt.voters()
+        if 2 * sum(voter["state"] == "answers" for voter in voters) > len(voters):
+            named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
+            self._refuse(ask, CONFLICT, f"a majority of the agents that vote on the job answers: {named}")
+            return True
+        try:
+            accepted = decode_body(ask.body).get("accept_loss") is True
+        except ProtocolError:
+            accepted = False
+        recovery = self._looked_at(ask, attempt, voters)
+        if accepted:
+            self._open[job] = recovery
+            self._leadership.inquiry.ask_all(
+                job, attempt.terms.acceptors, lambda *found: self._found(job, *found)
+            )
+        else:
+            respond(self._office, ask.origin, ask.token, OK, recovery.report | {"state": "no majority"})
+        return True
+
+    def _refuse(self, ask: Ask, status: int, text: str) -> None:
+        respond(self._office, ask.origin, ask.token, status, error_body(text, code=69))
+
+    def _attempt(self, job: bytes) -> Attempt | None:
+        """What is known of a job without a majority, also of one that is led here."""
+        master = self._leadership.masters.get(job)
+        if master is None:
+            return without_majority(self._office, self._leadership).get(job)
+        if master.committer.asking_s <= MAJORITY_S:
+            return None
+        return Attempt(master.terms, master.proposer, self._office.now - master.committer.asking_s)
+
+    def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
+        """What is left of the job, and what may not be."""
+        terms, incarnation = attempt.terms, attempt.terms.manifest.incarnation
+        cells = self._chosen(ask.job, attempt.proposer)
+        cells = [cell for cell in cells if cell.value.incarnation == incarnation and not cell.value.deleted]
+        newest = max(cells, key=lambda cell: (cell.value.epoch, cell.value.closed), default=None)
+        closed = max(terms.start, terms.closed, *(cell.value.closed for cell in cells))
+        reports = [
+            each for each in attempt.proposer.reports.values() if attempt.proposer.answers(each.contact.id)
+        ]
+        reports.sort(key=lambda each: (-1 if each.latest is None else each.latest, each.contact.id))
+        _, copy = self._leadership.held(ask.job)
+        latest = [each.latest for each in reports if each.latest is not None]
+        latest += [copy.latest] if copy is not None and copy.latest is not None else []
+        voted = newest.value.latest if newest is not None else None
+        known = max([*latest, *([voted] if voted is not None else [])], default=None)
+        report = {
+            "job": terms.manifest.qualified,
+            "incarnation": incarnation,
+            "voters": voters,
+            "results": {"latest": max(latest, default=None), "voted": voted},
+            "may_be_lost": {
+                "intervals": [None if known is None else known + 1, None],
+                "what": "results behind the last one that is known here, which only the lost voters had;"
+                " and records of agents that are away of intervals that are made again",
+            },
+            "closed_below": closed,
+        }
+        sources = [each.contact for each in reversed(reports) if each.contact.id != self._office.me.id]
+        told = [each.terms for each in reports if each.terms is not None]
+        terms = with_newest_roster(replace(terms, closed=closed), told)
+        return _Recovery(ask, terms, report, newest, sources)
+
+    def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
+        """The values of which a majority is known, its proposer counted, as who proposes accepts first.
+
+        What this agent has proposed itself, and nobody else has accepted, is not chosen: voters that are
+        only cut off may choose something else for the same interval.
+        """
+        vote, me = self._leadership.registers.acceptors.vote(job), self._office.me.id
+        told = [(me, vote.ballot, vote.value)]
+        told += [(each.agent, each.ballot, each.value) for each in proposer.promises]
+        found = []
+        for _, ballot, cell in told:
+            having = (ballot.agent, *(agent for agent, of, _ in told if of == ballot))
+            if cell is not None and is_quorum(cell.groups, having):
+                found.append(cell)
+        return found
+
+    # -- the steps -----------------------------------------------------------------------------------------
+
+    def _found(self, job: bytes, terms: Terms | None, answered: dict[bytes, Contact]) -> None:
+        """Who is there is known; complete the copy of the results before it is set aside."""
+        recovery = self._open[job]
+        first = self._leadership.first
+        there = sorted((self._office.me, *answered.values()), key=lambda each: ids.distance(each.id, job))
+        voters = self._leadership.registers.voters(tuple(each for each in there if first.may_vote(each)))
+        voters = voters or (self._office.me,)
+        if terms is not None and terms.manifest.incarnation != recovery.terms.manifest.incarnation:
+            self._end(job, UNAVAILABLE, error_body("the job has begun anew elsewhere; ask again", code=69))
+            return
+        self._leadership.give_up(job)
+        self._leadership.keep(recovery.terms)
+        _, copy = self._leadership.held(job)
+
+        def fetched() -> None:
+            if self._open.get(job) is recovery and not recovery.fetched:
+                recovery.fetched = True
+                self._create(job, recovery, voters, copy)
+
+        if copy is None or not recovery.sources:
+            fetched()
+            return
+        copy.complete(recovery.sources[0], fetched)
+        self._office.after(FETCH_S, fetched)
+
+    def _create(
+        self, job: bytes, recovery: _Recovery, voters: tuple[Contact, ...], copy: LogCopy | None
+    ) -> None:
+        """Found the register of the next generation."""
+        old, cell = recovery.terms, recovery.cell
+        if copy is not None and cell is not None and copy.reaches(cell.value.before):
+            copy.append(cell.tail)
+        latest = None if copy is None else copy.latest
+        earlier = old.numberings(None if copy is None else copy.first, latest)
+        epoch = max(old.epoch, self._leadership.epoch(job))
+        base = (generation(epoch) + 1) << GENERATION_BITS
+        self._leadership.admits(job, base + self._office.rng.getrandbits(APART_BITS), None)
+        manifest = replace(old.manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
+        self._office.emit(DropLog(job, retire=True))
+
+        def elected(outcome: Won | Lost) -> None:
+            if isinstance(outcome, Lost):
+                self._leadership.look_again(job)
+                body = error_body(f"the new voters did not agree: {outcome.reason}; ask again", code=69)
+                self._end(job, UNAVAILABLE, body)
+            else:
+                self._begin(job, recovery, outcome)
+
+        survey, start = Survey(None, voters), recovery.terms.closed
+        members = _expected(old.members, start)
+        self._leadership.elections.create(manifest, start, survey, elected, earlier, members)
+
+    def _begin(self, job: bytes, recovery: _Recovery, won: Won) -> None:
+        """The register of the new voters has it: end the old numbering where it is worked on, and begin."""
+        old, epoch = recovery.terms, won.terms.epoch
+        stop = Stop(job, old.manifest.incarnation, epoch)
+        for contact in dict.fromkeys((*(entry.contact for entry in old.members), *old.acceptors)):
+            self._office.send(contact, stop)
+        for stream in read_plan(old.manifest.text).streams:
+            withdraw = Withdraw(job, stream, old.manifest.incarnation, epoch)
+            self._office.route(ids.stream_id(stream), withdraw)
+
+        def begin() -> None:
+            if self._leadership.epoch(job) <= epoch:  # else another has taken over meanwhile
+                self._leadership.lead_new(won)
+            told = {"state": "recovered", "recovered": won.terms.manifest.incarnation, "epoch": epoch}
+            voters = [f"{each.host}:{each.port}" for each in won.cell.contacts]
+            self._end(job, OK, recovery.report | told | {"new_voters": voters})
+
+        self._office.after(STOP_S, begin)
+
+    def _end(self, job: bytes, status: int, body: dict[str, Any]) -> None:
+        ask = self._open.pop(job).ask
+        respond(self._office, ask.origin, ask.token, status, body)
+
+
+def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
+    """The terms with the newest roster that is known: who has just heard of a master holds an old one."""
+    same = [each for each in others if each.manifest.incarnation == terms.manifest.incarnation]
+    newest = max((terms, *same), key=lambda each: (each.version, each.epoch))
+    return replace(terms, members=newest.members, version=newest.version)
+
+
+def _expected(members: tuple[RosterEntry, ...], start: int) -> tuple[RosterEntry, ...]:
+    """Who is expected in an interval from `start` on: also who is away, until it is evicted (D-14)."""
+    expected = [each for each in members if each.until is None or each.until > start]
+    return tuple(replace(each, start=max(each.start, start)) for each in expected)

@@ -1,0 +1,384 @@
+"""A client's requests at the agent it asked: sent on to whom they concern, answered once.
+
+Owns the open requests of this agent's clients. Knows where a verb is answered, not how.
+
+Invariants: every request gets exactly one reply, at the latest when its time is over; a question that was
+lost on the way is routed again under the same token, and under another one if it cannot be told from a late
+copy where it arrived.
+
+Paper: ELF 2.4 (coordination of jobs by routing to the other job's master).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.answers import (
+    ANEW,
+    BAD_REQUEST,
+    CONFLICT,
+    NOT_FOUND,
+    OK,
+    UNAVAILABLE,
+    error_body,
+    error_of,
+    read_answer,
+)
+from elfmesh.control.context import Office, Timer
+from elfmesh.control.jobs.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import FIRST, encode_json
+from elfmesh.control.jobs.resuming import resumed_at
+from elfmesh.control.jobs.signing import decode_envelope
+from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.protocol.events import ClientRequest, Left, Reply
+from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
+from elfmesh.control.protocol.messages_versions import Coming
+from elfmesh.control.register.lost_votes import voting_text
+from elfmesh.control.requests.combined import answers_of_all, combine
+from elfmesh.control.requests.version_handler import CHANGING_VERBS
+from elfmesh.control.requests.version_handler import VERBS as VERSION_VERBS
+from elfmesh.errors import DataError, ProtocolError, QueryError
+from elfmesh.machine import Contact
+
+REQUEST_S = 10.0
+LOADING_S = 10.0
+"""How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy. So does
+who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
+
+ACKNOWLEDGED_VERBS = ("pause", "resume", "recover", *CHANGING_VERBS)
+
+ASK_AGAIN_S = 0.5
+"""When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
+must have. An answer is one frame that nobody acknowledges, and a master may die with it."""
+
+ASK_AGAIN_MAX_S = 2.5
+"""Each time it is asked again after twice as long, up to this. A question to all agents, which have two
+seconds to answer, is asked again after this from the beginning."""
+
+JOB_VERBS = (
+    *("describe", "why", "verify", "delete", "pause", "resume", "recover", "results", "rows"),
+    *("schema", "offsets"),
+    *VERSION_VERBS,
+)
+PATIENT_VERBS = ("describe", "why", "results", "rows", "schema", "offsets")
+"""What reads one job: a refusal while its master changes is taken for silence, and asked again."""
+
+ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
+LEAVE_WAIT_S = 3600.0
+"""How long a request to leave is kept open at most: until intervals end."""
+
+OPEN_MAX = 1024
+"""Requests of clients open at one agent; more are refused, not queued."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that is not answered: `send` asks (again), `answered` takes the answer.
+
+    `patient`: that the job has no master now, or none that can say, is told only if it lasts: `refusal`.
+    """
+
+    client: int
+    send: Callable[[int], None]
+    answered: Callable[[int, dict[str, Any], bytes], None]
+    token: int
+    over: Timer
+    again_s: float
+    patient: bool = False
+    again: Timer | None = None
+    refusal: dict[str, Any] | None = None
+
+
+class Requests:
+    """The open requests of this agent's clients.
+
+    Args:
+        office: clock and way out.
+        carrier: what this agent works on: it may be told to leave.
+    """
+
+    def __init__(self, office: Office, carrier: Carrier) -> None:
+        self._office, self._carrier = office, carrier
+        self._open: dict[int, _Open] = {}
+        self.voting: Callable[[], dict[str, Any]] = lambda: {"lost": None, "without_majority": []}
+        """What this agent knows of its votes."""
+        self.dead: Callable[[], list[dict[str, Any]]] = list
+        """Dead agents that this one knows."""
+
+    def request(self, event: ClientRequest) -> None:
+        """Take a client's request."""
+        if len(self._open) >= OPEN_MAX:
+            self._reply(event.token, UNAVAILABLE, error_body("too many requests at once", code=69))
+        elif event.verb == "apply":
+            self._apply(event)
+        elif event.verb in JOB_VERBS:
+            self._about_job(event)
+        elif event.verb in ALL_VERBS:
+            self._ask_all(event.token, event.verb, event.body)
+        elif event.verb == "health":
+            facts = self._office.facts("problem")
+            problem = facts.get("problem")
+            health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
+            said = ("sinks", "slowed", "archives", "held", "insecure")
+            health |= {key: facts[key] for key in said if facts.get(key)}
+            functions = self._office.facts("functions").get("problem")
+            if functions and not problem:
+                health |= {"status": "degraded", "problem": functions}
+            if (held := facts.get("held")) and not problem:
+                health |= {"status": "degraded", "problem": next(iter(held.values()))}
+            if not problem and (said_of_votes := voting_text(self.voting())):
+                health |= {"status": "degraded", "problem": said_of_votes}
+            if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend
+                health |= {"dead_agents": dead}
+            self._reply(event.token, OK, health | {"agent": self._office.name})
+        elif event.verb == "leave":
+            self._leave(event)
+        elif event.verb == "agent":
+            self._reply(event.token, OK, self._office.facts("agent"))
+        else:
+            self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
+
+    def answered(self, message: Answered, payload: bytes) -> None:
+        """An answer arrived; late or repeated ones are nobody's."""
+        waiting = self._open.get(message.token)
+        if waiting is None:
+            return
+        if waiting.patient and message.status == UNAVAILABLE:
+            waiting.refusal = self._read(message, payload)[0]
+            return
+        del self._open[message.token]
+        if waiting.again is not None:
+            waiting.again.cancel()
+        if message.status == ANEW:
+            waiting.token = self._office.token()
+            self._open[waiting.token] = waiting
+            self._send(waiting)
+            return
+        waiting.over.cancel()
+        body, data = self._read(message, payload)
+        if body is None:
+            self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
+        else:
+            waiting.answered(message.status, body, data)
+
+    def _read(self, message: Answered, payload: bytes) -> tuple[dict[str, Any] | None, bytes]:
+        try:
+            return read_answer(message, payload)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            return None, b""
+
+    def waits(self, token: int) -> bool:
+        """Whether a client waits for the answer to the question of this number."""
+        return token in self._open
+
+    def _leave(self, event: ClientRequest) -> None:
+        """Leave; who asked hears of the end, or after its wait what is still waited for."""
+
+        def left(jobs: int) -> None:
+            over.cancel()
+            if not told:
+                self._reply(event.token, OK, {"agent": self._office.name, "state": "left", "jobs": jobs})
+            self._office.emit(Left())
+
+        def late() -> None:
+            told.append(True)
+            members = self._carrier.members.values()
+            paused = dict.fromkeys(self._carrier.votes_on(), False)
+            paused |= {each.manifest.qualified: each.paused for each in members}
+            jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
+            body = {"agent": self._office.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
+            self._reply(event.token, OK, body)
+
+        told: list[bool] = []
+        wait = event.body.get("wait")
+        wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
+        over = self._office.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
+        self._carrier.leave(left)
+
+    # -- verbs -----------------------------------------------------------------------------------------
+
+    def _apply(self, event: ClientRequest) -> None:
+        text, creator = event.body.get("text"), event.body.get("creator") or CREATOR
+        if not isinstance(text, str) or not isinstance(creator, str):
+            body = error_body(
+                "apply needs the text of a job", code=2, hint='Send {"text": "CREATE JOB ..."}.'
+            )
+            self._reply(event.token, BAD_REQUEST, body)
+            return
+        try:
+            job, plan = read_job(text, source=str(event.body.get("source") or "query"))
+        except QueryError as error:
+            self._reply(event.token, BAD_REQUEST, error_of(error))
+            return
+        try:
+            signed = str(event.body.get("signed") or "").encode()
+            if signed:
+                decode_envelope(signed)
+        except DataError as error:
+            self._reply(event.token, BAD_REQUEST, error_of(error))
+            return
+        manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation="", signed=signed)
+        if canary := event.body.get("canary"):
+            manifest = canary_of(manifest, {str(key): str(value) for key, value in dict(canary).items()})
+        first = FIRST
+        if (asked_first := event.body.get("first")) is not None:
+            try:
+                manifest, first = resumed_at(manifest, asked_first)
+            except QueryError as error:
+                self._reply(event.token, BAD_REQUEST, error_of(error))
+                return
+        dry_run, wanted = bool(event.body.get("dry_run")), event.body.get("job")
+        if wanted is not None and wanted != f"{job.namespace}/{job.name}":
+            text = f"this is the text of {job.namespace}/{job.name}, not of {wanted}"
+            hint = f"Begin it with CREATE JOB {str(wanted).replace('/', '.')} AS."
+            self._reply(event.token, BAD_REQUEST, error_body(text, hint=hint, code=65))
+            return
+        update = wanted is not None and not canary
+        asked: dict[int, Manifest] = {}
+
+        if self._office.loads_late and not dry_run:
+            for stream in plan.streams:
+                self._office.route(ids.stream_id(stream), Coming(stream))
+
+        def send(token: int) -> None:
+            if token not in asked:  # what was asked for anew may begin another incarnation
+                asked[token] = replace(manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
+            message = Submit(asked[token], self._office.me, token, dry_run, 0, update, first)
+            self._office.route(manifest.job_id, message)
+
+        self._ask(event.token, send, LOADING_S)
+
+    def _about_job(self, event: ClientRequest) -> None:
+        try:
+            namespace, name = split_name(str(event.body.get("job") or ""))
+        except ValueError as error:
+            hint = "A job is named namespace/name, such as shop/top."
+            self._reply(event.token, BAD_REQUEST, error_body(str(error), hint=hint, code=2))
+            return
+        creator = event.body.get("creator")
+        owner = creator if isinstance(creator, str) and creator else CREATOR
+        home, other = ids.job_seats(f"{namespace}/{name}", owner)
+        try:
+            wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
+        except (TypeError, ValueError):
+            self._reply(event.token, BAD_REQUEST, error_body("wait is a number of seconds", code=2))
+            return
+        if event.verb in ACKNOWLEDGED_VERBS:
+            wait += LOADING_S
+
+        def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
+            """What lived there earlier may live at the other seat now."""
+            if status == NOT_FOUND or body.get("earlier"):
+                earlier = body if status == OK else None
+                self._ask_job(event, other, None, wait, lambda *answer: at_other(earlier, *answer))
+            else:
+                self._reply(event.token, status, body, payload)
+
+        def at_other(
+            earlier: dict[str, Any] | None, status: int, body: dict[str, Any], payload: bytes
+        ) -> None:
+            if status == NOT_FOUND:
+                body = {**body, "error": f"{body.get('error')}: {namespace}/{name}"}
+            if status == NOT_FOUND and earlier is not None:
+                self._reply(event.token, OK, earlier)
+            elif status == NOT_FOUND and not creator:
+                self._find(event, f"{namespace}/{name}", wait, body)
+            else:
+                self._reply(event.token, status, body, payload)
+
+        self._ask_job(event, home, None, wait, at_home)
+
+    def _ask_job(
+        self,
+        event: ClientRequest,
+        job: bytes,
+        at: Contact | None,
+        wait: float,
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+    ) -> None:
+        def send(token: int) -> None:
+            ask = Ask(event.verb, job, encode_json(event.body), self._office.me, token)
+            if at is None:
+                self._office.route(job, ask)
+            else:
+                self._office.send(at, ask)
+
+        self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS)
+
+    def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
+        """Nobody leads this job under the default creator: who leads one of that name?"""
+
+        def found(status: int, body: dict[str, Any], payload: bytes) -> None:
+            owners = answers_of_all(payload) if status == OK else []
+            if len(owners) == 1:
+                self._ask_job(event, bytes.fromhex(owners[0]["id"]), None, wait)
+            elif owners:
+                creators = ", ".join(sorted(str(owner["creator"]) for owner in owners))
+                text = error_body(
+                    f"several creators have a job {qualified}", hint=f"Name one: creator={creators}."
+                )
+                self._reply(event.token, CONFLICT, text)
+            else:
+                self._reply(event.token, NOT_FOUND, unknown)
+
+        self._ask_all(event.token, "whose", {"job": qualified}, found)
+
+    def _ask_all(
+        self,
+        client: int,
+        verb: str,
+        body: dict[str, Any],
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+    ) -> None:
+        def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
+            self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
+
+        def send(token: int) -> None:
+            message = AskAll(verb, encode_json(body), self._office.me, token)
+            self._office.route(ids.ALL_AGENTS, message)
+
+        self._ask(client, send, 0.0, answered or combined, ASK_AGAIN_MAX_S)
+
+    # -- asking ----------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        client: int,
+        send: Callable[[int], None],
+        wait: float = 0.0,
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+        again_s: float = ASK_AGAIN_S,
+        patient: bool = False,
+    ) -> None:
+        token = self._office.token()
+
+        def reply(status: int, body: dict[str, Any], payload: bytes) -> None:
+            self._reply(client, status, body, payload)
+
+        over = self._office.after(REQUEST_S + wait, lambda: self._over(waiting))
+        waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s, patient)
+        self._send(waiting)
+
+    def _send(self, waiting: _Open) -> None:
+        if self._open.get(waiting.token) is waiting:
+            waiting.send(waiting.token)
+            waiting.again = self._office.after(waiting.again_s, lambda: self._send(waiting))
+            waiting.again_s = min(2 * waiting.again_s, ASK_AGAIN_MAX_S)
+
+    def _over(self, waiting: _Open) -> None:
+        del self._open[waiting.token]
+        if waiting.again is not None:
+            waiting.again.cancel()
+        text, hint = "the agent that should answer does not", "It may have just failed; ask again."
+        body = waiting.refusal or error_body(text, hint=hint, code=69)
+        self._reply(waiting.client, UNAVAILABLE, body)
+
+    def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+        self._office.emit(Reply(client, status, body, payload))

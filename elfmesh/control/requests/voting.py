@@ -1,0 +1,45 @@
+"""What people should know of the votes of an agent, and of those on its jobs.
+
+Reads leadership; changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elfmesh.control.context import Office
+from elfmesh.control.election.election import Attempt
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.register.proposer import MAJORITY_S
+
+
+def without_majority(office: Office, leadership: Leadership) -> dict[bytes, Attempt]:
+    """The jobs that this agent should lead and cannot: no majority of their voters answers."""
+    found, roots = leadership.elections.without_majority(), office.roots
+    return {job: each for job, each in found.items() if job in roots and job not in leadership.masters}
+
+
+def voting(office: Office, leadership: Leadership) -> dict[str, Any]:
+    """What is wrong with votes.
+
+    Returns:
+        lost: {start, file, reason, kept, jobs}: a loss of votes, and the jobs that still count on one of
+            them; null if there was none.
+        without_majority: jobs that this agent leads or should lead, and whose voters do not answer.
+    """
+    led = [each for each in leadership.masters.values() if each.committer.asking_s > MAJORITY_S]
+    stuck = [each.manifest.qualified for each in led]
+    stuck += [each.terms.manifest.qualified for each in without_majority(office, leadership).values()]
+    lost = leadership.registers.acceptors.lost
+    if lost.loss is None:
+        return {"lost": None, "without_majority": stuck}
+    jobs = [_name_of(leadership, job) for job in lost.asked(office.now)]
+    loss = lost.loss
+    said = {"start": loss.boot, "file": loss.path, "reason": loss.reason, "kept": loss.kept}
+    return {"lost": {**said, "jobs": jobs}, "without_majority": stuck}
+
+
+def _name_of(leadership: Leadership, job: bytes) -> str:
+    """A job as people know it, its id where this agent knows no more."""
+    terms, _ = leadership.known(job)
+    return job.hex() if terms is None else terms.manifest.qualified

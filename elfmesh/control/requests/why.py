@@ -1,0 +1,207 @@
+"""Why a job's root does not go on, and which agents its results lack.
+
+Names the interval that is held, the agents that are waited for or dead, and those that the newest record
+lacks.
+
+Reads a master; changes nothing. The answer is for people first: `because` says it in a sentence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
+from elfmesh.control.context import Office
+from elfmesh.control.election.election import Attempt
+from elfmesh.control.jobs.records import ResultRecord, iso_us
+from elfmesh.control.jobs.roster import called
+from elfmesh.control.master.master import Master
+from elfmesh.control.requests.describe import shown_interval, summary, voters_without_votes
+from elfmesh.interval_map import bits, numbers
+from elfmesh.units import format_duration
+
+SHOWN_MAX = 256
+"""Agents named in an answer."""
+
+CONTRIBUTING = "waiting for agents to contribute"
+"""The stage in which agents are what holds the root."""
+
+IN_TIME = "in time"
+"""The stage in which no interval is due."""
+
+NAMED = 3
+"""Agents named in the sentence; `agents` has all."""
+
+READING = "waiting for the job that it reads"
+"""The stage of a job that reads others while these have not closed what it needs."""
+
+ASKING_S = 1.0
+"""A majority that has not answered for so long is worth a word."""
+
+
+def explanation(office: Office, master: Master) -> dict[str, Any]:
+    """What holds the first open interval of a job.
+
+    Returns:
+        job, state, stage; interval: {index, start, end} or null; held_for_seconds: since somebody was seen
+        beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in: members whose
+        contribution to it is here, expected: all members; agents: one object per member that is waited for or
+        is dead and not in, {agent, state, frontier, behind, dead_for_seconds, error}; newest: the newest
+        record, {index, start, state, completeness, missing, counts} or null; missing: the agents that the
+        newest record lacks and those in `agents`; reads: what a job that reads others waits for;
+        voters_without_votes: addresses; because: all that in a sentence.
+    """
+    closer, book = master.closer, master.book
+    index = closer.held
+    due = closer.due_since(index)
+    is_due = closer.idle and due is not None
+    required, inside = book.required(index), covered_in_all(closer.trees, index)
+    missing = closer.missing() if is_due else required & ~inside & bits(closer.judge.dead)
+    newest = master.tally.recent[-1] if master.tally.recent else None
+    agents = [_agent(office, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
+    stage = _stage(master, due, missing if is_due else 0)
+    shown = shown_interval(index)
+    start, end = master.plan.window(shown) if shown is not None else (None, None)
+    held = None if due is None else round(office.now - due, 3)
+    return {
+        "job": master.manifest.qualified,
+        "state": master.state,
+        "interval": None if shown is None else {"index": shown, "start": iso_us(start), "end": iso_us(end)},
+        "held_for_seconds": held,
+        "stage": stage,
+        "tentative_rev": closer.tentative.rev(index),
+        "in": (required & (~missing if is_due else inside)).bit_count(),
+        "expected": required.bit_count(),
+        "agents": agents,
+        "newest": None if newest is None else summary(newest),
+        "missing": sorted({*book.names(missing), *(newest.missing if newest is not None else ())}),
+        "reads": closer.waits_for(),
+        "voters_without_votes": voters_without_votes(master),
+        "because": _sentence(stage, agents, len(numbers(missing)), held, master)
+        + _lacking(newest)
+        + _without_rows(master)
+        + _voters(master)
+        + _names(master),
+    }
+
+
+def _lacking(newest: ResultRecord | None) -> str:
+    """What the newest record lacks, for people."""
+    if newest is None or not newest.missing:
+        return ""
+    named = ", ".join(newest.missing[:NAMED])
+    more = f" and {len(newest.missing) - NAMED} more" if len(newest.missing) > NAMED else ""
+    inside = f"{newest.agents_in} of {newest.agents_expected} agents"
+    return (
+        f"; the newest record (interval {newest.index}, {newest.state}) has {inside} and lacks {named}{more}"
+    )
+
+
+def _without_rows(master: Master) -> str:
+    """Why the last of the recent intervals that is skipped for a reason has no rows, for people."""
+    skipped = [each for each in master.tally.recent if each.state == "SKIPPED" and each.reason]
+    return f"; interval {skipped[-1].index} has no rows: {skipped[-1].reason}" if skipped else ""
+
+
+def _voters(master: Master) -> str:
+    """That voters have lost their votes, for people."""
+    lost = voters_without_votes(master)
+    return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
+
+
+def _who_answers(master: Master) -> str:
+    """Each voter, and whether it answers, for people."""
+    voters = Attempt(master.terms, master.proposer, since=0.0).voters()
+    return ", ".join(f"{each['address']} {each['state']}" for each in voters)
+
+
+def _names(master: Master) -> str:
+    """That several living members have one name, for people."""
+    names = Counter(entry.name for entry in master.book.active)
+    shared = sorted(name for name, count in names.items() if count > 1)
+    if not shared:
+        return ""
+    return f"; several agents have the name {', '.join(shared)}: give each a name of its own"
+
+
+def _stage(master: Master, due: float | None, missing: int) -> str:
+    closer = master.closer
+    if master.stopping or master.state in ("starting", "waiting for agents"):
+        return master.state
+    if closer.paused:
+        return "paused"
+    if closer.behind:
+        return "fetching earlier results"
+    if master.committer.asking_s > ASKING_S:
+        return "waiting for a majority"
+    if not closer.idle:
+        return "finishing"
+    if master.stillness.handing_over:
+        return "handing over"
+    if closer.founding:
+        return "founding"
+    if closer.waits_for() and not missing:
+        return READING
+    if due is None:
+        return IN_TIME
+    return CONTRIBUTING if missing else "closing"
+
+
+def _agent(office: Office, master: Master, number: int, index: int) -> dict[str, Any]:
+    entry = master.book.entry(number)
+    assert entry is not None, "only members are missing"
+    dead_since = master.closer.judge.dead_since(number)
+    reported = master.closer.frontiers.of(number)
+    if dead_since is not None:
+        state = "dead"
+    elif reported is not None and reported > index:
+        state = "on the way"
+    else:
+        state = "behind"
+    frontier = frontier_in_all(master.closer.trees, number)
+    return {
+        "agent": called(entry, master.book.shared_names()),
+        "state": state,
+        "frontier": shown_interval(frontier),
+        "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),
+        "dead_for_seconds": None if dead_since is None else round(office.now - dead_since, 3),
+        "error": master.tally.worker_errors.get(entry.name, ""),
+    }
+
+
+_MEANING = {
+    "dead": "does not answer",
+    "on the way": "has sealed it, and its contribution is not here",
+    "behind": "has not sealed it",
+}
+
+
+def _sentence(
+    stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
+) -> str:
+    if stage == READING:
+        return f"{stage}: {'; '.join(master.closer.waits_for())}"
+    if stage == IN_TIME and agents:
+        dead = ", ".join(each["agent"] for each in agents[:NAMED])
+        others = f" and {missing - NAMED} more" if missing > NAMED else ""
+        verb = "does" if missing == 1 else "do"
+        return (
+            f"no agent has sealed the next interval yet; it expects {dead}{others}, which {verb} not answer"
+        )
+    if not agents or stage != CONTRIBUTING:
+        return {
+            IN_TIME: "nothing is held: no agent has sealed the next interval yet",
+            "waiting for a majority": "most of the agents that vote on the job do not answer:"
+            f" {_who_answers(master)}",
+            "finishing": "its rows are being made or its record is being written",
+            "closing": "everybody is in; it closes now",
+            "paused": "the job is paused: `elf resume` lets it go on",
+            "waiting for agents": "no agent carries the stream with the job's labels",
+            "fetching earlier results": "a new master fetches the results that it lacks",
+            "founding": "the job begins: agents that carry its stream are still being gathered",
+        }.get(stage, stage)
+    named = [f"{each['agent']} {_MEANING[each['state']]}" for each in agents[:NAMED]]
+    more = f", and {missing - len(named)} more" if missing > len(named) else ""
+    since = "" if held is None else f"; due for {format_duration(round(held * 1_000_000))}"
+    return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.plan.on_straggler.upper()})"

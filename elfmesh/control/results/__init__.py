@@ -1,1 +1,0 @@
-"""Results: records, their pages, the log that keeps them."""

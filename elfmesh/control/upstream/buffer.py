@@ -1,0 +1,196 @@
+"""What a job has of another job's results: how far it has read, and the records that are not used yet.
+
+Owns the arithmetic from the intervals of the job that is read to those of the job that reads. Asks nobody.
+
+Invariants: what is held is in the order of the log; everything that starts before `until_us` and is not used
+yet is held; a record whose interval was complete and has no rows is not held, because it says nothing.
+
+Paper: ELF 2.4 (coordination of jobs).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from elfmesh.control.jobs.records import FIRST, ResultRecord, State
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How complete what an interval is made of is; the worst of several counts."""
+
+    completeness: float = 1.0
+    fidelity: float = 1.0
+    agents_in: int = 1
+    agents_expected: int = 1
+    missing: tuple[str, ...] = ()
+    final: bool = True
+
+
+HELD_BYTES_MAX = 256 << 20
+"""Rows held of one job that is read."""
+
+NOTHING = Quality(0.0, 0.0, 0, 1, (), final=False)
+"""Of results that are not kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A record of the job that is read, or a stretch of its log that is gone.
+
+    Attributes:
+        name: the job that is read.
+        first_us: since when something is missing; `at_us` if nothing is, or only there.
+        at_us: where its rows are.
+        quality: of the record.
+        rows: Arrow IPC, b"" for none; None: there was no room for them.
+    """
+
+    name: str
+    first_us: int
+    at_us: int
+    quality: Quality
+    rows: bytes | None
+
+
+class Read:
+    """One job that is read.
+
+    Args:
+        name: "namespace/name".
+        seats: the ids that it may live under.
+    """
+
+    def __init__(self, name: str, seats: tuple[bytes, ...]) -> None:
+        self.name, self.seats = name, seats
+        self.incarnation: str | None = None
+        self.until_us: int | None = None
+        self.begin_us: int | None = None
+        self.pieces: deque[Piece] = deque()
+        self.nbytes = 0
+        self.slide_us = self.size_us = 0
+        self.first_us: int | None = None
+        """Where the first record of its log begins, None if it has none."""
+        self.waits = "it has not answered yet"
+
+    def lost(self, until_us: int, *, expired: bool = True) -> None:
+        """What begins before `until_us` and was not read is not kept any more, or never was."""
+        if self.until_us is not None and self.until_us < until_us:
+            self.pieces.append(Piece(self.name, self.until_us, until_us - 1, NOTHING, b""))
+            self.until_us = until_us
+
+    def take(self, records: Iterable[tuple[ResultRecord, bytes]], slide_us: int) -> None:
+        """The next records of the log; those before `until_us` are here already."""
+        for record, rows in records:
+            at_us = record.index * slide_us
+            if self.until_us is not None and at_us < self.until_us:
+                continue
+            piece = _piece(self.name, record, rows, slide_us)
+            self.until_us = at_us + 1
+            if piece.rows or not piece.quality.final:
+                self.pieces.append(piece)
+                self.nbytes += len(piece.rows or b"")
+
+    def drop_before(self, start_us: int) -> None:
+        """Nothing that lies before is needed again."""
+        while self.pieces and self.pieces[0].at_us < start_us:
+            self.nbytes -= len(self.pieces.popleft().rows or b"")
+
+    def overflow(self) -> None:
+        """Forget the rows of what is held; the intervals that they belong to cannot be made."""
+        self.pieces = deque(replace(piece, rows=None) if piece.rows else piece for piece in self.pieces)
+        self.nbytes = 0
+
+
+def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Piece:
+    skipped = record.state == "SKIPPED"
+    quality = Quality(
+        0.0 if skipped else record.completeness,
+        0.0 if skipped else record.fidelity,
+        0 if skipped else record.agents_in,
+        record.agents_expected,
+        tuple(record.missing),
+        record.state == "FINAL",
+    )
+    at_us = record.index * slide_us
+    since = record.since
+    first_us = at_us if since is None or since <= FIRST else since * slide_us
+    return Piece(name, first_us, at_us, quality, b"" if skipped or not has_rows(rows) else rows)
+
+
+def has_rows(rows: bytes) -> bool:
+    """Whether an Arrow IPC stream has any row. Cost: its messages' heads."""
+    if not rows:
+        return False
+    with pa.ipc.open_stream(pa.py_buffer(rows)) as reader:
+        return any(batch.num_rows for batch in reader)
+
+
+def combined(pieces: Iterable[Piece]) -> tuple[State, Quality]:
+    """How an interval made of these pieces stands; of none: it is complete."""
+    qualities = [piece.quality for piece in pieces]
+    worst = min(
+        qualities,
+        key=lambda each: (each.completeness, each.fidelity, -each.agents_expected),
+        default=Quality(),
+    )
+    final = all(each.final for each in qualities)
+    missing = tuple(sorted({name for each in qualities for name in each.missing}))
+    return "FINAL" if final else "FINAL_PARTIAL", replace(worst, missing=missing, final=final)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What can be done next: the interval `index` is made of `pieces`, or all below `index` has nothing.
+
+    Attributes:
+        index: interval.
+        since: first interval of a run that has no rows and lacks the same agents; None: `index` alone.
+        pieces: what lies in it; None: nothing is made, the intervals below `index` are closed and empty.
+    """
+
+    index: int
+    since: int | None = None
+    pieces: tuple[Piece, ...] | None = None
+
+
+def next_step(reads: Iterable[Read], following: int, size_us: int, slide_us: int) -> Step | None:
+    """What is closed next by the job that reads, None if it has to wait.
+
+    Args:
+        reads: everything it reads.
+        following: its first interval that is not closed.
+        size_us: width of its windows.
+        slide_us: distance of two.
+    """
+    reads = list(reads)
+    untils = [read.until_us for read in reads if read.until_us is not None]
+    if len(untils) < len(reads):
+        return None
+    ready_us = min(untils)
+    done = (ready_us - size_us) // slide_us + 1  # every window below ends at or before `ready_us`
+    heads = [read.pieces[0] for read in reads if read.pieces]
+    if not heads:
+        return Step(done) if done > following else None
+    touched = min((head.first_us - size_us) // slide_us + 1 for head in heads)
+    index = max(touched, following)
+    if index >= done:
+        return Step(done) if done > following else None
+    start_us, end_us = index * slide_us, index * slide_us + size_us
+    held = [piece for read in reads for piece in read.pieces]
+    inside = tuple(piece for piece in held if piece.at_us >= start_us and piece.first_us < end_us)
+    if any(start_us <= piece.at_us < end_us for piece in inside):
+        return Step(index, None, inside)
+    borders = [piece.at_us for piece in inside]
+    borders += [piece.first_us for piece in held if piece.first_us >= end_us]
+    last = min((min(borders) - size_us) // slide_us, done - 1)
+    return Step(last, index if last > index else None, inside)

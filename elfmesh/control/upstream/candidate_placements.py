@@ -1,0 +1,29 @@
+"""Asking the master of a job that is known by its name: it lives under one of two ids (`placing.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.answers import NOT_FOUND
+from elfmesh.control.context import Office
+from elfmesh.control.protocol.messages import Answered
+
+
+def ask_named(
+    office: Office,
+    seats: tuple[bytes, ...],
+    verb: str,
+    body: bytes,
+    timeout_s: float,
+    then: Callable[[Answered | None, bytes], None],
+) -> None:
+    """Ask the master of a job, whichever seat it has; `then` gets the answer, or None after the time-out."""
+    first, *others = seats
+
+    def answered(message: Answered | None, payload: bytes) -> None:
+        if others and message is not None and message.status == NOT_FOUND:
+            ask_named(office, tuple(others), verb, body, timeout_s, then)
+        else:
+            then(message, payload)
+
+    office.ask_job(first, verb, body, timeout_s, answered)

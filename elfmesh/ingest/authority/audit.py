@@ -1,0 +1,396 @@
+"""The audit log: who did what, one JSON line an action, each with the hash of the line before.
+
+Owns the chain and its files: `audit.log` is written, `audit.log.1` and so on are over, the oldest go. A line
+is synced before the action happens; where it cannot be written, the action is refused. A line has no text of
+a job, no token and no key: names, a digest, what was allowed.
+
+The chain goes on from file to file: what was rewritten, left out or put elsewhere in the middle is found; the
+first line that is kept names the hash of the one before it. Of a tail that was cut off only `audit.head`
+tells, which stands beside it and follows at its own pace: who can write one can write both, so keep the
+newest hash elsewhere (`elf describe agent` shows it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from elfmesh.api.identity.principal import Principal
+from elfmesh.errors import DataError, ProtocolError, StorageError
+from elfmesh.ingest.authority.settings import AuditConfig
+from elfmesh.ingest.host import Executor
+from elfmesh.storage.storage import Storage
+from elfmesh.sums import json_checked, json_with_sum
+from elfmesh.text import printable
+from elfmesh.wire import UNREADABLE
+
+log = logging.getLogger("elf.agent")
+NAME, HEAD = "audit.log", "audit.head"
+GENESIS = "0" * 64
+AWAY = f"Look at it, then move {NAME} and {HEAD} away."
+HEAD_S = 0.5
+"""How far `audit.head` may be behind a line: to replace a file costs three syncs, for which no action waits.
+A crash leaves it behind as well as it always could, which says of no line that it is there if it is not."""
+
+TEXT_MAX = 512
+REFUSALS_A_MINUTE = 60
+"""Refused requests that get a line of their own; of more only the number is kept."""
+REFUSED_DAYS = 30
+"""So many days of nothing but refusals, as long as they can be made, fill the files: of a day that has had
+its share only the number is kept, so that who has no rights cannot make the log forget."""
+_DAY = 24 * 60
+
+_JSON = msgspec.json.Encoder(order="deterministic")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One line.
+
+    Attributes:
+        seq: 1, 2, ... without a gap.
+        at: microseconds since the epoch, of this host's clock.
+        who: the caller's name, as it was proved or not; see `source`.
+        source: how we know: certificate, token, loopback, unix socket, overlay.
+        what: the action.
+        allowed: or refused.
+        job: "namespace/name", where it is about one.
+        version: of the job, where it is known.
+        digest: SHA-256 of the job's text.
+        why: of a refusal.
+        count: of what stands in one line.
+        before: hash of the line before.
+        hash: of this line without its hash.
+    """
+
+    seq: int
+    at: int
+    who: str
+    source: str
+    what: str
+    allowed: bool
+    job: str = ""
+    version: int = 0
+    digest: str = ""
+    why: str = ""
+    count: int = 1
+    before: str = GENESIS
+    hash: str = ""
+
+    def hashed(self) -> Entry:
+        """The line with its hash."""
+        plain = _JSON.encode(msgspec.structs.replace(self, hash=""))
+        return msgspec.structs.replace(self, hash=hashlib.sha256(plain).hexdigest())
+
+
+class _Head(msgspec.Struct, frozen=True):
+    seq: int = 0
+    hash: str = GENESIS
+
+
+def _decode_head(raw: bytes) -> _Head:
+    return msgspec.json.decode(json_checked(raw), type=_Head)
+
+
+class AuditLog:
+    """The log of one agent. May be used by several threads.
+
+    Args:
+        storage: where the files are.
+        wall_us: wall clock.
+        file_bytes_max, files: see `AuditConfig`.
+        head_s: how long after a line `audit.head` is written, by a thread of its own; 0: with the line.
+
+    Raises:
+        StorageError: what is there is no chain; it is left as it is.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        wall_us: Callable[[], int],
+        *,
+        file_bytes_max: int = 16_000_000,
+        files: int = 8,
+        head_s: float = 0.0,
+    ) -> None:
+        self._storage, self._wall_us = storage, wall_us
+        self._bytes_max, self._files, self._head_s = file_bytes_max, files, head_s
+        self._lock, self._keeping = threading.Lock(), threading.Lock()
+        self._follower: threading.Timer | None = None
+        self._behind = False  # whether the head could not be written, and has to be before another line
+        self._minute, self._refused, self._unsaid = 0, 0, 0
+        self._day, self._refused_bytes = 0, 0
+        self._file = storage.open(NAME)
+        self._head = self._recovered()
+
+    def write(
+        self,
+        who: str,
+        source: str,
+        what: str,
+        *,
+        allowed: bool,
+        job: str = "",
+        version: int = 0,
+        digest: str = "",
+        why: str = "",
+    ) -> None:
+        """Add a line, durably.
+
+        Raises:
+            StorageError: it cannot be written: what it is about must not happen.
+        """
+        with self._lock:
+            if not allowed and self._too_many():
+                self._unsaid += 1
+                return
+            if self._unsaid:
+                unsaid, self._unsaid = self._unsaid, 0
+                self._add(who="", source="", what="refused", allowed=False, count=unsaid)
+            size = self._add(
+                who=_cut(who), source=_cut(source), what=_cut(what), allowed=allowed, job=_cut(job),
+                version=version, digest=digest, why=_cut(why),
+            )  # fmt: skip
+            self._refused_bytes += 0 if allowed else size
+
+    def describe(self) -> dict[str, Any]:
+        """The newest line's number and hash, for whoever keeps them elsewhere."""
+        return {"lines": self._head.seq, "hash": self._head.hash}
+
+    def close(self) -> None:
+        """Give the file back; the head is that of the last line then, if it can be written."""
+        with self._lock:
+            follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.cancel()
+            follower.join()
+            self._follow()
+        self._file.close()
+
+    def _follow(self) -> None:
+        """Write the head, some time after its line."""
+        with self._lock:
+            self._follower = None
+        try:
+            self._keep()
+        except StorageError as error:
+            log.error("%s: %s", HEAD, error)
+            self._behind = True
+
+    def _keep(self) -> None:
+        with self._keeping:  # never an older one over a newer one
+            self._storage.write(HEAD, json_with_sum(msgspec.json.encode(self._head)))
+
+    def _too_many(self) -> bool:
+        minute = self._wall_us() // 60_000_000
+        if minute != self._minute:
+            self._minute, self._refused = minute, 0
+        if minute // _DAY != self._day:
+            self._day, self._refused_bytes = minute // _DAY, 0
+        self._refused += 1
+        share = self._bytes_max * self._files // REFUSED_DAYS
+        return self._refused > REFUSALS_A_MINUTE or self._refused_bytes >= share
+
+    def _add(self, **fields: Any) -> int:
+        """Write a line; its bytes."""
+        if self._behind:
+            self._keep()
+            self._behind = False
+        if self._file.size() >= self._bytes_max:
+            self._rotate()
+        head = self._head
+        entry = Entry(seq=head.seq + 1, at=self._wall_us(), before=head.hash, **fields).hashed()
+        line = _JSON.encode(entry) + b"\n"
+        self._file.append(line)
+        self._file.sync()
+        self._head = _Head(entry.seq, entry.hash)
+        if self._head_s <= 0.0:
+            self._keep()
+        elif self._follower is None:
+            self._follower = threading.Timer(self._head_s, self._follow)
+            self._follower.daemon = True
+            self._follower.start()
+        return len(line)
+
+    def _rotate(self) -> None:
+        """Begin another file; the oldest goes. A crash in between leaves a copy, which a start drops."""
+        data = self._file.read()
+        numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
+        self._storage.write(f"{NAME}.{(numbers[-1] if numbers else 0) + 1}", data)
+        self._file.cut(0)
+        self._file.sync()
+        for number in numbers[: max(0, len(numbers) + 2 - self._files)]:
+            self._storage.delete(f"{NAME}.{number}")
+
+    def _recovered(self) -> _Head:
+        """The end of the chain. A last line that was not written whole is cut off: it allowed nothing yet."""
+        where = self._storage.where(NAME)
+        data = self._file.read()
+        whole = data.rfind(b"\n") + 1
+        lines = data[:whole].splitlines()
+        numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
+        over = (self._storage.read(f"{NAME}.{numbers[-1]}") or b"") if numbers else b""
+        if numbers and not lines:
+            lines = over.splitlines()
+        try:
+            last = msgspec.json.decode(lines[-1], type=Entry) if lines else None
+        except UNREADABLE as error:
+            raise StorageError(f"is damaged: {error}", where=where, hint=AWAY) from None
+        if last is not None and last.hashed().hash != last.hash:
+            raise StorageError("is damaged: its last line has another hash", where=where, hint=AWAY)
+        raw = self._storage.read(HEAD)
+        try:
+            kept = _Head() if raw is None else _decode_head(raw)
+        except (*UNREADABLE, ProtocolError) as error:
+            raise StorageError(
+                f"is damaged: {error}", where=self._storage.where(HEAD), hint="Look at it, then move it away."
+            ) from None
+        found = _Head() if last is None else _Head(last.seq, last.hash)
+        if found.seq < kept.seq:
+            raise StorageError(
+                f"has {found.seq} lines, and had {kept.seq}",
+                where=where,
+                hint=f"Somebody has cut it. {AWAY}",
+            )
+        if found.seq == kept.seq and found.hash != kept.hash:
+            raise StorageError(
+                "its last line is another than was written",
+                where=where,
+                hint=f"Somebody has changed it. {AWAY}",
+            )
+        if numbers and data[:whole] == over:
+            self._file.cut(0)
+        elif whole < len(data):
+            self._file.cut(whole)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedApi:
+    """`Recorder` of the API: writes in a thread.
+
+    Attributes:
+        log: where.
+        executor: threads.
+    """
+
+    log: AuditLog
+    executor: Executor
+
+    async def record(
+        self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
+    ) -> None:
+        """See `Recorder`."""
+        write = partial(
+            self.log.write,
+            caller.name,
+            caller.source,
+            action,
+            allowed=allowed,
+            job=job,
+            digest=digest,
+            why=why,
+        )
+        await self.executor.run("audit", write)
+
+
+def open_audit(config: AuditConfig, storage: Storage, wall_us: Callable[[], int]) -> AuditLog:
+    """The log that a checked configuration means; raises what `AuditLog` does."""
+    return AuditLog(storage, wall_us, file_bytes_max=config.file_bytes_max, files=config.files, head_s=HEAD_S)
+
+
+def _cut(text: str) -> str:
+    return printable(text)[:TEXT_MAX]
+
+
+def _number(name: str) -> int:
+    tail = name.rpartition(".")[2]
+    return int(tail) if tail.isdecimal() else 0
+
+
+def files_of(place: Path) -> list[Path]:
+    """The files of a log, oldest first: of a data directory, or one file alone.
+
+    Raises:
+        DataError: there is none.
+    """
+    if place.is_dir():
+        older = [path for path in place.glob(f"{NAME}.*") if path.suffix[1:].isdecimal()]
+        found = sorted(older, key=lambda path: _number(path.name))
+        found += [place / NAME] if (place / NAME).exists() else []
+    else:
+        found = [place] if place.exists() else []
+    if not found:
+        raise DataError("there is no audit log", where=str(place), hint="Name a file or a data directory.")
+    return found
+
+
+def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
+    """The lines of a file with their numbers.
+
+    Raises:
+        DataError: a line is none, or not as it was written.
+    """
+    yield from _entries(path, path.read_bytes())
+
+
+def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except UNREADABLE as error:
+            raise DataError(f"is no line of an audit log: {error}", where=f"{path}:{number}") from None
+        if entry.hashed().hash != entry.hash or _JSON.encode(entry) != line:
+            raise DataError("was changed: its hash is another", where=f"{path}:{number}")
+        yield number, entry
+
+
+def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]:
+    """The first number and the last line of files whose chain is whole, oldest first.
+
+    Raises:
+        DataError: where and why it is not.
+    """
+    first, last = 0, None
+    for path, data in files:
+        for number, entry in _entries(path, data):
+            where = f"{path}:{number}"
+            if last is None:
+                first = entry.seq
+                if entry.seq == 1 and entry.before != GENESIS:
+                    raise DataError("is not the first line", where=where)
+            elif (entry.seq, entry.before) != (last.seq + 1, last.hash):
+                raise DataError(
+                    f"does not follow line {last.seq}: lines were taken out or moved", where=where
+                )
+            last = entry
+    return first, last
+
+
+def verify(place: Path) -> tuple[int, int, str]:
+    """The first and last number and the newest hash of a log whose chain is whole.
+
+    Raises:
+        DataError: where and why it is not.
+    """
+    paths = files_of(place)
+    first, last = check_chain((path, path.read_bytes()) for path in paths)
+    if last is None:
+        raise DataError("has no lines", where=str(place))
+    beside = (place if place.is_dir() else place.parent) / HEAD
+    if place.is_dir() and beside.exists():
+        try:
+            head = _decode_head(beside.read_bytes())
+        except (*UNREADABLE, ProtocolError) as error:
+            raise DataError(f"is damaged: {error}", where=str(beside)) from None
+        if head.seq > last.seq or (head.seq == last.seq and head.hash != last.hash):
+            raise DataError(f"its end is missing: it had {head.seq} lines", where=str(paths[-1]))
+    return first, last.seq, last.hash

@@ -1,0 +1,162 @@
+"""What gets to run on this host: a text passes the agent's own rules, then its signatures, then a trial.
+
+Owns the order of these three, and that each is asked both when a version is prepared (D-16) and again before
+anything of it is evaluated: whoever led the job in between has only relayed it. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.control.jobs import signing
+from elfmesh.control.jobs.manifest import Manifest, canary_name
+from elfmesh.control.jobs.policy import OPEN, Policy
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
+from elfmesh.errors import ElfError, RuntimeFailure, StorageError
+from elfmesh.ingest.authority.audit import AuditLog
+from elfmesh.ingest.authority.signatures import Admission, Signatures, Trust, own_name
+from elfmesh.ingest.functions.host import FunctionHost
+from elfmesh.ingest.functions.process import Limits
+from elfmesh.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.functions.evaluator import Evaluator
+
+log = logging.getLogger("elf.functions")
+WRITTEN_MAX = 4096
+"""Versions that are not written down again when their worker starts anew."""
+
+
+class Gate:
+    """The gate of one agent. May be used by several threads.
+
+    Args:
+        policy: what jobs may use here.
+        functions: and what they may evaluate, with whose signatures.
+        streams: that this agent carries.
+        audit: where it is written down what runs here; None: nowhere.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        functions: FunctionHost,
+        streams: Collection[str] = (),
+        audit: AuditLog | None = None,
+    ) -> None:
+        self.policy, self.functions, self._streams = policy, functions, frozenset(streams)
+        self._audit = audit
+        self._written: dict[tuple[bytes, str, int], None] = {}
+
+    @property
+    def signatures(self) -> Signatures:
+        """Which texts are admitted."""
+        return self.functions.signatures
+
+    def tried(self, effect: TryFunctions) -> FunctionsTried:
+        """`trial`, as the control plane asks for it."""
+        try:
+            return FunctionsTried(effect.token, self.trial(effect.manifest))
+        except Exception as error:  # whatever it is, it must not cost the agent
+            log.exception("%s cannot be tried out", effect.manifest.qualified)
+            return FunctionsTried(effect.token, str(error) or type(error).__name__)
+
+    def trial(self, manifest: Manifest) -> str:
+        """Why a version of a job could not run here, "" if it can: allowed, verified, loaded, tried out.
+
+        A tombstone is obeyed at once: what it ends is over, and on disk as revoked, before this returns "".
+
+        Cost: may start a process; for a thread.
+        """
+        try:
+            self._allowed(manifest)
+            if not self.signatures.needs(manifest):
+                return ""
+            if signing.is_tombstone(manifest.signed):
+                self._bury(manifest)
+                return ""
+            self.signatures.check(manifest)
+            self.functions.trial(manifest)
+        except ElfError as error:
+            with contextlib.suppress(StorageError):  # it is refused in any case
+                self._write(manifest, "prepare", error.message)
+            return error.message
+        return ""
+
+    def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
+        """Have all versions of a job that may be evaluated checked, durably.
+
+        Raises:
+            RuntimeFailure: one is not admitted here, or it cannot be written down that it is.
+            StorageError: what must be remembered of a signature cannot be written.
+        """
+        for stage in stages:
+            self._allowed(stage.manifest)
+            if signing.is_tombstone(stage.manifest.signed) and self.signatures.needs(stage.manifest):
+                self._bury(stage.manifest)
+        admitted = self.signatures.admit(stages)
+        for stage in stages:
+            try:
+                self._write(stage.manifest, "run", "")
+            except StorageError as error:
+                raise RuntimeFailure(f"the audit log cannot be written: {error.message}") from None
+        return admitted
+
+    def again(self, manifest: Manifest) -> Evaluator | None:
+        """Who evaluates the functions of a version for who computes an interval again; None: it has none.
+
+        Raises:
+            RuntimeFailure: the version is not admitted here.
+        """
+        self._allowed(manifest)
+        if self.signatures.needs(manifest):
+            self.signatures.check(manifest)
+        return self.functions.again(manifest)
+
+    def _write(self, manifest: Manifest, what: str, why: str) -> None:
+        """Write down what becomes of a version here, once in the life of this process if it runs."""
+        key = (manifest.job_id, manifest.incarnation, manifest.version)
+        if self._audit is None or (not why and key in self._written):
+            return
+        self._audit.write(
+            manifest.creator, "overlay", what, allowed=not why, job=manifest.qualified,
+            version=manifest.version, digest=signing.text_digest(manifest.text), why=why,
+        )  # fmt: skip
+        if not why:
+            self._written[key] = None
+            while len(self._written) > WRITTEN_MAX:
+                del self._written[next(iter(self._written))]
+
+    def _allowed(self, manifest: Manifest) -> None:
+        if problem := self.policy.refusal(manifest, self._streams):
+            raise RuntimeFailure(problem)
+
+    def _bury(self, manifest: Manifest) -> None:
+        if not self.signatures.believes(manifest):
+            return  # nothing of the kind ever ran here
+        self.signatures.bury(manifest)
+        namespace, _, name = own_name(manifest).partition("/")
+        jobs = (f"{namespace}/{name}", f"{namespace}/{canary_name(name)}")
+        self.functions.end(jobs, signing.REVOKED)
+
+    def describe(self) -> dict[str, Any]:
+        """For people: who signs what runs here, and what namespaces may use."""
+        trust = self.signatures.trust
+        signed = "off"
+        if trust.manifests is not None:
+            signed = f"signed by {trust.manifests.needed} of {len(trust.manifests.keys)} keys"
+        return {
+            "manifests": signed,
+            "namespaces": sorted(self.policy.namespaces),
+            "hidden_fields": len(self.policy.hidden.deny),
+            "audit": None if self._audit is None else self._audit.describe(),
+        }
+
+
+def open_gate(storage: Storage, wall_us: Callable[[], int]) -> Gate:
+    """The gate of an agent without rules: everything may run, but no Python."""
+    return Gate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))

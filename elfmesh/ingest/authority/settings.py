@@ -1,0 +1,166 @@
+"""What agent.toml says of who may use what here: `[manifests]`, `[namespaces.NAME]`, `[fields]`, `[audit]`.
+
+Owns names, defaults and checks; a setting can only be changed by who can write the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+
+from elfmesh.control.jobs.hidden_fields import DENIED, FieldRules
+from elfmesh.control.jobs.policy import Grant, Policy
+from elfmesh.control.jobs.signing import read_key
+from elfmesh.errors import ConfigError
+from elfmesh.units import parse_size
+
+AUDIT_BYTES_MIN = 100_000
+"""Below, a file would be over after some hundred actions."""
+
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ManifestsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which jobs run here: all, or those that enough keys have signed.
+
+    Attributes:
+        require: "signed": every version of every job needs signatures, and so does its end. "off": none does
+            (Python functions always do, see [functions]).
+        keys: public keys, as `elf key create` prints them; of namespaces that name none of their own.
+        signatures: how many of them must have signed.
+    """
+
+    require: Literal["off", "signed"] = "off"
+    keys: tuple[str, ...] = ()
+    signatures: _Count = 1
+
+
+class NamespaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the jobs of one namespace may use here; what is not listed they may not.
+
+    Attributes:
+        streams: streams whose records they may read; patterns such as "shop-*".
+        lookups: tables that they may join.
+        sinks: sinks that may carry their results on.
+        columns: fields that they may read, as dotted paths; a field's own fields go with it.
+        deny_columns: fields among them that they may not read, as dotted paths without patterns; whole lines
+            (`_raw`) neither then.
+        reads: other namespaces whose results they may read.
+        keys: public keys that sign their manifests, instead of those of [manifests].
+        signatures: how many of these keys must have signed.
+        jobs: how many of their jobs this agent works on at a time.
+        groups: rows of partial aggregates that open intervals of one job may hold; a job with more ends here.
+        sketch: the largest size of a sketch or collected list that a job may ask for.
+    """
+
+    streams: tuple[str, ...] = ()
+    lookups: tuple[str, ...] = ()
+    sinks: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ("*",)
+    deny_columns: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    signatures: _Count = 1
+    jobs: _Count | None = None
+    groups: _Count | None = None
+    sketch: _Count | None = None
+
+
+class FieldsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of records that are kept from all jobs and from who looks.
+
+    Attributes:
+        deny: names at any depth, compared without case and punctuation; patterns with "*". The default are
+            names that hold credentials; [] hides nothing.
+        allow: names that are not meant by them.
+    """
+
+    deny: tuple[str, ...] = DENIED
+    allow: tuple[str, ...] = ()
+
+
+class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The audit log.
+
+    Attributes:
+        file_max: size at which a file is over and the next begins.
+        files: how many are kept.
+    """
+
+    file_max: str = "16 MB"
+    files: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 8
+
+    @property
+    def file_bytes_max(self) -> int:
+        """`file_max` in bytes."""
+        return parse_size(self.file_max)
+
+
+def policy_of(fields: FieldsConfig, namespaces: Mapping[str, NamespaceConfig], signed: bool) -> Policy:
+    """The rules that a checked configuration means."""
+    grants = {
+        name: Grant(
+            streams=each.streams,
+            lookups=each.lookups,
+            columns=each.columns,
+            deny=each.deny_columns,
+            reads=each.reads,
+            jobs=each.jobs,
+            groups=each.groups,
+            sketch=each.sketch,
+        )
+        for name, each in namespaces.items()
+    }
+    return Policy(FieldRules(fields.deny, fields.allow), grants, signed)
+
+
+def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:
+    """Whether a sink may carry the results of a job, "namespace/name"."""
+    if not namespaces:
+        return True
+    config = namespaces.get(job.partition("/")[0], namespaces.get("*"))
+    return config is not None and any(pattern in (sink, "*") for pattern in config.sinks)
+
+
+def check_authority(
+    manifests: ManifestsConfig, namespaces: Mapping[str, NamespaceConfig], audit: AuditConfig, source: str
+) -> None:
+    """What types alone cannot say.
+
+    Raises:
+        ConfigError: at the setting.
+    """
+    needed = manifests.require == "signed"
+    _check_keys(manifests.keys, manifests.signatures, f"{source}: manifests", needed and not namespaces)
+    for name, each in namespaces.items():
+        where = f"{source}: namespaces.{name}"
+        own = each.keys or manifests.keys
+        _check_keys(own, each.signatures if each.keys else manifests.signatures, where, needed)
+        if found := [path for path in each.deny_columns if "*" in path]:
+            hint = "Name the fields, or list what may be read in columns."
+            raise ConfigError(f"{found[0]!r} is a pattern", where=f"{where}.deny_columns", hint=hint)
+        if each.keys and not needed:
+            raise ConfigError(
+                "keys without manifests that need them",
+                where=f"{where}.keys",
+                hint='Write require = "signed" under [manifests].',
+            )
+    try:
+        size = audit.file_bytes_max
+    except ConfigError as error:
+        raise ConfigError(error.message, where=f"{source}: audit.file_max", hint=error.hint) from None
+    if size < AUDIT_BYTES_MIN:
+        raise ConfigError(f"is less than {AUDIT_BYTES_MIN // 1000} kB", where=f"{source}: audit.file_max")
+
+
+def _check_keys(keys: tuple[str, ...], signatures: int, where: str, needed: bool) -> None:
+    """Refuse keys that cannot be read, or so few that nothing could ever be signed."""
+    found = {read_key(key, where=f"{where}.keys") for key in keys}
+    if needed and len(found) < signatures:
+        raise ConfigError(
+            f"{signatures} of {len(found)} keys must sign: nobody could",
+            where=f"{where}.signatures",
+            hint='Name the keys: keys = ["ed25519:..."]',
+        )

@@ -1,0 +1,216 @@
+"""The heavy work on partials: merging them on their way up a tree, and the last steps of a query at its root.
+
+Plain functions for a thread; keeps nothing but the compiled queries of the jobs that are finalised here, and
+the contents of small partials made here a moment ago: where the next one to read them is this agent itself
+(a root that is its own contributor, a merge that is finalised), they are not decoded.
+
+Invariant: what is kept says what its bytes say; whether it is still there makes no difference but in time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from elfmesh import ql
+from elfmesh.cbt import (
+    Content,
+    SortedContent,
+    encode_known,
+    encode_parts,
+    finish_blocks,
+    merge_known,
+    merged_parts,
+)
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, packed_partials, table_to_ipc
+from elfmesh.control.jobs.row_pages import RowLimits, packed
+from elfmesh.control.protocol.events import Finalise, Finalised
+from elfmesh.ingest.job_rows import latest_tables, result_block
+from elfmesh.ingest.memory import give_back
+from elfmesh.ingest.worker.worker import JobWorker
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.ql.engine import sessions
+from elfmesh.ql.engine.finalise_parts import Reduced
+from elfmesh.ql.engine.partials import partial_table
+
+QUERIES_MAX = 256
+"""Compiled queries kept: one per job mastered here, and nobody masters so many."""
+
+KNOWN_BYTES_MAX = 4 << 20
+"""Contents kept, with the bytes of their partials: those of the intervals that all jobs seal at once."""
+
+
+class KnownPartials:
+    """Contents of partials by their bytes; each is taken once. May be used by several threads."""
+
+    def __init__(self, bytes_max: int = KNOWN_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._held: OrderedDict[bytes, Mapping[str, SortedContent]] = OrderedDict()
+        self.nbytes = 0
+
+    def keep(self, partial: bytes, tables: Mapping[str, SortedContent]) -> None:
+        """Hold what a partial says; what was held longest goes."""
+        if not partial or not tables:
+            return
+        with self._lock:
+            if partial not in self._held:
+                self._held[partial] = tables
+                self.nbytes += _bytes_of(partial, tables)
+            while self.nbytes > self._bytes_max:
+                self.nbytes -= _bytes_of(*self._held.popitem(last=False))
+
+    def take(self, partials: Sequence[bytes]) -> dict[bytes, Mapping[str, SortedContent]]:
+        """What is held of these; it is held no longer."""
+        with self._lock:
+            found = {partial: self._held.pop(partial) for partial in partials if partial in self._held}
+            self.nbytes -= sum(_bytes_of(partial, tables) for partial, tables in found.items())
+        return found
+
+
+class PartialCompute:
+    """`Compute` of the pump, and how the workers encode.
+
+    Args:
+        rows: how large the rows of the records may be that are made here.
+    """
+
+    def __init__(self, rows: RowLimits | None = None) -> None:
+        self._rows = rows or RowLimits()
+        self._lock = threading.Lock()  # guards _queries
+        self._queries: OrderedDict[tuple[bytes, str, int], ql.Query] = OrderedDict()
+        self._known = KnownPartials()
+
+    def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+        """The partial of each partition.
+
+        Raises:
+            PartialTooLarge: one has more bytes than a message carries, or receivers would refuse it.
+        """
+        if partitions > 1:
+            return encode_parts(tables, partitions, DATA_FRAME_BYTES_MAX)
+        partial, known = encode_known(tables, DATA_FRAME_BYTES_MAX)
+        self._known.keep(partial, known)
+        return [partial]
+
+    def merge(self, parts: Sequence[bytes]) -> bytes:
+        """One partial of several.
+
+        Raises:
+            ProtocolError: a part is damaged.
+            TypeConflict: a column has types without a common one.
+        """
+        partial, known = merge_known(parts, self._known.take(parts))
+        self._known.keep(partial, known)
+        return partial
+
+    def finalised(self, effect: Finalise) -> Finalised:
+        """The rows of an interval, or the pages that they are.
+
+        Raises:
+            DataError: they are too many.
+            ProtocolError: what they are made of is damaged.
+            QueryError: it does not fit the query.
+            TypeConflict: a column has types without a common one.
+        """
+        if effect.open is not None:
+            return self.close_sessions(effect)
+        counts: tuple[int, ...] = ()
+        if effect.inputs and not effect.parts:
+            table, contents, counts = self._derived(effect)
+        else:
+            table, contents = self._merged(effect)
+        rows, pages = self._packed(effect, table, contents)
+        about = (effect.job, effect.epoch, effect.interval, rows)
+        return Finalised(*about, rev=effect.rev, counts=counts, pages=pages)
+
+    def finalise(self, effect: Finalise) -> bytes:
+        """All rows of an interval as an Arrow IPC stream."""
+        return table_to_ipc(self._merged(effect)[0])
+
+    def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:
+        """The rows that partials and newest results of other jobs make. Partitions hold different keys."""
+        query = self._query(effect.manifest)
+        window = query.statement.window
+        assert window is not None, "a job has intervals"
+        start = effect.interval * window.slide_us
+        parts = [part for partition in effect.parts for part in partition]
+        contents = merged_parts(parts, self._known.take(parts))
+        tables: dict[str, Reduced] = dict(finish_blocks(contents))
+        for name, start_us, rows in effect.inputs:
+            tables |= latest_tables(query, name, start_us, ipc_to_table(rows))
+        end = start + window.size_us
+        return query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents
+
+    def _packed(
+        self, effect: Finalise, table: pa.Table, contents: Mapping[str, Content], open_bytes: int = 0
+    ) -> tuple[bytes, tuple[bytes, ...]]:
+        """Rows as they are published: with what they were made of, where the job keeps that."""
+        statement, tail = self._query(effect.manifest).statement, b""
+        if statement.job is not None and statement.job.partials and effect.open is None:
+            tail = packed_partials(partial_table(statement, contents))
+        what = f"the result of interval {effect.interval} of {effect.manifest.qualified}"
+        self._rows.admit(table.nbytes + len(tail), what)
+        if table.nbytes > self._rows.inline:
+            give_back()  # what the rows were made of: their pages need as much as they do
+        return packed(table, tail, open_bytes, self._rows)
+
+    def close_sessions(self, effect: Finalise) -> Finalised:
+        """The sessions that end with an interval, and those that are open behind it.
+
+        Raises:
+            DataError: they are too many.
+            ProtocolError: a part or the open sessions are damaged.
+            TypeConflict: a column has types without a common one.
+        """
+        query, text = self._query(effect.manifest), effect.manifest.text
+        window = query.statement.window
+        assert window is not None, "a job has intervals"
+        assert effect.open is not None, "the job has sessions"
+        start = effect.interval * window.slide_us
+        parts = [part for partition in effect.parts for part in partition]
+        pane = merged_parts(parts, self._known.take(parts))
+        before = sessions.read_open(effect.open, text)
+        step = sessions.step(query.statement, before, pane, effect.completeness)
+        table = query.finalise_parts(step.ended, (start, start + window.size_us), bytes_max=self._rows.most)
+        left = sessions.write_open(step.open, text)
+        rows, pages = self._packed(effect, table, {}, len(left))
+        return Finalised(
+            effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
+            open=left, completeness=step.completeness, pages=pages,
+        )  # fmt: skip
+
+    def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:
+        """The rows that are made of other jobs' results, and the counts of their records."""
+        statement = self._query(effect.manifest).statement
+        window = statement.window
+        assert window is not None, "a job has intervals"
+        worker = JobWorker(statement, max_future_us=None, strict=True)
+        for name, start_us, rows in effect.inputs:
+            worker.feed(*result_block(statement, name, start_us, ipc_to_table(rows)), 0)
+        counts: tuple[int, ...] = NOT_COUNTED
+        contents: Mapping[str, Content] = {}
+        for interval in worker.take(worker.end_index):  # others only have a part of their records here
+            if interval.index == effect.interval:
+                counts, contents = interval.counts, interval.tables or {}
+        start = effect.interval * window.slide_us
+        end = start + window.size_us
+        tables = finish_blocks(contents)
+        return worker.query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents, counts
+
+    def _query(self, manifest: Manifest) -> ql.Query:
+        key = (manifest.job_id, manifest.incarnation, manifest.version)
+        with self._lock:
+            query = self._queries.pop(key, None) or ql.Query(ql.parse(manifest.text))
+            self._queries[key] = query
+            if len(self._queries) > QUERIES_MAX:
+                self._queries.popitem(last=False)
+            return query
+
+
+def _bytes_of(partial: bytes, tables: Mapping[str, SortedContent]) -> int:
+    return len(partial) + sum(content.nbytes for content in tables.values())

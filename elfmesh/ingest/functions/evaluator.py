@@ -1,0 +1,210 @@
+"""The functions of one job's version, evaluated: batches, strikes, what becomes of records without values.
+
+Owns the worker process of one statement. Three strikes within a window and the functions are off: from then
+on every record that needs one is counted as `function_error`, nothing is started, and `problem` says why.
+
+Invariants: `call` never raises because of what a function does, and never takes longer than two time limits
+and two starts per batch; a batch whose worker failed is tried once more by a fresh one, so that what only
+leaks slowly, or met a stalled host, costs no record; a record that raises costs that record.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.control.jobs.signing import EXPIRED
+from elfmesh.errors import DataError
+from elfmesh.ingest.functions import confinement
+from elfmesh.ingest.functions.process import Answer, Limits, WorkerFailed, WorkerProcess
+from elfmesh.ql.expressions.python_function import Computed, PythonFunction
+from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.values.columns import Bools
+from elfmesh.text import printable
+
+log = logging.getLogger("elf.functions")
+BATCH_ROWS = 8192
+"""Records that a time limit is for."""
+
+STRIKES = 3
+STRIKE_WINDOW_S = 60.0
+HOPELESS_ROWS_MIN = 20
+"""A batch of so many records of which none has a value is a strike: a few may all be hostile."""
+
+
+class Evaluator:
+    """`FunctionSource` of one statement; its process begins with the first batch.
+
+    `call` is for one thread at a time, `end` and `close` for any.
+
+    Args:
+        functions: of the statement.
+        limits: of the worker.
+        note: told in a line what went wrong; the first time of each kind.
+        expires_us: when the signature ends, in wall-clock microseconds; None: never.
+        wall_us: wall clock.
+        monotonic: for the window of strikes.
+
+    Attributes:
+        problem: why the functions are off; "" while they are not.
+        closed: nobody wants it any more.
+        restarts: how often its process was begun anew.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[PythonFunction],
+        limits: Limits,
+        *,
+        note: Callable[[str], None] = lambda _text: None,
+        expires_us: int | None = None,
+        wall_us: Callable[[], int] = lambda: 0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._functions, self._limits = tuple(functions), limits
+        self._numbers = {function: number for number, function in enumerate(self._functions)}
+        self._note, self._expires_us, self._wall_us = note, expires_us, wall_us
+        self._monotonic = monotonic
+        self._strikes: deque[float] = deque()
+        self._noted: set[str] = set()
+        self._lock = threading.Lock()
+        self.closed = False
+        self.problem = ""
+        self.restarts = -1
+        self._process: WorkerProcess | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while there is one."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def call(self, function: PythonFunction, columns: Sequence[pa.Array], rows: int) -> Computed:
+        """See `FunctionSource`."""
+        number = self._numbers[function]
+        values: list[pa.Array] = []
+        failed: Bools = np.zeros(rows, dtype=np.bool_)
+        for start in range(0, rows, BATCH_ROWS):
+            count = min(BATCH_ROWS, rows - start)
+            answer = self._batch(number, [column.slice(start, count) for column in columns], count)
+            if answer is None:
+                values.append(pa.nulls(count, function.gives))
+                failed[start : start + count] = True
+            else:
+                values.append(answer.values)
+                failed[start : start + count] = answer.failed.to_numpy(zero_copy_only=False)
+        whole = pa.concat_arrays(values) if values else pa.nulls(0, function.gives)
+        return Computed(whole, failed if failed.any() else None)
+
+    def check(self) -> None:
+        """Evaluate every function over a record of nulls, and over none: the test before it is used.
+
+        Raises:
+            WorkerFailed: a source cannot be loaded, or the worker did not survive.
+            RuntimeFailure: this host cannot run such processes.
+        """
+        for number, function in enumerate(self._functions):
+            for rows in (1, 0):
+                columns = [pa.nulls(rows, kind) for _, kind in function.takes]
+                try:
+                    self._running().call(number, columns, rows)
+                except WorkerFailed as error:
+                    raise WorkerFailed(f"{function.name}: {error}") from None
+
+    def close(self) -> None:
+        """End the worker for good; harmless when repeated."""
+        self.closed = True
+        self._stop()
+
+    def end(self, why: str) -> None:
+        """Have the functions off from now on, whatever is being evaluated."""
+        self._off(why)
+
+    def _is_over(self) -> bool:
+        """Whether nothing is to be evaluated any more; another thread may have said so meanwhile."""
+        return bool(self.problem) or self.closed
+
+    def _stop(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+
+    def _batch(self, number: int, columns: list[pa.Array], rows: int) -> Answer | None:
+        """The values of a batch; None: its records have none."""
+        name = self._functions[number].name
+        if self._expires_us is not None and self._wall_us() >= self._expires_us and not self.problem:
+            self._off(EXPIRED)
+        for _ in range(2):
+            if self._is_over():
+                return None
+            try:
+                answer = self._running().call(number, columns, rows)
+            except WorkerFailed as error:
+                self._stop()
+                if self._is_over():
+                    return None
+                self._strike(f"{name}: {error}")
+                continue
+            if answer.error:
+                self._say(f"{name} cannot take a record: {answer.error}")
+                if rows >= HOPELESS_ROWS_MIN and answer.failed.false_count == 0:
+                    self._strike(f"{name}: it could take none of {rows} records")
+            return answer
+        return None
+
+    def _running(self) -> WorkerProcess:
+        with self._lock:
+            if self._process is None:
+                self._process = WorkerProcess(self._functions, self._limits)
+                self.restarts += 1
+            process = self._process
+        if self._is_over():  # meanwhile
+            self._stop()
+            raise WorkerFailed("it was ended")
+        return process
+
+    def _strike(self, why: str) -> None:
+        now = self._monotonic()
+        self._strikes.append(now)
+        while now - self._strikes[0] > STRIKE_WINDOW_S:
+            self._strikes.popleft()
+        self._say(why)
+        if len(self._strikes) >= STRIKES:
+            self._off(f"{STRIKES} strikes within {STRIKE_WINDOW_S:g} s, the last: {why}")
+
+    def _off(self, why: str) -> None:
+        self.problem = f"the functions are off: {printable(why)}"
+        self._note(self.problem)
+        self._stop()
+
+    def _say(self, text: str) -> None:
+        if text not in self._noted and len(self._noted) < 8:
+            self._noted.add(text)
+            self._note(printable(text))
+
+
+def local_evaluator(statement: Statement, note: Callable[[str], None] = lambda _text: None) -> Evaluator:
+    """The evaluator of a statement whose text is trusted by who runs it; its process ends with this one.
+
+    Its process is held in as on an agent. Where the kernel lacks a layer, the log says so, and it is
+    evaluated nonetheless: by trusting the text, its user has accepted that.
+
+    Raises:
+        DataError: its functions cannot be loaded, or do not survive a record of nulls.
+    """
+    if absent := confinement.absent():
+        log.warning("Python functions can do here what you can: %s", absent)
+    evaluator = Evaluator(statement.functions, Limits(confined=False), note=note)
+    try:
+        evaluator.check()
+    except WorkerFailed as error:
+        evaluator.close()
+        raise DataError(f"the functions do not work: {error}", where=statement.source) from None
+    return evaluator

@@ -1,0 +1,100 @@
+"""What one job at one agent was admitted with: until when, and who evaluates its Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from elfmesh import ql
+from elfmesh.control.jobs.signing import REVOKED
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.errors import RuntimeFailure
+from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.signatures import Admission
+from elfmesh.ingest.functions.evaluator import Evaluator
+
+NOTES_MAX = 3
+"""Newest reasons kept for people."""
+
+
+class Grouping(Protocol):
+    """What evaluates a job."""
+
+    @property
+    def groups(self) -> int:
+        """PAO rows of the open intervals."""
+        ...
+
+
+class JobFunctions:
+    """None, until `admit`.
+
+    Attributes:
+        evaluators: by version.
+        admissions: by version, of those that need signatures.
+    """
+
+    def __init__(self) -> None:
+        self.evaluators: Mapping[int, Evaluator] = {}
+        self.admissions: Mapping[int, Admission] = {}
+        self._groups_max: int | None = None
+        self._notes: dict[str, None] = {}
+
+    def admit(self, gate: Gate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
+        """Have all versions checked; raises what `Gate.admit` and `check` do."""
+        self.admissions = gate.admit(stages)
+        grant = gate.policy.grant(stages[0].manifest.namespace)
+        self._groups_max = None if grant is None else grant.groups
+        self.evaluators = gate.functions.open(stages, self.admissions, self._note)
+        self.check(wall_us())
+
+    def check(self, now_us: int) -> None:
+        """See that no version without functions is over: the others count their own records.
+
+        An interval keeps the version that it began with, so an older one may expire before it has ended.
+
+        Raises:
+            RuntimeFailure: one was revoked, or the newest has expired.
+        """
+        for version, admission in self.admissions.items():
+            why = admission.over(now_us)
+            counts = why == REVOKED or version == max(self.admissions)
+            if version not in self.evaluators and why and counts:
+                raise RuntimeFailure(f"version {version} may not run here any more: {why}")
+
+    def check_groups(self, worker: Grouping) -> None:
+        """See that the open intervals hold no more than the job's namespace may have here.
+
+        Raises:
+            RuntimeFailure: they do.
+        """
+        if self._groups_max is not None and (groups := worker.groups) > self._groups_max:
+            raise RuntimeFailure(
+                f"open intervals hold {groups} groups here, over the {self._groups_max} of its namespace",
+                hint="Group by fewer keys, or raise groups in the agent's own configuration.",
+            )
+
+    def close(self) -> None:
+        """End their processes; harmless when repeated."""
+        for evaluator in self.evaluators.values():
+            evaluator.close()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong of late."""
+        return tuple(self._notes)
+
+    @property
+    def problem(self) -> str:
+        """Why the functions of a version are off; "" if none are."""
+        return next((each.problem for each in self.evaluators.values() if each.problem), "")
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+        while len(self._notes) > NOTES_MAX:
+            del self._notes[next(iter(self._notes))]
+
+
+def has_functions(stages: Sequence[Stage]) -> bool:
+    """Whether a version brings Python functions: it waits for a process then, and shares no reader."""
+    return any(ql.parse(stage.manifest.text).functions for stage in stages)

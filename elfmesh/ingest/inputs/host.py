@@ -1,0 +1,249 @@
+"""The inputs of one agent: streams that are not files, turned into files.
+
+Owns which stream has which receiver and spool, and what people are told of them. The readers of these streams
+learn here what was lost before it could be spooled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from elfmesh.errors import RuntimeFailure, UsageError
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.inputs.address import Address, parse_listen
+from elfmesh.ingest.inputs.inserts import Inserts
+from elfmesh.ingest.inputs.journal import Journal
+from elfmesh.ingest.inputs.network import Connections, Datagrams, open_socket
+from elfmesh.ingest.inputs.spool import FILE_NAME, Spool
+from elfmesh.ingest.inputs.writer import SpoolWriter
+from elfmesh.ingest.sources import FilePosition
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.storage.framelog import FrameLog
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.parsers import StreamFormat
+    from elfmesh.ingest.sources import StreamReader
+
+LOOK_S = 1.0
+"""How often the kernel is asked what it has dropped."""
+
+
+class Receiver(Protocol):
+    """Something that puts lines into a spool."""
+
+    def look(self) -> None:
+        """Bring the counters up to date."""
+        ...
+
+    async def close(self) -> None:
+        """Stop."""
+        ...
+
+
+def _is_input(config: StreamConfig) -> bool:
+    """Whether a stream is no files."""
+    return bool(config.listen) or config.journal is not None or config.kafka is not None
+
+
+def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
+    """The stream as its reader sees it: the files of its spool."""
+    if not _is_input(config):
+        return config
+    return msgspec.structs.replace(config, path=str(directory / name / FILE_NAME))
+
+
+class Inputs:
+    """The receivers and spools of one agent.
+
+    Args:
+        streams: all its streams.
+        directory: of the spools.
+        executor: whose lanes touch the disk.
+
+    Attributes:
+        streams: all of them as their readers see them: those that are no files are the files of their spools.
+        others: from where others than jobs would read after a restart.
+
+    Raises:
+        RuntimeFailure: an address or a directory cannot be had.
+    """
+
+    def __init__(self, streams: Mapping[str, StreamConfig], directory: Path, executor: Executor) -> None:
+        self.streams = {name: _spooled(name, config, directory) for name, config in streams.items()}
+        self.others: Callable[[], list[tuple[FilePosition, ...]]] = list
+        self._executor = executor
+        self._frames: FrameLog | None = None
+        self._closed = False
+        self._receivers: dict[str, Receiver] = {}
+        self._configs = {name: config for name, config in streams.items() if _is_input(config)}
+        self._sockets: dict[str, tuple[Address, socket.socket]] = {}
+        self._programs: dict[str, str] = {}
+        self._told: set[str] = set()  # streams whose losses somebody is told of
+        self._writers: dict[str, SpoolWriter] = {}
+        self._looking: asyncio.Task[None] | None = None
+        with contextlib.ExitStack() as stack:
+            for name, config in self._configs.items():
+                if config.listen:
+                    address = parse_listen(config.listen, where=f"streams.{name}.listen")
+                    if address.scheme == "program":
+                        self._programs[name] = address.path
+                        continue
+                    self._sockets[name] = address, stack.enter_context(_bound(name, config.listen, address))
+            for name, config in self._configs.items():
+                try:
+                    positioned = name in self._programs
+                    spool = Spool(directory / name, config.spool_bytes, positioned=positioned)
+                except OSError as error:
+                    where = str(directory / name)
+                    raise RuntimeFailure(error.strerror or str(error), where=where) from None
+                self._writers[name] = SpoolWriter(name, spool, executor, self._restarts)
+            stack.pop_all()
+
+    async def start(self, frames: FrameLog) -> None:
+        """Take what comes. `frames` says what the jobs have read."""
+        self._frames = frames
+        for name, writer in self._writers.items():
+            self._receivers[name] = await self._receiver(name, writer)
+        self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def close(self) -> None:
+        """Take no more; what was acknowledged is durable. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        for receiver in self._receivers.values():
+            await receiver.close()
+        for name, (address, sock) in self._sockets.items():
+            if name not in self._receivers:
+                sock.close()
+            if address.path:
+                _remove(address.path)
+        for writer in self._writers.values():
+            await writer.close()
+
+    def reader(
+        self, name: str, config: StreamConfig, formats: StreamFormat, *, for_jobs: bool = False
+    ) -> StreamReader:
+        """The reader of a stream, of files or of a spool.
+
+        It tells what is lost from now on. The first one for jobs tells all that was lost since the agent
+        began: the stream is opened for its first job, and that one may go on after a restart.
+        """
+        from elfmesh.ingest.sources import StreamReader
+
+        if name not in self._writers:
+            return StreamReader(config.path, formats)
+        from elfmesh.ingest.inputs.spool_reader import SpoolReader
+
+        counters = self._writers[name].counters
+        told = 0 if for_jobs and name not in self._told else counters.lost
+        if for_jobs:
+            self._told.add(name)
+        return SpoolReader(config.path, formats, lambda: counters.lost, told)
+
+    def describe(self) -> dict[str, Any]:
+        """For people: where each listens, what it took, and why it waits."""
+        found = {}
+        for name, writer in self._writers.items():
+            config = self._configs[name]
+            spool = {"spool_bytes": writer.spool.nbytes, "spool_bytes_max": config.spool_bytes}
+            found[name] = {**_origin(config), **asdict(writer.counters), **spool}
+        return found
+
+    def inserts(self, program: str, stream: str | None) -> Inserts:
+        """Where a program may insert: the stream of this name, or the only one there is.
+
+        Raises:
+            UsageError: there is none, or several.
+        """
+        found = {
+            name: receiver
+            for name, receiver in self._receivers.items()
+            if isinstance(receiver, Inserts) and receiver.program == program and stream in (None, name)
+        }
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if found:
+            names = ", ".join(sorted(found))
+            raise UsageError(f"{program} may insert into several streams", hint=f"Name one of {names}.")
+        what = "no stream" if stream is None else f"no stream {stream!r}"
+        hint = f"Give the agent one: --stream NAME=program://{program},format=json."
+        raise UsageError(f"this agent has {what} that {program} may insert into", hint=hint)
+
+    async def _receiver(self, name: str, writer: SpoolWriter) -> Receiver:
+        config = self._configs[name]
+        if name in self._programs:
+            return Inserts(self._programs[name], writer)
+        if config.kafka is not None:
+            from elfmesh.ingest.inputs.kafka import KafkaMessages
+
+            return KafkaMessages(writer, config.kafka, from_end=config.read_from == "end")
+        if name not in self._sockets:
+            return Journal(writer, config.journal or (), from_end=config.read_from == "end")
+        address, sock = self._sockets[name]
+        if address.scheme in ("udp", "unix"):
+            return Datagrams(sock, writer)
+        if address.scheme == "http":
+            from elfmesh.ingest.inputs.http import Posts
+
+            posts = Posts(writer)
+            await posts.start(sock)
+            return posts
+        connections = Connections(writer)
+        await connections.start(sock)
+        return connections
+
+    async def _restarts(self) -> list[tuple[FilePosition, ...]]:
+        """From where each job would read after a restart."""
+        frames = self._frames
+        if frames is None:
+            return []
+
+        def positions() -> list[tuple[FilePosition, ...]]:
+            sealed = [frames.last(job) for job in frames.jobs]
+            return [
+                msgspec.convert(each.restart or (), tuple[FilePosition, ...])
+                for each in sealed
+                if each is not None
+            ]
+
+        return [*await self._executor.run("store", positions), *self.others()]
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for receiver in self._receivers.values():
+                receiver.look()
+
+
+def _origin(config: StreamConfig) -> dict[str, Any]:
+    """Where an input comes from, for people."""
+    if config.kafka is not None:
+        return {"kafka": config.kafka.topic}
+    return {"listen": config.listen} if config.listen else {"journal": list(config.journal or ())}
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _bound(name: str, text: str, address: Address) -> socket.socket:
+    try:
+        return open_socket(address)
+    except OSError as error:
+        raise RuntimeFailure(
+            f"cannot listen on {text}: {error.strerror or error}",
+            where=f"streams.{name}.listen",
+            hint="Another process may have it; choose another address.",
+        ) from None

@@ -1,0 +1,141 @@
+"""HTTP: lines in the body of a POST, answered with 200 only when they are durable.
+
+    curl --data-binary @events.ndjson http://127.0.0.1:8080/
+
+A body is lines (NDJSON or any other), plain or gzip. It is taken whole or not at all: an answer other than
+200 means that nothing of it was kept, and the sender may send it again. 413: the body, unfolded, or a line
+of it is over the limit; 400: broken gzip; 415: another encoding; 429: too many requests at once; 503: the
+spool has no room for now. After a connection that broke without an answer, nobody knows: a repeated body
+counts twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import zlib
+from collections.abc import Iterator
+
+from aiohttp import web
+
+from elfmesh.ingest.inputs.writer import SpoolWriter
+from elfmesh.ingest.sources.compressed import GZIP_WINDOW_BITS
+from elfmesh.limits import LINE_BYTES_MAX
+
+BODY_BYTES_MAX = 16 << 20
+REQUESTS_MAX = 32
+"""At once: together with the limit on a body this bounds what senders can make us hold."""
+
+BODY_S = 60.0
+"""For a body to come: who sends a byte a minute takes one of few places."""
+
+RETRY_S = 5
+READ_BYTES = 64 << 10
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        self.status, self.why = status, why
+
+
+class Posts:
+    """Takes the bodies of POST requests."""
+
+    def __init__(self, writer: SpoolWriter, *, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+        self._writer, self._max = writer, body_bytes_max
+        self._requests = 0
+        app = web.Application()
+        app.router.add_post("/{any:.*}", self._post)
+        # Bodies are unfolded here, under a limit.
+        self._runner = web.AppRunner(
+            app, access_log=None, auto_decompress=False, shutdown_timeout=0.2, handler_cancellation=False
+        )
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on a listening socket."""
+        await self._runner.setup()
+        await web.SockSite(self._runner, sock).start()
+
+    def look(self) -> None:
+        """Nothing is lost here."""
+
+    async def close(self) -> None:
+        """Answer what is being answered, take no more."""
+        await self._runner.cleanup()
+
+    async def _post(self, request: web.Request) -> web.Response:
+        counters = self._writer.counters
+        try:
+            if self._requests >= REQUESTS_MAX:
+                raise _Refused(429, "too many requests at once")
+            self._requests += 1
+            counters.connections += 1
+            try:
+                async with asyncio.timeout(BODY_S):
+                    body = await self._body(request)
+                lines = await self._keep(body)
+            except TimeoutError:
+                raise _Refused(408, f"the body did not come within {BODY_S:g} s") from None
+            finally:
+                self._requests -= 1
+                counters.connections -= 1
+        except _Refused as refusal:
+            counters.refused += 1
+            headers = {"Retry-After": str(RETRY_S)} if refusal.status in (429, 503) else {}
+            return web.json_response({"error": refusal.why}, status=refusal.status, headers=headers)
+        return web.json_response({"lines": lines})
+
+    async def _keep(self, body: bytes) -> int:
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        if not lines:
+            return 0
+        if max(map(len, lines)) > LINE_BYTES_MAX:
+            self._writer.counters.overlong += 1
+            raise _Refused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
+        if self._writer.waiting:
+            raise _Refused(503, self._writer.counters.problem)
+        # Once it is in the queue it will be written, so the answer waits for that.
+        await self._writer.put(b"\n".join(lines) + b"\n", len(lines))
+        return len(lines)
+
+    async def _body(self, request: web.Request) -> bytes:
+        encoding = request.headers.get("Content-Encoding", "identity").lower()
+        if encoding not in ("identity", "gzip"):
+            raise _Refused(415, f"the encoding {encoding!r} is not taken: gzip or none")
+        if (request.content_length or 0) > self._max:
+            raise _Refused(413, f"the body is over {self._max} bytes")
+        gzip = _Gunzip(self._max) if encoding == "gzip" else None
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in request.content.iter_chunked(READ_BYTES):
+            for part in gzip.push(chunk) if gzip else (chunk,):
+                size += len(part)
+                if size > self._max:
+                    raise _Refused(413, f"the body is over {self._max} bytes")
+                parts.append(part)
+        if gzip is not None and gzip.begun:
+            raise _Refused(400, "the gzip body is cut off")
+        return b"".join(parts)
+
+
+class _Gunzip:
+    """Unfolds gzip a little at a time, all its members."""
+
+    def __init__(self, step: int) -> None:
+        self._step = min(step, 1 << 20)
+        self._member = zlib.decompressobj(GZIP_WINDOW_BITS)
+        self.begun = False
+
+    def push(self, chunk: bytes) -> Iterator[bytes]:
+        """What a chunk unfolds to, in parts of bounded size."""
+        while chunk:
+            self.begun = True
+            try:
+                part = self._member.decompress(chunk, self._step)
+            except zlib.error:
+                raise _Refused(400, "the gzip body is damaged") from None
+            chunk = self._member.unconsumed_tail
+            if self._member.eof:
+                chunk = self._member.unused_data
+                self._member, self.begun = zlib.decompressobj(GZIP_WINDOW_BITS), False
+            yield part

@@ -1,0 +1,35 @@
+"""Reading a stream that is no files: the files of its spool, and what was lost before it could be spooled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.sources import StreamReader
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.sources.position import Gap
+from elfmesh.ingest.sources.reader import Delivery
+
+
+class SpoolReader(StreamReader):
+    """Reads a spool, and tells the jobs what never reached it.
+
+    Args:
+        pattern, formats: as of the follower of files.
+        lost: how many messages were lost so far, for whoever reads the stream.
+        told: of how many of them its jobs need not be told.
+    """
+
+    def __init__(self, pattern: str, formats: StreamFormat, lost: Callable[[], int], told: int = 0) -> None:
+        super().__init__(pattern, formats)
+        self._lost = lost
+        self._told = told
+
+    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
+        """As of files; what was lost meanwhile is a gap of every job."""
+        lost = self._lost()
+        if lost > self._told:
+            why = f"{lost - self._told} messages were gone before they could be taken"
+            self.lose(Gap(self.pattern, why))
+            self._told = lost
+        return super().poll(bytes_max, paused)

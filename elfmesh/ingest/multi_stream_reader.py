@@ -1,0 +1,133 @@
+"""Several streams of this host read for one job: their files stand side by side, under one watermark.
+
+A job over several streams has a cursor of its own in each: unlike jobs over one stream it shares no reading
+and no parsing with others. Every block and every position says which stream it is from.
+
+Invariant: a position goes back to the reader it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import msgspec
+
+from elfmesh.errors import RuntimeFailure
+from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker.reader import Reader
+
+
+class SeveralReader:
+    """A `Reader` over the readers of several streams.
+
+    Args:
+        readers: by stream.
+        read_from: of each stream, where files begin that have no position.
+        columns_of: what is read of the records of a stream.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, Reader],
+        read_from: Mapping[str, Literal["beginning", "end"]],
+        columns_of: Callable[[str], Iterable[str]],
+    ) -> None:
+        self._readers, self._read_from, self._columns_of = readers, read_from, columns_of
+
+    def add(
+        self,
+        job: str,
+        columns: Iterable[str],
+        *,
+        positions: Iterable[FilePosition] = (),
+        read_from: Literal["beginning", "end", "resume"] = "beginning",
+        boundaries: Iterable[FilePosition] = (),
+    ) -> None:
+        """Begin to read for a job; of each stream its own columns, whatever is asked for."""
+        given, edges = list(positions), list(boundaries)
+        for name, reader in self._readers.items():
+            reader.add(
+                job,
+                self._columns_of(name),
+                positions=_own(given, name),
+                read_from="resume" if read_from == "resume" else self._read_from[name],
+                boundaries=_own(edges, name),
+            )
+
+    def remove(self, job: str) -> None:
+        """Stop reading for a job."""
+        for reader in self._readers.values():
+            reader.remove(job)
+
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
+        """Read and parse what is there, stream by stream."""
+        deliveries = []
+        for name, reader in self._readers.items():
+            for delivery in reader.poll(bytes_max):
+                block = delivery.block
+                position = None if block.position is None else _tagged(block.position, name)
+                deliveries.append(replace(delivery, block=replace(block, position=position, stream=name)))
+        return deliveries
+
+    def look(self) -> None:
+        """See what there is, read nothing."""
+        for reader in self._readers.values():
+            reader.look()
+
+    def sources(self, job: str) -> list[SourceState]:
+        """The files behind a job, of all streams."""
+        return [state for reader in self._readers.values() for state in reader.sources(job)]
+
+    def positions(self, job: str) -> tuple[FilePosition, ...]:
+        """Where the job's next records come from, in every stream."""
+        found = [(name, reader.positions(job)) for name, reader in self._readers.items()]
+        return tuple(_tagged(position, name) for name, positions in found for position in positions)
+
+    def gaps(self, job: str) -> Sequence[Gap]:
+        """What was lost to the job since the last call."""
+        return [gap for reader in self._readers.values() for gap in reader.gaps(job)]
+
+    def problems(self) -> dict[str, str]:
+        """Paths that cannot be read, and why."""
+        return {path: why for reader in self._readers.values() for path, why in reader.problems().items()}
+
+    def close(self) -> None:
+        """Stop reading for everybody."""
+        for reader in self._readers.values():
+            reader.close()
+
+
+def check_apart(sources: Collection[SourceState]) -> None:
+    """Refuse a file that is in two streams of one job.
+
+    Raises:
+        RuntimeFailure: its places in the two could not be told apart after a restart.
+    """
+    if len({state.id for state in sources}) < len(sources):
+        raise RuntimeFailure(
+            "two streams of this job have a file in common",
+            hint="Read it as one stream, or give the streams paths that share no file.",
+        )
+
+
+def together(configs: Sequence[StreamConfig]) -> StreamConfig:
+    """The settings under which several streams are read as one: the more careful of each."""
+    return msgspec.structs.replace(
+        configs[0],
+        path=", ".join(config.path for config in configs),
+        format=", ".join(config.format for config in configs),
+        idle=max(configs, key=lambda config: config.idle_us).idle,
+        on_overload="wait" if any(config.on_overload == "wait" for config in configs) else "shed",
+    )
+
+
+def _tagged(position: FilePosition, stream: str) -> FilePosition:
+    return msgspec.structs.replace(position, stream=stream)
+
+
+def _own(positions: Sequence[FilePosition], stream: str) -> list[FilePosition]:
+    return [_tagged(position, "") for position in positions if position.stream == stream]

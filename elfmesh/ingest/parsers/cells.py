@@ -1,0 +1,212 @@
+"""What the scanner says about the fields of a block, and how that becomes Arrow columns.
+
+A cell is a kind (one byte) and 64 bits whose meaning the kind gives: a number, or where in the block a text
+stands. Cells are all a parser keeps of a block until somebody asks for a column; only then is it copied.
+Lines that the scanner refused are put in beside the others, value by value, from what the slow path made of
+them. Owns the numbers of the kinds, which csrc/scan.h repeats. Refuses to know formats and types of streams.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+NULL, BOOL, INT, FLOAT, TEXT, ESCAPED, OTHER = range(7)
+TEXT_MASK = 1 << TEXT | 1 << ESCAPED
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+LENGTH_BITS = 32
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+Kinds = np.ndarray[Any, np.dtype[np.uint8]]
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Grid:
+    """The cells of some fields of all lines of a block.
+
+    Args:
+        scan: the C module, which stays the one to ask about these cells.
+
+    Attributes:
+        data: the block that texts stand in.
+        side: texts that stand nowhere in the block; they follow on it in their positions.
+        others: values that no cell can hold, by the number that is in it.
+        kinds, words: both [slots, rows]; a scan fills them, refused lines with nulls.
+    """
+
+    __slots__ = ("data", "kinds", "others", "scan", "side", "words")
+
+    def __init__(self, scan: Any, data: bytes | pa.Buffer, slots: int, rows: int) -> None:
+        self.scan = scan
+        self.data = data
+        self.side = bytearray()
+        self.others: list[object] = []
+        self.kinds: Kinds = _pooled(slots * rows, np.uint8).reshape(slots, rows)
+        self.words: Words = _pooled(slots * rows, np.int64).reshape(slots, rows)
+
+    def put(self, slot: int, row: int, value: object) -> None:
+        """Set one cell to a Python value."""
+        kind, word = NULL, 0
+        if isinstance(value, bool):
+            kind, word = BOOL, int(value)
+        elif isinstance(value, int) and INT_MIN <= value <= INT_MAX:
+            kind, word = INT, value
+        elif isinstance(value, float):
+            kind, word = FLOAT, struct.unpack("=q", struct.pack("=d", value))[0]
+        elif isinstance(value, str):
+            text = value.encode()
+            kind, word = TEXT, (len(self.data) + len(self.side)) << LENGTH_BITS | len(text)
+            self.side += text
+        elif value is not None:
+            kind, word = OTHER, len(self.others)
+            self.others.append(value)
+        self.kinds[slot, row] = kind
+        self.words[slot, row] = word
+
+    def drop(self, rows: Words) -> Words | None:
+        """Leave out some rows; those that are left, None for all."""
+        if not len(rows):
+            return None
+        left = np.delete(np.arange(self.kinds.shape[1]), rows)
+        self.kinds = np.ascontiguousarray(self.kinds[:, left])
+        self.words = np.ascontiguousarray(self.words[:, left])
+        return left
+
+    def field(self, slots: Sequence[int]) -> Field:
+        """One field that may stand in several slots: of each row the first that is not null."""
+        filled = [slot for slot in slots if self.scan.present(self.kinds[slot]) != 1 << NULL]
+        first, *more = filled or slots[:1]
+        kinds, words = self.kinds[first], self.words[first]
+        for slot in more:
+            missing = kinds == NULL
+            kinds = np.where(missing, self.kinds[slot], kinds)
+            words = np.where(missing, self.words[slot], words)
+        return Field(self, kinds, words)
+
+
+class Field:
+    """One field of all rows: the cells of one column to be.
+
+    Args:
+        grid: what the cells refer to; nothing may be put into it any more.
+    """
+
+    __slots__ = ("_grid", "kinds", "present", "words")
+
+    def __init__(self, grid: Grid, kinds: Kinds, words: Words) -> None:
+        self._grid = grid
+        self.kinds = kinds
+        self.words = words
+        self.present: int = grid.scan.present(kinds) & ~(1 << NULL)
+        """A bit for every kind but null that occurs."""
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def column(self, kind: pa.DataType) -> pa.Array:
+        """The column of a type that all cells fit: bool, int64, float64 (integers too), string or null."""
+        if pa.types.is_null(kind) or not self.present:
+            return pa.nulls(len(self), kind)
+        if pa.types.is_string(kind):
+            return self._strings()
+        if pa.types.is_boolean(kind):
+            return self._fixed("b", kind, (len(self) + 7) // 8)
+        if pa.types.is_int64(kind):
+            return self._fixed("i", kind, 8 * len(self))
+        return self._fixed("f", kind, 8 * len(self))
+
+    def times(self) -> pa.Array:
+        """Event times: what the scanner cannot read goes to the slow path, value by value."""
+        from elfmesh.ingest.parsers.schema import timestamps
+
+        grid = self._grid
+        times, outcome = _pooled(len(self), np.int64), np.empty(len(self), np.uint8)
+        if grid.scan.times(grid.data, grid.side, self.kinds, self.words, times, outcome):
+            rows = np.flatnonzero(outcome == OTHER)
+            slow = timestamps(Field(grid, self.kinds[rows], self.words[rows]).values())
+            outcome[rows] = np.where(slow.is_valid().to_numpy(zero_copy_only=False), INT, NULL)
+            times[rows] = slow.view(pa.int64()).fill_null(0).to_numpy()
+        return pa.Array.from_buffers(
+            _TIMESTAMP, len(self), [_validity(grid.scan, outcome), pa.py_buffer(times)]
+        )
+
+    def values(self) -> list[Any]:
+        """All cells as Python values; the slow path's way to look at them."""
+        values: list[Any] = self._strings().to_pylist()
+        others = self._grid.others
+        for row in np.flatnonzero(
+            (self.kinds != TEXT) & (self.kinds != ESCAPED) & (self.kinds != NULL)
+        ).tolist():
+            kind, word = int(self.kinds[row]), int(self.words[row])
+            if kind == BOOL:
+                values[row] = bool(word)
+            elif kind == INT:
+                values[row] = word
+            elif kind == FLOAT:
+                values[row] = struct.unpack("=d", struct.pack("=q", word))[0]
+            else:
+                values[row] = others[word]
+        return values
+
+    def _strings(self) -> pa.Array:
+        scan, cells = self._grid.scan, (self._grid.data, self._grid.side, self.kinds, self.words)
+        offsets = pa.allocate_buffer(4 * (len(self) + 1))
+        data = pa.allocate_buffer(scan.offsets(*cells, offsets))
+        scan.texts(*cells, offsets, data)
+        kinds = self.kinds
+        if self.present & ~TEXT_MASK:
+            kinds = np.where((kinds == TEXT) | (kinds == ESCAPED), kinds, NULL).astype(np.uint8)
+        buffers = [_validity(self._grid.scan, kinds), offsets, data]
+        return pa.Array.from_buffers(pa.string(), len(self), buffers)
+
+    def _fixed(self, what: str, kind: pa.DataType, nbytes: int) -> pa.Array:
+        values = pa.allocate_buffer(nbytes)
+        self._grid.scan.values(what, self.kinds, self.words, values)
+        return pa.Array.from_buffers(
+            kind, len(self), [_validity(self._grid.scan, self.kinds), pa.py_buffer(values)]
+        )
+
+
+def _pooled(count: int, kind: Any) -> np.ndarray[Any, Any]:
+    """Uninitialised memory of Arrow's pool, which keeps what was freed.
+
+    From the system, the first touch of every page of every block would cost more than the scan.
+    """
+    return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
+
+
+def _validity(scan: Any, kinds: Kinds) -> pa.Buffer | None:
+    bits = pa.allocate_buffer((len(kinds) + 7) // 8)
+    return bits if scan.validity(kinds, bits) else None
+
+
+def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
+    """A string column of slices `[start, end)` of a block of valid UTF-8."""
+    grid = Grid(scan, data, 1, 0)
+    words = starts << LENGTH_BITS | (ends - starts)
+    return Field(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())
+
+
+def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
+    """Event times of a string column by the query language's own reading; what is no time is null.
+
+    Args:
+        texts: a string column.
+        scan: the C module for the shapes it knows, or None.
+    """
+    data = texts.buffers()[2]
+    if scan is None or data is None or not len(texts):
+        from elfmesh.ql.values.times import to_timestamp_us
+
+        return to_timestamp_us(texts)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    starts = offsets.astype(np.int64)
+    kinds = np.full(len(texts), TEXT, np.uint8)
+    if texts.null_count:
+        kinds[texts.is_null().to_numpy(zero_copy_only=False)] = NULL
+    grid = Grid(scan, data, 1, 0)
+    return Field(grid, kinds, starts[:-1] << LENGTH_BITS | np.diff(starts)).times()

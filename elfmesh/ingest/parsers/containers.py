@@ -1,0 +1,115 @@
+r"""Container logs: CRI (Kubernetes) and Docker's json-file, with the parts of long lines joined.
+
+    2016-10-06T00:17:09.669794202Z stdout P the first part of
+    2016-10-06T00:17:09.669794203Z stdout F  a long line
+    {"log":"a line\n","stream":"stdout","time":"2016-10-06T00:17:09.669794202Z"}
+
+Columns: ts and stream (of the first part), message (all parts, without the line's end). In CRI a part is
+marked P, in Docker a `log` that does not end in a newline is one. A record is the bytes from its first part
+to its last; parts of the other stream may stand in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.ingest.parsers.base import Columns, Parsed, Parser
+from elfmesh.ingest.parsers.framing import PartFraming
+from elfmesh.ingest.parsers.json_lines import JsonParser
+from elfmesh.ingest.parsers.lines import Lines, Positions
+from elfmesh.ingest.parsers.pattern_formats.patterns import PatternParser
+from elfmesh.ingest.parsers.pattern_formats.servers import CRI
+from elfmesh.ingest.parsers.schema import STRING, StreamSchema
+from elfmesh.ingest.parsers.text_fields import TextOptions
+
+CONTAINER_COLUMNS = ("ts", "stream", "message")
+_MESSAGE = "message"
+
+
+CRI_PARTS = PartFraming(r"^\S+ (?P<stream>stdout|stderr) [PF]", r"^\S+ (?:stdout|stderr) P(?::\S*)? ")
+DOCKER_PARTS = PartFraming(r'"stream":"(?P<stream>\w*)"', r'^\{"log":"', r'^\{"log":"(?:[^"\\]|\\.)*\\n"[,}]')
+
+
+class ContainerParser(Parser):
+    """Lines are parsed as they are, then those of one record are joined.
+
+    Args:
+        name: the format's.
+        inner: parses the lines.
+        parts: says which belong together.
+        message: what `inner` calls the message.
+    """
+
+    def __init__(
+        self, source: str, host: str, *, name: str, inner: Parser, parts: PartFraming, message: str
+    ) -> None:
+        super().__init__(source, host)
+        self.name, self.framing = name, parts
+        self._inner, self._parts, self._message = inner, parts, message
+        self._block: tuple[Lines, Positions] | None = None
+
+    def known_columns(self) -> tuple[str, ...] | None:
+        """Always the same."""
+        return CONTAINER_COLUMNS
+
+    def parse_lines(self, lines: Lines, columns: Sequence[str]) -> Parsed:
+        """Records out of lines."""
+        numbers, _ = self._parts.records(lines)
+        self._block = lines, numbers
+        self._inner.source = self.source
+        _, firsts = np.unique(numbers, return_index=True)
+        if len(firsts) < len(lines):
+            lasts = np.zeros(len(firsts), np.int64)
+            np.maximum.at(lasts, numbers, np.arange(len(lines)))
+            lines = lines.part(lines.starts[firsts], lines.ends[lasts])
+        return super().parse_lines(lines, columns)
+
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+        """The columns of records: time and stream of the first part, all messages as one."""
+        assert self._block is not None
+        parts, numbers = self._block
+        known = [name for name in wanted if name in CONTAINER_COLUMNS]
+        asked = [self._message if name == _MESSAGE else name for name in known]
+        found = self._inner.columns(parts, asked)
+        numbers = numbers if found.rows is None else numbers[found.rows]
+        records, firsts = np.unique(numbers, return_index=True)
+        arrays: dict[str, pa.Array] = {}
+        for name, inner in zip(known, asked, strict=True):
+            array = found.arrays.get(inner, pa.nulls(len(numbers), pa.string()))
+            if name == _MESSAGE:
+                arrays[name] = _joined(array, numbers, len(records))
+            else:
+                arrays[name] = array if len(firsts) == len(array) else array.take(pa.array(firsts))
+        rows = records if len(records) < len(lines) else None
+        unfit = np.searchsorted(records, numbers[list(found.unfit)]).tolist() if found.unfit else ()
+        return Columns(arrays, rows, found.samples, unfit)
+
+
+def _joined(texts: pa.Array, numbers: Positions, count: int) -> pa.Array:
+    """The messages of each record as one."""
+    if pa.types.is_null(texts.type):
+        texts = texts.cast(pa.string())
+    texts = pc.replace_substring_regex(texts.fill_null(""), r"\r?\n$", "")
+    if count == len(texts):
+        return texts
+    order = np.argsort(numbers, kind="stable")
+    offsets = np.append(0, np.cumsum(np.unique(numbers, return_counts=True)[1])).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts.take(pa.array(order))), "")
+
+
+def cri_parser(source: str, host: str, options: TextOptions) -> Parser:
+    """The parser of CRI logs."""
+    table = CRI
+    inner = PatternParser(source, host, options, name="cri", patterns=table.patterns, names=table.names)
+    return ContainerParser(source, host, name="cri", inner=inner, parts=CRI_PARTS, message=_MESSAGE)
+
+
+def docker_parser(source: str, host: str, options: TextOptions) -> Parser:
+    """The parser of Docker's json-file logs."""
+    schema = StreamSchema({"log": STRING, "stream": STRING})
+    inner = JsonParser(source, host, schema=schema, timestamp=options.timestamp or "time")
+    return ContainerParser(source, host, name="docker", inner=inner, parts=DOCKER_PARTS, message="log")

@@ -1,0 +1,256 @@
+"""Records of several lines: which lines belong together, said once for reading and for parsing (D-1).
+
+A record is the bytes from the beginning of its first line to the end of its last one; offsets are only ever
+at its beginning. The reader asks `complete` how much of what it holds are closed records, the parser asks
+for the records of a block, and both use the same rule on the same bytes, so that reading again from any
+offset gives the same records. Bounds are part of the rule: a record that reaches one ends there. Only the
+time-out is not: it ends a record that nothing follows, and the offset behind it is stored.
+
+    start:PATTERN      a line that matches begins a record
+    continue:PATTERN   a line that matches goes on with the record before it
+    indent             a line that begins with a space or tab goes on
+    timestamp          a line that begins with a date or time begins a record
+    trace              indented lines, `Caused by:` and the like go on: Java's, .NET's and Go's stack traces
+
+Refuses to know files and formats. Blank lines belong to the record they stand in and begin none.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.errors import ConfigError
+from elfmesh.ingest.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
+from elfmesh.limits import LINE_BYTES_MAX
+
+LINES_MAX = 1000
+BYTES_MAX = LINE_BYTES_MAX
+TIMEOUT_S = 1.0
+_ASCII = bytes(range(128)) + b"?" * 128
+_TRACE = (
+    r"^(?:[ \t]|Caused by:|Suppressed:|\.\.\. \d+ (?:more|common)|--- End of |goroutine \d+ \[|\}|\)"
+    r"|created by )"
+)
+_STAMP = (
+    r"^[\[(<\"']?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[/. -](?:\d\d|[A-Z][a-z]{2})[/. -]\d{2,4}"
+    r"|[A-Z][a-z]{2},? (?:[A-Z][a-z]{2} )? ?\d{1,2}"
+    r"|\d\d:\d\d:\d\d|\d{8}[T ]|[IWEF]\d{4} |\d{10})"
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large a record may become.
+
+    Attributes:
+        lines: that are not blank.
+        nbytes: from its beginning to that of its last line.
+    """
+
+    lines: int = LINES_MAX
+    nbytes: int = BYTES_MAX
+
+
+class Framing(ABC):
+    """A rule which lines belong together.
+
+    Args:
+        bounds: a record that reaches one of them ends.
+        timeout_s: after so long without growth the last record of a file ends.
+    """
+
+    def __init__(self, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self.bounds = bounds or Bounds()
+        self.timeout_s = timeout_s
+
+    @abstractmethod
+    def complete(self, data: bytes) -> int:
+        """How many of the first bytes of `data` are closed records.
+
+        Args:
+            data: whole lines from the beginning of a record on.
+        """
+
+    def fresh(self) -> Framing:
+        """The same rule for one more file; one that learns from its file begins anew."""
+        return self
+
+    def merge(self, lines: Lines) -> Lines:
+        """The records of a block as if each were one line."""
+        return lines
+
+
+class LineFraming(Framing):
+    """Neighbouring lines, by a pattern that each line matches or not.
+
+    Args:
+        pattern: RE2.
+        begins: a match begins a record; False: it goes on with one.
+    """
+
+    def __init__(
+        self, pattern: str, *, begins: bool, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        super().__init__(bounds, timeout_s)
+        self._pattern, self._begins = pattern, begins
+        try:
+            self._matches(pa.array([""]))
+        except pa.ArrowInvalid as error:
+            reason = str(error).removeprefix("Invalid regular expression: ")
+            raise ConfigError(
+                f"the pattern {pattern!r} is not valid: {reason}", where="multiline", hint="RE2 syntax."
+            ) from None
+
+    def complete(self, data: bytes) -> int:
+        """All but the last record, which the next line may go on with."""
+        lines, skipped = raw_lines(data)
+        firsts = self._firsts(lines)
+        return int(lines.starts[firsts[-1]]) + skipped if len(firsts) > 1 else 0
+
+    def merge(self, lines: Lines) -> Lines:
+        """Each from its first line's beginning to its last line's end."""
+        firsts = self._firsts(lines)
+        if len(firsts) == len(lines):
+            return lines
+        lasts = np.append(firsts[1:], len(lines)) - 1
+        return lines.part(lines.starts[firsts], lines.ends[lasts])
+
+    def _matches(self, texts: pa.Array) -> Any:
+        found = pc.match_substring_regex(texts, self._pattern).to_numpy(zero_copy_only=False)
+        return found if self._begins else ~found
+
+    def _firsts(self, lines: Lines) -> Positions:
+        """The lines that begin a record; the first one does in any case."""
+        if not len(lines):
+            return np.zeros(0, np.int64)
+        begins = self._matches(lines.raw())
+        begins[0] = True
+        firsts = np.flatnonzero(begins)
+        counts = np.diff(np.append(firsts, len(lines)))
+        ends = lines.starts[np.append(firsts[1:], len(lines)) - 1]
+        large = (counts > self.bounds.lines) | (ends - lines.starts[firsts] >= self.bounds.nbytes)
+        if not large.any():
+            return firsts
+        more = [self._split(lines, int(firsts[at]), int(counts[at])) for at in np.flatnonzero(large).tolist()]
+        return np.sort(np.concatenate([firsts, *more]))
+
+    def _split(self, lines: Lines, first: int, count: int) -> Positions:
+        """Where a record that is too large begins anew, and again."""
+        found: list[int] = []
+        starts = lines.starts[first : first + count]
+        at = 0
+        while at < count:
+            far = int(np.searchsorted(starts, starts[at] + self.bounds.nbytes))
+            at = min(at + self.bounds.lines, max(far, at + 1))
+            if at < count:
+                found.append(first + at)
+        return np.array(found, np.int64)
+
+
+class PartFraming(Framing):
+    """Container logs: a line that is marked as partial goes on in the next one of the same stream.
+
+    Records of two streams may overlap; one that was begun first is closed first where it reaches a bound.
+
+    Args:
+        stream: RE2 with a group `stream`.
+        partial: RE2 that partial lines match.
+        unless: with it, partial lines are those that match `partial` but not this.
+    """
+
+    def __init__(self, stream: str, partial: str, unless: str = "", bounds: Bounds | None = None) -> None:
+        super().__init__(bounds)
+        self._stream, self._partial, self._unless = stream, partial, unless
+
+    def complete(self, data: bytes) -> int:
+        """Up to the first record that is open, or that ends behind the beginning of one that is."""
+        lines, skipped = raw_lines(data)
+        numbers, opened = self.records(lines)
+        if not opened:
+            return len(data)
+        first = int(np.flatnonzero(numbers == min(opened))[0])
+        while (behind := numbers[first:].min()) < numbers[first]:
+            first = int(np.flatnonzero(numbers == behind)[0])
+        return int(lines.starts[first]) + skipped
+
+    def records(self, lines: Lines) -> tuple[Positions, Sequence[int]]:
+        """The number of each line's record, in the order of their beginnings, and which are open."""
+        numbers = np.arange(len(lines))
+        if not len(lines):
+            return numbers, ()
+        texts = lines.raw()
+        partial = pc.match_substring_regex(texts, self._partial)
+        if self._unless:
+            partial = pc.and_not(partial, pc.match_substring_regex(texts, self._unless))
+        marks = partial.to_numpy(zero_copy_only=False)
+        if not marks.any():
+            return numbers, ()
+        names = pc.extract_regex(texts, self._stream).field("stream").to_pylist()
+        return self._walk(lines.starts.tolist(), names, marks.tolist())
+
+    def _walk(
+        self, starts: Sequence[int], names: Sequence[str | None], marks: Sequence[bool]
+    ) -> tuple[Positions, Sequence[int]]:
+        numbers: list[int] = []
+        opened: dict[str | None, tuple[int, int, int]] = {}
+        count = 0
+        for start, name, mark in zip(starts, names, marks, strict=True):
+            for each, (_, began, length) in list(opened.items()):
+                if start - began >= self.bounds.nbytes or length >= self.bounds.lines:
+                    del opened[each]
+            number, began, length = opened.pop(name, (count, start, 0))
+            count += number == count
+            numbers.append(number)
+            if mark:
+                opened[name] = (number, began, length + 1)
+        return np.array(numbers, np.int64), [number for number, _, _ in opened.values()]
+
+
+def raw_lines(data: bytes) -> tuple[Lines, int]:
+    """The lines of some bytes with offsets that are those of the bytes, and how many come before them.
+
+    Malformed UTF-8 is replaced by as many question marks, so that nothing moves.
+    """
+    body = data.removeprefix(BYTE_ORDER_MARK)
+    lines = Lines(body)
+    if lines.replaced:
+        lines = Lines(b"\n".join(_same_length(line) for line in body.split(b"\n")))
+    return lines, len(data) - len(body)
+
+
+def _same_length(line: bytes) -> bytes:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.translate(_ASCII)
+    return line
+
+
+def parse_framing(spec: str, *, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> Framing | None:
+    """The rule of a `multiline` setting; None for "".
+
+    Raises:
+        ConfigError: no such rule, or not RE2.
+    """
+    if not spec:
+        return None
+    kind, colon, pattern = spec.partition(":")
+    fixed = {"indent": (r"^[ \t]", False), "trace": (_TRACE, False), "timestamp": (_STAMP, True)}
+    if kind in fixed and not colon:
+        pattern, begins = fixed[kind]
+    elif kind in ("start", "continue") and pattern:
+        begins = kind == "start"
+    else:
+        raise ConfigError(
+            f"{spec!r} is no rule for records of several lines",
+            where="multiline",
+            hint="start:PATTERN, continue:PATTERN, indent, timestamp or trace.",
+        )
+    return LineFraming(pattern, begins=begins, bounds=bounds, timeout_s=timeout_s)

@@ -1,0 +1,213 @@
+"""NDJSON: one JSON object a line, read straight into the fields that are asked for.
+
+What a line means is what msgspec says. The native scanner, where it was built (see `scanner`), reads the
+lines it is certain of and leaves every other line to msgspec; a property test holds the two equal.
+
+Without the scanner a whole block is decoded with one call into objects that have only the asked fields;
+everything else in a line is skipped by the decoder without being built. That is done when every line begins
+with `{` and ends with `}` and the number of objects equals the number of lines: `}` before and `{` after a
+line break can only be a boundary between two documents, so equal numbers mean exactly one object a line.
+Otherwise each line is decoded alone, and one bad line costs one line. A line that is JSON but no object is
+an error.
+
+A dotted path goes into nested objects; where that leads nowhere, a key that literally contains the dots is
+taken, at any depth (`{"log.level": "warn"}`, `{"zones": {"example.org": {"hits": 1}}}`). Of duplicate keys
+the last wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.ingest.parsers.base import TIMESTAMP_FIELDS, Columns, LazyArrays, Parser, sample
+from elfmesh.ingest.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, Field, Grid
+from elfmesh.ingest.parsers.json_plan import Plan
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.parsers.scanner import refused_room
+from elfmesh.ingest.parsers.schema import StreamSchema, timestamps
+
+OPEN, CLOSE = ord("{"), ord("}")
+_DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
+
+
+class JsonParser(Parser):
+    """Parses NDJSON.
+
+    Args:
+        schema: types of the stream's columns, shared by its files.
+        timestamp: the declared field that `ts` is taken from; None tries the usual names.
+    """
+
+    name = "json"
+
+    def __init__(
+        self,
+        source: str = "",
+        host: str = "",
+        *,
+        schema: StreamSchema | None = None,
+        timestamp: str | None = None,
+    ) -> None:
+        super().__init__(source, host)
+        self.schema = schema if schema is not None else StreamSchema()
+        self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """An object's own fields."""
+        return json_fields(text)
+
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+        """One typed column per wanted path: by the scanner, else by the decoder."""
+        plan = self._plan(tuple(wanted))
+        scanned = self._scanned(lines, plan, wanted) if lines.scan is not None and len(lines) else None
+        return self._decoded(lines, plan, wanted) if scanned is None else scanned
+
+    def _scanned(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns | None:
+        """Columns by the scanner, with lines that it refused put in by the decoder; None: not worth it.
+
+        Types settle here, for every column in the order of `wanted`; what is put off is only the copying.
+        """
+        found = _scan(lines, plan)
+        if found is None:
+            return None
+        grid, rows, samples = found
+        makers: dict[str, Callable[[], pa.Array]] = {}
+        unfit: list[int] = []
+        for name in wanted:
+            if name == "ts":
+                slots = [slot for path in self._timestamps for slot in plan.slots[path]]
+                makers[name] = grid.field(slots).times
+                continue
+            field = grid.field(plan.slots[name])
+            kind = _plain_kind(field)
+            settled = None if kind is None else self.schema.settle(name, kind)
+            if settled is not None:
+                makers[name] = partial(field.column, settled)
+                continue
+            values = field.values()
+            array, bad = self.schema.column(name, values)
+            makers[name] = partial(_same, array)
+            unfit += bad
+            samples += [sample(f"{name} is not {array.type}", repr(values[i])) for i in bad[:1]]
+        return Columns(LazyArrays(makers), rows, samples, unfit)
+
+    def _decoded(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns:
+        """The definition: all lines by the decoder, and all values looked at."""
+        objects, rows, samples = _decode(lines, plan.decoder)
+        arrays: dict[str, pa.Array] = {}
+        unfit: list[int] = []
+        cache: dict[str, list[Any]] = {}
+        for name in wanted:
+            if name == "ts":
+                arrays[name] = self._event_times(plan, objects, cache)
+                continue
+            values = plan.values(name, objects, cache)
+            arrays[name], bad = self.schema.column(name, values)
+            unfit += bad
+            samples += [sample(f"{name} is not {arrays[name].type}", repr(values[i])) for i in bad[:1]]
+        return Columns(arrays, rows, samples, unfit)
+
+    def _event_times(self, plan: Plan, objects: list[Any], cache: dict[str, list[Any]]) -> pa.Array:
+        found: list[Any] = [None] * len(objects)
+        for name in self._timestamps:
+            values = plan.values(name, objects, cache)
+            found = [new if old is None else old for old, new in zip(found, values, strict=True)]
+            if None not in found:
+                break
+        return timestamps(found)
+
+    def _plan(self, wanted: tuple[str, ...]) -> Plan:
+        plan = self._plans.get(wanted)
+        if plan is None:
+            paths = [name for name in wanted if name != "ts"]
+            if "ts" in wanted:
+                paths += [name for name in self._timestamps if name not in paths]
+            plan = self._plans[wanted] = Plan(paths)
+        return plan
+
+
+def _same(array: pa.Array) -> pa.Array:
+    return array
+
+
+def _plain_kind(field: Field) -> pa.DataType | None:
+    """The type Arrow would infer for the values of a field; None if they are of several kinds."""
+    if field.present & ~TEXT_MASK == 0:
+        return pa.string() if field.present else pa.null()
+    if field.present == 1 << BOOL:
+        return pa.bool_()
+    if field.present == 1 << INT:
+        return pa.int64()
+    return pa.float64() if field.present & ~(1 << INT) == 1 << FLOAT else None
+
+
+def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, list[str]] | None:
+    """The cells of all good lines, the rows they came from (None: every row), samples of the bad lines."""
+    count = len(lines)
+    grid = Grid(lines.scan, lines.data, plan.slot_count, count)
+    refused = refused_room(count)
+    open_lines = lines.scan.project(
+        plan.compiled(lines.scan), lines.data, lines.starts, lines.ends, grid.kinds, grid.words, refused
+    )
+    if open_lines > len(refused):
+        return None
+    objects, good, samples = _decode_each(lines, plan.decoder, refused[:open_lines].tolist())
+    cache: dict[str, list[Any]] = {}
+    for path, slots in plan.slots.items() if objects else ():
+        for row, value in zip(good, plan.values(path, objects, cache), strict=True):
+            grid.put(slots[0], row, value)
+    return grid, grid.drop(np.setdiff1d(refused[:open_lines], good)), samples
+
+
+def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any] | None, list[str]]:
+    """All good objects, the rows they came from (None: every row), and samples of the bad lines."""
+    shaped = (lines.buffer[lines.starts] == OPEN) & (lines.buffer[lines.ends - 1] == CLOSE)
+    if shaped.all():
+        try:
+            objects: list[Any] = decoder.decode_lines(lines.data)
+        except _DECODE_ERRORS:
+            objects = []
+        if len(objects) == len(lines):
+            return objects, None, []
+    objects, rows, samples = _decode_each(lines, decoder, range(len(lines)))
+    return objects, np.array(rows, np.int64), samples
+
+
+def _decode_each(
+    lines: Lines, decoder: Any, candidates: Iterable[int]
+) -> tuple[list[Any], list[int], list[str]]:
+    """Some lines one by one: the good objects, the rows they came from, samples of the bad lines."""
+    objects: list[Any] = []
+    rows: list[int] = []
+    samples: list[str] = []
+    for row in candidates:
+        line = lines.bytes(row)
+        try:
+            objects.append(decoder.decode(line))
+            rows.append(row)
+        except _DECODE_ERRORS as error:
+            if len(samples) < 3:
+                samples.append(sample(_reason(error), line.decode()))
+    return objects, rows, samples
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "JSON is nested too deeply"
+    text = str(error)
+    return "not a JSON object" if text.startswith("Expected `object`") else text
+
+
+def json_fields(text: str) -> tuple[str, ...]:
+    """The names of one object's own fields; nothing for a line that is no object."""
+    try:
+        return tuple(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+    except _DECODE_ERRORS:
+        return ()

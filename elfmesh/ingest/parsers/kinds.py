@@ -1,0 +1,211 @@
+"""The table of formats: for each name its parser, its columns where they are always the same, and its looks.
+
+Adding a format is a line here. Refuses to know files; `formats` decides which line is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from elfmesh.errors import ConfigError
+from elfmesh.ingest.parsers.access import INTEGERS, AccessParser, VhostParser
+from elfmesh.ingest.parsers.base import Parser
+from elfmesh.ingest.parsers.containers import CONTAINER_COLUMNS, cri_parser, docker_parser
+from elfmesh.ingest.parsers.csv_lines import COMMA, TAB, CsvParser, header_of
+from elfmesh.ingest.parsers.journal import ExportParser, JournaldParser
+from elfmesh.ingest.parsers.json_lines import JsonParser
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.parsers.logfmt import LogfmtParser
+from elfmesh.ingest.parsers.pairs import CefParser, KvParser, LeefParser, kv_separators
+from elfmesh.ingest.parsers.pattern_formats.grok import compile_grok
+from elfmesh.ingest.parsers.pattern_formats.patterns import PatternParser
+from elfmesh.ingest.parsers.pattern_formats.servers import TABLES
+from elfmesh.ingest.parsers.pattern_formats.templates import (
+    PRESETS,
+    TemplateParser,
+    compile_template,
+)
+from elfmesh.ingest.parsers.schema import StreamSchema
+from elfmesh.ingest.parsers.syslog import SYSLOG_COLUMNS, SYSLOG_TYPES, SyslogParser
+from elfmesh.ingest.parsers.text_fields import RegexParser, TextOptions, compile_pattern
+from elfmesh.ingest.parsers.w3c import W3cParser
+
+Names = tuple[str, ...]
+Types = Mapping[str, pa.DataType]
+
+
+@dataclass
+class Request:
+    """What a parser is made from.
+
+    Attributes:
+        argument: what stands behind the format's name and a colon.
+        options: of the stream.
+        schema: types of its columns, shared by its files.
+        host: what `_host` says.
+        patterns: the user's own grok patterns.
+        source: what `_source` says.
+        head: the first bytes of the file where reading begins in its middle.
+    """
+
+    argument: str
+    options: TextOptions
+    schema: StreamSchema
+    host: str = ""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    head: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One format.
+
+    Attributes:
+        make: its parser.
+        columns: its columns and the types of those that are no strings, where they are always the same.
+        argument: whether one may ("?"), must ("!") or must not ("") stand behind its name.
+    """
+
+    make: Callable[[Request], Parser]
+    columns: Callable[[Request], tuple[Names, Types] | None] = lambda request: None
+    argument: str = ""
+
+
+def _access(parser: type[AccessParser], combined: bool) -> Kind:
+    names = parser(combined=combined).known_columns() or ()
+    return Kind(
+        lambda request: parser(request.source, request.host, combined=combined),
+        lambda request: (names, dict.fromkeys((*INTEGERS, "port"), pa.int64())),
+    )
+
+
+def _json(parser: type[JsonParser]) -> Kind:
+    return Kind(
+        lambda request: parser(
+            request.source, request.host, schema=request.schema, timestamp=request.options.timestamp
+        )
+    )
+
+
+def _separated(delimiter: str) -> Kind:
+    def make(request: Request) -> Parser:
+        header: Sequence[str] | None = request.argument.split(",") if request.argument else None
+        if header is None and request.head is not None:
+            first = Lines(request.head)
+            header = header_of(first, delimiter) if len(first) else None
+        return CsvParser(request.source, request.host, request.options, header=header, delimiter=delimiter)
+
+    def columns(request: Request) -> tuple[Names, Types] | None:
+        names = tuple(request.argument.split(",")) if request.argument else ()
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ConfigError(
+                f"the column {twice[0]!r} is named twice",
+                where=f"format csv:{request.argument}",
+                hint="Name each once.",
+            )
+        return (names, request.options.declared) if names else None
+
+    return Kind(make, columns, "?")
+
+
+def _table(name: str) -> Kind:
+    table = TABLES[name]
+
+    def make(request: Request) -> Parser:
+        return PatternParser(
+            request.source,
+            request.host,
+            request.options,
+            name=name,
+            patterns=table.patterns,
+            names=table.names,
+            types=table.types,
+            dashes=table.dashes,
+        )
+
+    return Kind(make, lambda request: (table.names, table.types))
+
+
+def _template(name: str, server: str, text: str = "") -> Kind:
+    def make(request: Request) -> Parser:
+        template = compile_template(server, text or request.argument)
+        return TemplateParser(request.source, request.host, request.options, name=name, template=template)
+
+    def columns(request: Request) -> tuple[Names, Types]:
+        found = compile_template(server, text or request.argument)
+        return found.names, found.types
+
+    return Kind(make, columns, "" if text else "!")
+
+
+def _grok() -> Kind:
+    def make(request: Request) -> Parser:
+        grok = compile_grok(request.argument, request.patterns)
+        return PatternParser(
+            request.source,
+            request.host,
+            request.options,
+            name="grok",
+            patterns=(grok.pattern,),
+            names=grok.names,
+            types=grok.types,
+        )
+
+    def columns(request: Request) -> tuple[Names, Types]:
+        grok = compile_grok(request.argument, request.patterns)
+        return grok.names, {**grok.types, **request.options.declared}
+
+    return Kind(make, columns, "!")
+
+
+def _kv(request: Request) -> Parser:
+    assign, between = kv_separators(request.argument)
+    return KvParser(request.source, request.host, request.options, assign=assign, between=between)
+
+
+def _regex() -> Kind:
+    def make(request: Request) -> Parser:
+        return RegexParser(request.source, request.host, request.options, pattern=request.argument)
+
+    return Kind(make, lambda request: (compile_pattern(request.argument)[1], request.options.declared), "!")
+
+
+def _plain(parser: Callable[[str, str, TextOptions], Parser], *columns: str) -> Kind:
+    """A format whose parser needs no more than the stream's options."""
+    known: tuple[Names, Types] | None = (columns, {}) if columns else None
+    return Kind(lambda request: parser(request.source, request.host, request.options), lambda request: known)
+
+
+KINDS: Mapping[str, Kind] = {
+    "json": _json(JsonParser),
+    "combined": _access(AccessParser, True),
+    "common": _access(AccessParser, False),
+    "vhost_combined": _access(VhostParser, True),
+    "vhost_common": _access(VhostParser, False),
+    "logfmt": _plain(LogfmtParser),
+    "csv": _separated(COMMA),
+    "tsv": _separated(TAB),
+    "regex": _regex(),
+    "grok": _grok(),
+    "kv": Kind(_kv, argument="?"),
+    "syslog": Kind(
+        lambda request: SyslogParser(request.source, request.host, request.options),
+        lambda request: (SYSLOG_COLUMNS, SYSLOG_TYPES),
+    ),
+    **{name: _table(name) for name in TABLES},
+    "nginx": _template("nginx", "nginx"),
+    "apache": _template("apache", "apache"),
+    **{name: _template(name, server, text) for name, (server, text) in PRESETS.items()},
+    "cef": _plain(CefParser),
+    "leef": _plain(LeefParser),
+    "w3c": Kind(lambda request: W3cParser(request.source, request.host, request.options, head=request.head)),
+    "cri": _plain(cri_parser, *CONTAINER_COLUMNS),
+    "docker": _plain(docker_parser, *CONTAINER_COLUMNS),
+    "journald": _json(JournaldParser),
+    "journald_export": _plain(ExportParser),
+}
+"""All formats but `auto`."""

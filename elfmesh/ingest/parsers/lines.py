@@ -1,0 +1,174 @@
+"""A block of bytes as lines: where each begins and ends, and how to cut columns out of all of them at once.
+
+Owns splitting, blank lines, carriage returns and invalid UTF-8; knows nothing of any format. Invariants:
+`data` is valid UTF-8; `starts` and `ends` are aligned, ascending, and never cover a line terminator; a
+blank line (nothing but spaces and tabs) is not in them. `buffer` is `data` with a margin of zero bytes
+behind it, so that a position a little past a line's end can be looked at without a bounds check.
+
+Invalid UTF-8 never costs a line, in any format: scanners write arbitrary bytes into every web server's log,
+and dropping their lines would make each count a little wrong. Each malformed sequence becomes U+FFFD and
+the number of lines touched is reported as `replaced`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.ingest.parsers import scanner
+from elfmesh.ingest.parsers.cells import spans
+
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+MARGIN = 64
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NEWLINE, RETURN, SPACE, TAB = 10, 13, 32, 9
+
+
+class Lines:
+    """The non-blank lines of one block.
+
+    Args:
+        block: whole lines; the last may lack its newline.
+    """
+
+    __slots__ = ("_buffer", "data", "ends", "replaced", "scan", "starts")
+
+    def __init__(self, block: bytes) -> None:
+        self._buffer: Bytes | None = None
+        self.scan = scanner.for_block(block)
+        """The C module if it may read this block, else None."""
+        self.data, self.replaced = valid_utf8(block.removeprefix(BYTE_ORDER_MARK), self.scan)
+        starts, ends = self._split() if self.scan is None else self._scan_split()
+        self.starts: Positions = starts
+        self.ends: Positions = ends
+
+    @property
+    def buffer(self) -> Bytes:
+        """`data` and its margin; made when it is first asked for."""
+        if self._buffer is None:
+            self._buffer = np.frombuffer(self.data + bytes(MARGIN), np.uint8)
+        return self._buffer
+
+    def _scan_split(self) -> tuple[Positions, Positions]:
+        room = self.scan.newlines(self.data) + 1
+        starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = self.scan.split(self.data, starts, ends)
+        return starts[:count], ends[:count]
+
+    def _split(self) -> tuple[Positions, Positions]:
+        body = self.buffer[: len(self.data)]
+        ends = np.flatnonzero(body == NEWLINE)
+        if len(self.data) and self.data[-1] != NEWLINE:
+            ends = np.append(ends, len(self.data))
+        starts = np.empty_like(ends)
+        starts[:1] = 0
+        starts[1:] = ends[:-1] + 1
+        if b"\r" in self.data:
+            ends = ends - ((ends > starts) & (self.buffer[ends - 1] == RETURN))
+        keep = ends > starts
+        first = self.buffer[starts]
+        for row in np.flatnonzero(keep & ((first == SPACE) | (first == TAB))):
+            keep[row] = bool(self.data[starts[row] : ends[row]].strip(b" \t"))
+        return (starts, ends) if keep.all() else (starts[keep], ends[keep])
+
+    def part(self, starts: Positions, ends: Positions) -> Lines:
+        """The same block with other lines: some of them, parts of them, or several as one."""
+        other = Lines.__new__(Lines)
+        other._buffer, other.scan, other.data, other.replaced = (
+            self._buffer,
+            self.scan,
+            self.data,
+            self.replaced,
+        )
+        other.starts, other.ends = starts, ends
+        return other
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def bytes(self, row: int) -> bytes:
+        """The bytes of one line, without its terminator."""
+        return self.data[self.starts[row] : self.ends[row]]
+
+    def text(self, row: int) -> str:
+        """One line as text."""
+        return self.bytes(row).decode()
+
+    def texts(self) -> list[str]:
+        """All lines as text."""
+        data = self.data
+        pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [data[start:end].decode() for start, end in pairs]
+
+    def cut(self, starts: Positions, ends: Positions) -> pa.Array:
+        """A string column: one slice `[start, end)` of the block per row."""
+        if self.scan is not None:
+            return spans(self.scan, self.data, starts, ends)
+        return _cut(self.buffer, starts, ends)
+
+    def raw(self) -> pa.Array:
+        """Every line as one string column."""
+        return self.cut(self.starts, self.ends)
+
+
+def valid_utf8(block: bytes, scan: Any = None) -> tuple[bytes, int]:
+    """The block with malformed sequences replaced by U+FFFD, and the number of lines that had any."""
+    if scan.valid(block) if scan is not None else block.isascii():
+        return block, 0
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        repaired: list[bytes] = []
+        touched = 0
+        for line in block.split(b"\n"):
+            fixed = line.decode("utf-8", "replace").encode()
+            touched += fixed != line
+            repaired.append(fixed)
+        return b"\n".join(repaired), touched
+    return block, 0
+
+
+INLINE_BYTES_MAX = 12
+"""A string view up to this long holds its bytes itself."""
+
+
+def cut_by_views(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
+    """Slices of a buffer as strings: Arrow string views over it, which Arrow then copies out row by row.
+
+    Bytes behind a short string stay in its view as they are; the copy does not look at them.
+    """
+    lengths = ends - starts
+    views = np.empty((len(starts), 4), np.int32)
+    windows = np.lib.stride_tricks.sliding_window_view(buffer, INLINE_BYTES_MAX)
+    views.view(np.uint8)[:, 4:] = windows[starts]
+    views[:, 0] = lengths
+    far = lengths > INLINE_BYTES_MAX
+    views[far, 2] = 0
+    views[far, 3] = starts[far]
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(buffer)]
+    return pa.Array.from_buffers(pa.string_view(), len(starts), buffers).cast(pa.string())
+
+
+def cut_by_index(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
+    """The same by indexing every byte; for an Arrow that cannot cast string views."""
+    lengths = ends - starts
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    index = np.repeat(starts - offsets[:-1], lengths)
+    index += np.arange(offsets[-1])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(buffer[index])]
+    return pa.Array.from_buffers(pa.string(), len(lengths), buffers)
+
+
+def _casts_views() -> bool:
+    try:
+        pa.array(["a"], pa.string_view()).cast(pa.string())
+    except (AttributeError, pa.ArrowException):
+        return False
+    return True
+
+
+_cut = cut_by_views if _casts_views() else cut_by_index

@@ -1,0 +1,108 @@
+r"""logfmt: pairs `key=value` on a line, read straight into the keys that are asked for.
+
+`key=value`, `key="quoted \" value"`, a bare `key` is "true", `key=` is "". Of duplicate keys the last wins. A
+quote that is not closed opens nothing: its value is "", and the line goes on behind it. A line without any
+pair is an error.
+
+What a line means is what the regular expression here finds in it. The native scanner, where it was built (see
+`scanner`), reads the lines it is certain of and leaves every other line to it; a property test holds the two
+equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.ingest.parsers.base import sample
+from elfmesh.ingest.parsers.cells import Grid
+from elfmesh.ingest.parsers.json_plan import Tree, describe
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.parsers.scanner import refused_room
+from elfmesh.ingest.parsers.text_fields import Kept, TextParser, Texts
+
+BARE = "true"
+_PAIR = re.compile(r'([^\s="]+)(?:(=)(?:"((?:[^"\\]|\\.)*+)"|([^\s"]*+)))?')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+class LogfmtParser(TextParser):
+    """Parses `key=value` lines."""
+
+    name = "logfmt"
+    _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """Its keys."""
+        return logfmt_fields(text) or ()
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """By the scanner, else one dict per line, read by name."""
+        scanned = self._scanned(lines, names) if lines.scan is not None and len(lines) else None
+        if scanned is not None:
+            return scanned
+        rows, records, samples = _pairs(lines, range(len(lines)))
+        return {name: [record.get(name) for record in records] for name in names}, rows, samples
+
+    def _scanned(
+        self, lines: Lines, names: Sequence[str]
+    ) -> tuple[Mapping[str, Texts], Kept, list[str]] | None:
+        """By the scanner, with lines that it refused put in by the expression; None: too many of them."""
+        grid = Grid(lines.scan, lines.data, len(names), len(lines))
+        grid.side += BARE.encode()
+        refused = refused_room(len(lines))
+        plan = self._compiled(lines.scan, names)
+        open_lines = lines.scan.logfmt(
+            plan, lines.data, lines.starts, lines.ends, grid.kinds, grid.words, refused
+        )
+        if open_lines > len(refused):
+            return None
+        good, records, samples = _pairs(lines, refused[:open_lines].tolist())
+        for row, record in zip(good, records, strict=True):
+            for slot, name in enumerate(names):
+                grid.put(slot, row, record.get(name))
+        rows = grid.drop(np.setdiff1d(refused[:open_lines], good))
+        fields = {name: grid.field([slot]).column(pa.string()) for slot, name in enumerate(names)}
+        return fields, rows, samples
+
+    def _compiled(self, scan: Any, names: Sequence[str]) -> Any:
+        """The names as the C module wants them; made once for as long as the same are asked for."""
+        if self._plan[:2] != (scan, names):
+            root = Tree()
+            for slot, name in enumerate(names):
+                root.children[name] = Tree(slot)
+            self._plan = scan, names, scan.plan(describe(root, len(names)))
+        return self._plan[2]
+
+
+def _pairs(lines: Lines, candidates: Iterable[int]) -> tuple[list[int], list[dict[str, str]], list[str]]:
+    """Some lines one by one: those with a pair, what is in them, and samples of the others."""
+    rows: list[int] = []
+    records: list[dict[str, str]] = []
+    samples: list[str] = []
+    for row in candidates:
+        text = lines.text(row)
+        record = logfmt_fields(text)
+        if record is not None:
+            rows.append(row)
+            records.append(record)
+        elif len(samples) < 3:
+            samples.append(sample("no key=value pair", text))
+    return rows, records, samples
+
+
+def logfmt_fields(text: str) -> dict[str, str] | None:
+    """The pairs of one logfmt line; None when it has no `key=value` at all."""
+    pairs = _PAIR.findall(text)
+    if not any(equals for _, equals, _, _ in pairs):
+        return None
+    return {key: (_unescape(quoted) or plain) if equals else BARE for key, equals, quoted, plain in pairs}
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), text) if "\\" in text else text

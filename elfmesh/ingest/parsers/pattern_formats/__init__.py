@@ -1,0 +1,1 @@
+"""Formats that are patterns: whole blocks through RE2."""

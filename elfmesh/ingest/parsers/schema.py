@@ -1,0 +1,162 @@
+"""Types of the fields of one JSON stream, inferred from what is seen and then kept.
+
+Owns one decision: which Arrow type a column has. The first block that brings a value decides (bool, int64,
+float64, string; a mix of int and float is float64, any other mix is string, objects and arrays are string:
+their JSON text). After that the type only changes from int64 to float64, once. A value that does not fit
+becomes null and is reported, so that one broken client cannot turn everybody's numbers into text. Integers
+beyond 64 bits do not fit anything but string: rounding them silently would merge keys that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import pyarrow as pa
+
+NULL, BOOL, INT, FLOAT, STRING = pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string()
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+_MISFIT = object()
+
+
+class StreamSchema:
+    """The settled column types of one stream; shared by the parsers of all its files.
+
+    Args:
+        declared: types that were configured; they never change.
+    """
+
+    def __init__(self, declared: Mapping[str, pa.DataType] | None = None) -> None:
+        self.declared = dict(declared or {})
+        self.types: dict[str, pa.DataType] = dict(self.declared)
+        self._containers: set[str] = set()
+
+    def column(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
+        """Turn decoded JSON values into a column of the stream's type.
+
+        Returns:
+            The column, and the indices of the values that did not fit and are null in it.
+        """
+        if name not in self._containers:
+            quick = self._uniform(name, values)
+            if quick is not None:
+                return quick, []
+        return self._mixed(name, values)
+
+    def settle(self, name: str, kind: pa.DataType) -> pa.DataType | None:
+        """The type of a column whose values are all of one plain kind; it is settled by that.
+
+        Args:
+            name: the column's.
+            kind: bool, int64, float64 (perhaps with integers among them), string, or null: no value at all.
+
+        Returns:
+            What the values become as they are; None when they must be looked at one by one (`column`).
+        """
+        settled = self.types.get(name)
+        if kind == NULL:
+            return settled or NULL
+        if name in self._containers:
+            return None
+        if settled is None or (settled == INT and kind == FLOAT and name not in self.declared):
+            self.types[name] = kind
+            return kind
+        return settled if kind == settled or (settled == FLOAT and kind == INT) else None
+
+    def _uniform(self, name: str, values: list[object]) -> pa.Array | None:
+        """The column when Arrow infers one plain type that fits; None when the values must be looked at."""
+        try:
+            array = pa.array(values)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return None
+        if array.type not in (NULL, BOOL, INT, FLOAT, STRING):
+            return None
+        kind = self.settle(name, array.type)
+        if kind is None or kind == array.type:
+            return None if kind is None else array
+        return array.cast(kind, safe=False)
+
+    def _mixed(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
+        kinds = {type(value) for value in values if value is not None}
+        if kinds & {dict, list}:
+            self._containers.add(name)
+        settled = self.types.get(name)
+        if settled is None:
+            settled = self.types[name] = _common_type(kinds)
+        elif settled == INT and kinds == {int, float} and name not in self.declared:
+            settled = self.types[name] = FLOAT
+        fit = _FITS[settled]
+        bad: list[int] = []
+        out: list[object] = []
+        for index, value in enumerate(values):
+            fitted = None if value is None else fit(value)
+            if fitted is _MISFIT:
+                bad.append(index)
+                fitted = None
+            out.append(fitted)
+        return pa.array(out, settled), bad
+
+
+def _common_type(kinds: set[type]) -> pa.DataType:
+    if kinds == {bool}:
+        return BOOL
+    if kinds == {int}:
+        return INT
+    if kinds <= {int, float}:
+        return FLOAT
+    return STRING
+
+
+def json_text(value: object) -> str:
+    """A JSON value as text: strings as they are, everything else as compact JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _fit_bool(value: object) -> object:
+    return value if type(value) is bool else _MISFIT
+
+
+def _fit_int(value: object) -> object:
+    return value if type(value) is int and INT_MIN <= value <= INT_MAX else _MISFIT
+
+
+def _fit_float(value: object) -> object:
+    if type(value) is int and INT_MIN <= value <= INT_MAX:
+        return float(value)
+    return value if type(value) is float else _MISFIT
+
+
+def _fit_string(value: object) -> object:
+    return str(value) if type(value) is int else json_text(value)
+
+
+_FITS: Mapping[pa.DataType, Callable[[object], object]] = {
+    BOOL: _fit_bool,
+    INT: _fit_int,
+    FLOAT: _fit_float,
+    STRING: _fit_string,
+}
+DECLARABLE: Mapping[str, pa.DataType] = {"bool": BOOL, "int": INT, "float": FLOAT, "string": STRING}
+"""Type names a stream's configuration may declare."""
+
+
+def timestamps(values: Sequence[object]) -> pa.Array:
+    """Event times from decoded values: numbers since the epoch or text, per value; anything else is null."""
+    from elfmesh.ql.values.times import to_timestamp_us
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {str} or not kinds:
+        return to_timestamp_us(pa.array(values, STRING))
+    # Integers and floats apart: as a float, an integer of nanoseconds would depend on its neighbours.
+    result = to_timestamp_us(pa.array([_integer(value) for value in values], INT))
+    if float in kinds:
+        floats = to_timestamp_us(pa.array([v if type(v) is float else None for v in values], FLOAT))
+        result = pa.compute.coalesce(result, floats)
+    if str in kinds:
+        texts = to_timestamp_us(pa.array([v if isinstance(v, str) else None for v in values], STRING))
+        result = pa.compute.coalesce(result, texts)
+    return result
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int and INT_MIN <= value <= INT_MAX else None

@@ -1,0 +1,145 @@
+"""syslog: RFC 5424, RFC 3164 and what daemons write into /var/log, told apart line by line.
+
+    <13>1 2020-03-13T20:45:38.119Z web-1 app 2426 ID931 [sd@32473 user="7"] what happened
+    <34>Oct 11 22:14:15 web-1 su[230]: what happened
+    Oct 11 22:14:15 web-1 kernel: what happened
+
+The priority is split into `facility` and `severity` (RFC 5424's keywords); without one both are null.
+`structured_data` is the JSON object {id: {name: value}}; a parameter is reached by its path,
+`structured_data.<id>.<name>`. `-` is null. A line with a priority and nothing else that is known is all
+message, as RFC 3164 (4.3.3) has it; one without either a priority or a date is no syslog.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, PatternParser
+from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, Texts
+
+SYSLOG_COLUMNS = (
+    "ts",
+    "host",
+    "app",
+    "procid",
+    "msgid",
+    "facility",
+    "severity",
+    "priority",
+    "version",
+    "structured_data",
+    "message",
+)
+SYSLOG_TYPES = {"priority": pa.int64(), "version": pa.int64()}
+FACILITIES = (
+    *("kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news"),
+    *("uucp", "cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron"),
+    *(f"local{number}" for number in range(8)),
+)
+SEVERITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
+
+_PRIORITY = r"<(?P<priority>1[0-8]\d|19[01]|\d{1,2})>"
+_MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_STAMP = (
+    rf"(?P<ts>{_MONTHS} +\d{{1,2}} (?:\d{{4}} )?\d\d:\d\d:\d\d(?:\.\d{{1,9}})?"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+)
+_TAG = r"(?P<app>[^\s:\[]+)(?:\[(?P<procid>[^\]\s]*)\])?:"
+_DATA = r'(?P<structured_data>-|(?:\[(?:[^"\]\\]|\\.|"(?:[^"\\]|\\.)*")*\])+)'
+PATTERNS = tuple(
+    Pattern("(?s)^" + text)
+    for text in (
+        rf"{_PRIORITY}(?P<version>[1-9]\d?) (?P<ts>\S+) (?P<host>\S+) (?P<app>\S+) (?P<procid>\S+)"
+        rf" (?P<msgid>\S+) {_DATA}(?: \x{{FEFF}}?(?P<message>.*))?$",
+        # A host may have colons (IPv6) but not at its end: that is a tag, and the host was left out.
+        rf"(?:{_PRIORITY})?{_STAMP} (?P<host>\S*[^\s:]) {_TAG} ?(?P<message>.*)$",
+        rf"(?:{_PRIORITY})?{_STAMP} {_TAG}(?: (?P<message>.*))?$",
+        rf"(?:{_PRIORITY})?{_STAMP} (?P<host>\S+) (?P<message>.*)$",
+        rf"{_PRIORITY}(?P<message>.*)$",
+    )
+)
+_ELEMENT = re.compile(r'\[([^\s=\]"]+)((?:[^"\]\\]|\\.|"(?:[^"\\]|\\.)*+")*+)\]')
+_PARAMETER = re.compile(r'([^\s=\]"]+)=\s*"((?:[^"\\]|\\.)*+)"')
+_ESCAPE = re.compile(r'\\(["\\\]])')
+DATA = "structured_data"
+
+
+class SyslogParser(PatternParser):
+    """Parses syslog lines of any kind."""
+
+    def __init__(self, source: str, host: str, options: TextOptions) -> None:
+        super().__init__(
+            source,
+            host,
+            options,
+            name="syslog",
+            patterns=PATTERNS,
+            names=SYSLOG_COLUMNS,
+            types=SYSLOG_TYPES,
+            dashes=("ts", "host", "app", "procid", "msgid", DATA),
+        )
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """The groups, and what is derived of priority and structured data."""
+        inner = [name for name in names if name.startswith(DATA + ".")]
+        groups = {_GROUPS.get(name, name): None for name in names if name not in inner}
+        found, rows, samples = super().texts(lines, [*groups, DATA] if inner else list(groups))
+        fields = dict(found)
+        if "facility" in names or "severity" in names:
+            priority = pc.cast(fields["priority"], pa.int64())
+            codes = priority.fill_null(0).to_numpy()
+            for name, words, places in (
+                ("facility", FACILITIES, codes >> 3),
+                ("severity", SEVERITIES, codes & 7),
+            ):
+                taken = pa.array(words).take(pa.array(places.astype(np.int64)))
+                fields[name] = pc.if_else(priority.is_valid(), taken, None)
+        if DATA in names or inner:
+            fields |= _structured(fields[DATA], inner)
+        return fields, rows, samples
+
+
+_GROUPS = {"facility": "priority", "severity": "priority"}
+
+
+def _structured(texts: Texts, paths: Sequence[str]) -> dict[str, Texts]:
+    """Structured data as JSON, and the parameters at some paths. Cost: Python for each line that has any."""
+    elements = [None if text is None else parse_elements(text) for text in _values(texts)]
+    out: dict[str, Texts] = {
+        DATA: [None if each is None else msgspec.json.encode(each).decode() for each in elements]
+    }
+    for path in paths:
+        inside = path[len(DATA) + 1 :]
+        out[path] = [None if each is None else _at(each, inside) for each in elements]
+    return out
+
+
+def _values(texts: Texts) -> list[str | None]:
+    return texts.to_pylist() if isinstance(texts, pa.Array) else list(texts)
+
+
+def _at(elements: Mapping[str, Mapping[str, str]], path: str) -> str | None:
+    """The value at `id.name`, where both may have dots; of an id alone, its object."""
+    if path in elements:
+        return msgspec.json.encode(elements[path]).decode()
+    for name, parameters in elements.items():
+        if path.startswith(name + "."):
+            value = parameters.get(path[len(name) + 1 :])
+            if value is not None:
+                return value
+    return None
+
+
+def parse_elements(text: str) -> dict[str, dict[str, str]]:
+    """RFC 5424's structured data by id and name; of what comes twice, the last."""
+    return {
+        name: {key: _ESCAPE.sub(r"\1", value) for key, value in _PARAMETER.findall(rest)}
+        for name, rest in _ELEMENT.findall(text)
+    }

@@ -1,0 +1,215 @@
+"""Formats whose values are text: what they share, and a user's regular expression.
+
+These formats carry no types, so every column is a string and every agent agrees on it whatever it happened
+to read first; a query casts where it needs a number. `ts` is read from the declared field or the usual
+names, like in JSON. A stream may declare types: then values are cast, and what cannot be cast is null and a
+field error; a declared column that a file does not have is null.
+
+A regular expression is google-re2's: unanchored search, named groups are the columns, and a group that is
+empty or took no part is null, as in all formats that are patterns.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.errors import ConfigError
+from elfmesh.ingest.parsers.base import (
+    TIMESTAMP,
+    TIMESTAMP_FIELDS,
+    Columns,
+    Parser,
+    sample,
+    strings,
+)
+from elfmesh.ingest.parsers.clock import LocalClock
+from elfmesh.ingest.parsers.lines import Lines, Positions
+
+Texts = Sequence[str | None]
+Kept = list[int] | Positions | None
+"""The lines that are good, ascending; None: all."""
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What a stream says about its values.
+
+    Attributes:
+        declared: types of columns; all others are what the format says, or strings.
+        timestamp: the field that `ts` is taken from; None tries the usual names.
+        clock: what times mean that name no zone or no year.
+    """
+
+    declared: Mapping[str, pa.DataType] = field(default_factory=dict)
+    timestamp: str | None = None
+    clock: LocalClock = field(default_factory=LocalClock)
+
+
+class TextParser(Parser):
+    """Common part: `ts`, declared types, one row per line that `rows` accepts.
+
+    Args:
+        options: of the stream.
+    """
+
+    def __init__(self, source: str = "", host: str = "", options: TextOptions | None = None) -> None:
+        super().__init__(source, host)
+        options = options or TextOptions()
+        self._declared = dict(options.declared)
+        self._timestamps: Sequence[str] = (options.timestamp,) if options.timestamp else TIMESTAMP_FIELDS
+        self._clock = options.clock
+
+    @abstractmethod
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """The named fields as text, the good lines (None: all) and samples of bad ones."""
+
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+        """Fields as text, then `ts` and declared types."""
+        names = [name for name in wanted if name != "ts"]
+        if "ts" in wanted:
+            names += [name for name in self._timestamps if name not in names]
+        fields, rows, samples = self.texts(lines, names)
+        good = len(lines) if rows is None else len(rows)
+        arrays: dict[str, pa.Array] = {}
+        unfit: list[int] = []
+        for name in wanted:
+            if name == "ts":
+                arrays[name] = self._event_times(fields, good, lines.scan)
+            elif name in self._declared and name not in fields:
+                arrays[name] = pa.nulls(good, self._declared[name])
+            elif name in self._declared:
+                arrays[name], bad = _cast(strings(fields[name]), self._declared[name])
+                unfit += bad
+                text = str(fields[name][bad[0]]) if bad else ""
+                samples += [sample(f"{name} is not {self._declared[name]}", text)] if bad else []
+            elif name in fields:
+                arrays[name] = strings(fields[name])
+        return Columns(arrays, None if rows is None else np.array(rows, np.int64), samples, unfit)
+
+    def _event_times(self, fields: Mapping[str, Texts], rows: int, scan: Any) -> pa.Array:
+        found: pa.Array | None = None
+        for name in self._timestamps:
+            if name not in fields:
+                continue
+            texts = strings(fields[name])
+            found = texts if found is None else pc.coalesce(found, texts)
+            if not found.null_count:
+                break
+        return pa.nulls(rows, TIMESTAMP) if found is None else self._clock.times(found, scan, self.source)
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Cast strings; what cannot be cast is null, and its place is reported."""
+    try:
+        return array.cast(kind), []
+    except pa.ArrowInvalid:
+        pass
+    out: list[Any] = []
+    bad: list[int] = []
+    for place, value in enumerate(array):
+        try:
+            out.append(value.cast(kind).as_py())
+        except pa.ArrowInvalid:
+            bad.append(place)
+            out.append(None)
+    return pa.array(out, kind), bad
+
+
+class RegexParser(TextParser):
+    """Parses lines by a user's pattern.
+
+    Args:
+        pattern: RE2 syntax with named groups.
+    """
+
+    name = "regex"
+
+    def __init__(
+        self,
+        source: str = "",
+        host: str = "",
+        options: TextOptions | None = None,
+        *,
+        pattern: str,
+    ) -> None:
+        super().__init__(source, host, options)
+        self._pattern, self.groups = compile_pattern(pattern)
+        self._text = pattern
+        self._optional = any(sign in pattern for sign in ("|", ")?", ")*", "){"))
+        self._unnamed = self._pattern.groups > len(self.groups)
+
+    def known_columns(self) -> tuple[str, ...] | None:
+        """The groups."""
+        return self.groups
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """All lines at once when every group takes part in every match, else line by line."""
+        known = [name for name in names if name in self.groups]
+        if len(lines) and not self._optional and not self._unnamed:  # Arrow takes named groups only
+            return self._block(lines, known)
+        rows: list[int] = []
+        found: list[Any] = []
+        samples: list[str] = []
+        search = self._pattern.search
+        for row, text in enumerate(lines.texts()):
+            match = search(text)
+            if match is not None:
+                rows.append(row)
+                found.append(match)
+            elif len(samples) < 3:
+                samples.append(sample("the pattern does not match", text))
+        return {name: [match[name] or None for match in found] for name in known}, rows, samples
+
+    def _block(self, lines: Lines, known: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
+        found = pc.extract_regex(lines.raw(), self._text)
+        samples: list[str] = []
+        rows: list[int] | None = None
+        if found.null_count:
+            good = found.is_valid().to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(good).tolist()
+            bad = np.flatnonzero(~good)[:3].tolist()
+            samples = [sample("the pattern does not match", lines.text(row)) for row in bad]
+            found = found.drop_null()
+        fields = {name: found.field(name) for name in known}
+        return (
+            {name: pc.if_else(pc.equal(each, ""), None, each) for name, each in fields.items()},
+            rows,
+            samples,
+        )
+
+
+def compile_pattern(pattern: str) -> tuple[Any, tuple[str, ...]]:
+    """Compile a user's pattern and name its groups.
+
+    Raises:
+        ConfigError: not RE2 syntax, or no named group.
+    """
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options=options)
+    except re2.error as error:
+        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise ConfigError(
+            f"the pattern {pattern!r} is not valid: {reason}",
+            where="format regex",
+            hint="RE2 syntax: no look-around, no back references; name the columns as (?P<name>...).",
+        ) from None
+    groups = tuple(sorted(compiled.groupindex, key=compiled.groupindex.__getitem__))
+    if not groups:
+        raise ConfigError(
+            f"the pattern {pattern!r} names no column",
+            where="format regex",
+            hint="Name the groups: (?P<level>[A-Z]+) (?P<message>.*).",
+        )
+    return compiled, groups

@@ -1,0 +1,27 @@
+"""Where lines come from: files read to their end, and files followed while they grow and rotate."""
+
+from typing import TYPE_CHECKING
+
+from elfmesh.ingest.sources.blocks import Block, read_blocks
+from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceId, SourceState
+from elfmesh.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.sources.reader import Delivery, StreamReader, parse_block
+    from elfmesh.ingest.sources.tail import Tail
+else:
+    __getattr__ = lazy_names(__name__, {"reader": "Delivery StreamReader parse_block", "tail": "Tail"})
+
+__all__ = [
+    "Block",
+    "Delivery",
+    "FileKey",
+    "FilePosition",
+    "Gap",
+    "SourceId",
+    "SourceState",
+    "StreamReader",
+    "Tail",
+    "parse_block",
+    "read_blocks",
+]

@@ -1,0 +1,263 @@
+"""What is in a file: compressed ones unfolded, copies told from files of their own.
+
+A copy is told by its beginning and by the bytes before an offset; a hash of everything would cost reading
+everything. Keeps nothing and decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from pathlib import Path
+
+from elfmesh.errors import DataError
+from elfmesh.ingest.sources.blocks import BLOCK_BYTES
+from elfmesh.ingest.sources.compressed import compression, decoded
+from elfmesh.ingest.sources.position import (
+    FINISHED,
+    HEAD_BYTES,
+    MARK_BYTES,
+    FilePosition,
+    digest,
+    mark_of,
+)
+
+READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+GZIP_TRAILER_BYTES = 4
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a file is compressed, by its first bytes; False as well if it cannot be read."""
+    try:
+        fd = os.open(path, READ_ONLY)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(fd).st_mode) and bool(compression(os.pread(fd, 4, 0)))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+class Inflated:
+    """A compressed file, read forward.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by `close`
+        self._chunks = decoded(self._file, path, BLOCK_BYTES, lambda _: None)
+        self._rest = b""
+        self.finished = False
+
+    @property
+    def fd(self) -> int:
+        """Of the compressed file."""
+        return self._file.fileno()
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; b"" at the end.
+
+        Raises:
+            DataError: the file is damaged, or not complete (yet).
+        """
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+            self.finished = not self._rest
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+    def take(self, size: int) -> bytes:
+        """Exactly `size` bytes, fewer only at the end. Errors as `read`."""
+        parts: list[bytes] = []
+        while size > 0 and (part := self.read(min(size, BLOCK_BYTES))):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def skip(self, size: int) -> tuple[int, bytes]:
+        """Pass over `size` bytes: how many there were, and the last MARK_BYTES of them. Errors as `read`."""
+        passed, last = 0, b""
+        while passed < size and (part := self.read(min(size - passed, BLOCK_BYTES))):
+            passed += len(part)
+            last = (last + part)[-MARK_BYTES:]
+        return passed, last
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._file.close()
+
+
+def holds(path: str, place: FilePosition) -> bool:
+    """Whether a file, plain or compressed, begins with all that was read of one up to a place.
+
+    Compares the beginning and what stands before the offset. Cost for a compressed file: unfolding it to
+    there, unless it ends exactly there.
+    """
+    try:
+        if is_compressed(path):
+            return _compressed_holds(path, place)
+        fd = os.open(path, READ_ONLY)
+        try:
+            size = os.fstat(fd).st_size
+            if size < max(place.offset, place.head):
+                return False
+            start = max(0, place.offset - MARK_BYTES)
+            before = os.pread(fd, place.offset - start, start)
+            return digest(os.pread(fd, place.head, 0)) == place.generation and _fits(before, place)
+        finally:
+            os.close(fd)
+    except (OSError, DataError):
+        return False
+
+
+def ends_at(path: str, place: FilePosition) -> bool:
+    """Whether a gzip file says that it unfolds to exactly as many bytes as were read; False if in doubt."""
+    try:
+        with Path(path).open("rb") as file:
+            if compression(file.read(4)) != "gzip":
+                return False
+            file.seek(-GZIP_TRAILER_BYTES, os.SEEK_END)
+            (size,) = struct.unpack("<I", file.read(GZIP_TRAILER_BYTES))
+            return bool(size == place.offset & 0xFFFFFFFF)
+    except (OSError, struct.error):
+        return False
+
+
+def is_copy(path: str, fd: int) -> bool | None:
+    """Whether a file is a copy or the compressed form of an open one, as far as a look can tell.
+
+    A copy is never longer. The first KiB and, for plain files, the last bytes of the copy are compared.
+
+    Returns:
+        None: a compressed file does not say enough (yet).
+    """
+    ours = os.pread(fd, HEAD_BYTES, 0)
+    if is_compressed(path):
+        try:
+            theirs = head_of(path, HEAD_BYTES + 1)
+        except DataError:
+            return None
+        if len(ours) == HEAD_BYTES:
+            theirs = theirs[:HEAD_BYTES]
+        return bool(theirs) and theirs == ours[: len(theirs)]
+    try:
+        other = os.open(path, READ_ONLY)
+    except OSError:
+        return False
+    try:
+        theirs, size = os.pread(other, HEAD_BYTES, 0), os.fstat(other).st_size
+        if not theirs or theirs != ours[: len(theirs)] or size > os.fstat(fd).st_size:
+            return False
+        start = max(0, size - MARK_BYTES)
+        return os.pread(other, size - start, start) == os.pread(fd, size - start, start)
+    finally:
+        os.close(other)
+
+
+def is_copy_of(path: str, original: str) -> bool | None:
+    """The same for an original that is not open; False if it cannot be opened or is compressed itself."""
+    if is_compressed(original):
+        return False
+    try:
+        fd = os.open(original, READ_ONLY)
+    except OSError:
+        return False
+    try:
+        return is_copy(path, fd)
+    finally:
+        os.close(fd)
+
+
+def common_bytes(fd: int, other: int) -> int:
+    """How far two open files agree: 0 unless the beginning of one is that of the other.
+
+    Where they cease to agree is found by halves: what stands there is compared, not all before it.
+
+    Raises:
+        OSError: one of them cannot be read.
+    """
+    ours, theirs = os.pread(fd, HEAD_BYTES, 0), os.pread(other, HEAD_BYTES, 0)
+    same = min(len(ours), len(theirs))
+    if not same or ours[:same] != theirs[:same]:
+        return 0
+    above = min(os.fstat(fd).st_size, os.fstat(other).st_size) + 1
+    while above - same > 1:
+        middle = (same + above) // 2
+        start = max(0, middle - MARK_BYTES)
+        if os.pread(fd, middle - start, start) == os.pread(other, middle - start, start):
+            same = middle
+        else:
+            above = middle
+    return same
+
+
+def begins_as(path: str, place: FilePosition) -> bool:
+    """Whether the raw bytes of a file begin as those of a stored one."""
+    try:
+        with Path(path).open("rb") as file:
+            return digest(file.read(place.head)) == place.generation
+    except OSError:
+        return False
+
+
+def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosition:
+    """The position of a file that is known and not read; FINISHED: behind its last whole line.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = os.fstat(fd)
+    head = os.pread(fd, HEAD_BYTES, 0)
+    offset, mark = status.st_size, b""
+    if role == FINISHED:
+        offset = last_line_start(fd, offset, line_bytes_max)
+        start = max(0, offset - MARK_BYTES)
+        mark = mark_of(os.pread(fd, offset - start, start))
+    return FilePosition(path, status.st_dev, status.st_ino, digest(head), len(head), offset, mark, role)
+
+
+def head_of(path: str, size: int) -> bytes:
+    """The first bytes of a file, unfolded.
+
+    Raises:
+        OSError: it cannot be read.
+        DataError: it is damaged, or not complete (yet).
+    """
+    inflated = Inflated(path)
+    try:
+        return inflated.take(size)
+    finally:
+        inflated.close()
+
+
+def last_line_start(fd: int, size: int, line_bytes_max: int) -> int:
+    """The offset behind the last newline, looked for within the longest line there may be."""
+    start = max(0, size - line_bytes_max)
+    newline = os.pread(fd, size - start, start).rfind(b"\n")
+    return start + newline + 1 if newline >= 0 else start
+
+
+def _compressed_holds(path: str, place: FilePosition) -> bool:
+    inflated = Inflated(path)
+    try:
+        head = inflated.take(place.head)
+        if digest(head) != place.generation:
+            return False
+        if place.head >= MARK_BYTES and ends_at(path, place):
+            return True
+        passed, last = inflated.skip(max(0, place.offset - len(head)))
+        return len(head) + passed >= place.offset and _fits((head + last)[: place.offset], place)
+    finally:
+        inflated.close()
+
+
+def _fits(before: bytes, place: FilePosition) -> bool:
+    return not place.mark or mark_of(before) == place.mark

@@ -1,0 +1,186 @@
+"""One open file of a stream: where it is read, and whether it still is what was read before.
+
+Owns a descriptor (or a compressed file that is unfolded) and the cutting into lines. Knows no other file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from elfmesh.ingest.sources.blocks import Block, LineCutter, read_whole_lines
+from elfmesh.ingest.sources.contents import READ_ONLY, Inflated, head_of, is_compressed
+from elfmesh.ingest.sources.position import (
+    HEAD_BYTES,
+    MARK_BYTES,
+    FilePosition,
+    SourceId,
+    digest,
+    mark_of,
+)
+
+SETTLED_S = 1.0
+"""A file's time of change is coarse: one that changed less long ago may have changed again within it."""
+
+
+class OpenFile:
+    """One open file. `offset` is the beginning of its next record and never passes an unfinished line.
+
+    Args:
+        path: what it is called.
+        fd: open for reading; closed by `close`.
+        identity: device and inode it is known by; of a copy, those of the original.
+        new_cutter: makes what cuts it into lines or records.
+        inflated: unfolds it, if it is compressed; stands at the beginning.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        fd: int,
+        identity: SourceId,
+        new_cutter: Callable[[], LineCutter],
+        inflated: Inflated | None = None,
+    ) -> None:
+        self.path = path
+        self.fd = fd
+        self.id = identity
+        self.head = b""
+        self.generation = digest(b"")
+        self.at_end = False
+        self.attached = True
+        self.silent_since: float | None = None
+        self.inflated = inflated
+        self.grown_at = 0.0
+        self._new_cutter = new_cutter
+        self._changed_ns = -1
+        self._changed_at = 0.0
+        self._before = b""
+        self.start_at(0)
+
+    @property
+    def offset(self) -> int:
+        """The beginning of the next record."""
+        return self._base + self.cutter.taken
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a line that has not ended."""
+        return self.cutter.pending
+
+    @property
+    def position(self) -> FilePosition:
+        """Where reading would go on."""
+        mark = mark_of(self._before)
+        return FilePosition(self.path, *self.id, self.generation, len(self.head), self.offset, mark)
+
+    @property
+    def bytes_before(self) -> bytes:
+        """The last MARK_BYTES of what was read, fewer near the beginning."""
+        return self._before
+
+    def start_at(self, offset: int) -> None:
+        """Go on from an offset that is a line's beginning; of a compressed file, only forward.
+
+        Raises:
+            OSError, DataError: the file cannot be read, or not unfolded to there.
+        """
+        self._base = offset
+        self.cutter = self._new_cutter()
+        if self.inflated is not None:
+            self._before = self.inflated.skip(offset)[1]
+        else:
+            self._before = self._bytes_before(offset)
+
+    def learn_head(self, length: int = HEAD_BYTES) -> None:
+        """Give the file its generation."""
+        self.head = os.pread(self.fd, length, 0) if self.inflated is None else head_of(self.path, length)
+        self.generation = digest(self.head)
+
+    def resume(self, place: FilePosition) -> None:
+        """Be known as the file in which `place` was stored, and go on from there. Errors as `start_at`."""
+        if self.inflated is None:
+            self.head = os.pread(self.fd, place.head, 0)
+        else:
+            self.head = head_of(self.path, place.head)
+        self.generation = place.generation
+        self.start_at(place.offset)
+
+    def size(self) -> int:
+        """Bytes there are; of a compressed file, at least one more than was read, until its end is met."""
+        if self.inflated is None:
+            return os.fstat(self.fd).st_size
+        return self.offset + self.pending + (0 if self.inflated.finished else 1 << 30)
+
+    def replaced(self, now: float) -> bool:
+        """Whether what was read is not there any more: the file was truncated, or written anew in place."""
+        if self.inflated is not None:
+            return False
+        status = os.fstat(self.fd)
+        at = self.offset + self.pending
+        if status.st_size < at:
+            return True
+        if status.st_mtime_ns != self._changed_ns:
+            self._changed_ns, self._changed_at = status.st_mtime_ns, now
+        elif now - self._changed_at > SETTLED_S:
+            return False
+        if self.head and os.pread(self.fd, len(self.head), 0) != self.head:
+            return True
+        return self._bytes_before(self.offset) != self._before
+
+    def read(self, room: int) -> tuple[Block | None, int]:
+        """The whole lines of the next bytes, if there are any, and how many bytes were read.
+
+        Args:
+            room: bytes to read at most; not more than there are.
+
+        Raises:
+            OSError, DataError: the file cannot be read.
+        """
+        before = self.position
+        inflated = self.inflated
+        at = self.offset + self.pending
+        chunk = read_whole_lines(self.fd, at, room) if inflated is None else inflated.read(room)
+        return self._block(before, self.cutter.push(chunk), chunk), len(chunk)
+
+    def close_record(self) -> Block | None:
+        """The record that was kept back because it may have gone on; None if there is none."""
+        before = self.position
+        return self._block(before, self.cutter.flush(), b"")
+
+    def _block(self, before: FilePosition, data: bytes, chunk: bytes) -> Block | None:
+        if self.offset > before.offset:
+            end = len(chunk) - self.pending
+            if end >= MARK_BYTES:
+                self._before = chunk[end - MARK_BYTES : end]
+            else:  # of a compressed file it is not known
+                self._before = self._bytes_before(self.offset) if self.inflated is None else b""
+        overlong, beginning = self.cutter.take_overlong()
+        if not data and not overlong:
+            return None
+        head = self.head if before.offset else None
+        mark = mark_of(self._before)
+        return Block(data, self.path, before, self.offset, overlong, beginning, head, mark)
+
+    def _bytes_before(self, offset: int) -> bytes:
+        start = max(0, offset - MARK_BYTES)
+        return os.pread(self.fd, offset - start, start) if offset else b""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self.inflated is not None:
+            self.inflated.close()
+        else:
+            os.close(self.fd)
+
+
+def open_file(path: str, identity: SourceId, new_cutter: Callable[[], LineCutter]) -> OpenFile:
+    """Open a file, plain or compressed, at its beginning.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    if is_compressed(path):
+        inflated = Inflated(path)
+        return OpenFile(path, inflated.fd, identity, new_cutter, inflated)
+    return OpenFile(path, os.open(path, READ_ONLY), identity, new_cutter)

@@ -1,0 +1,309 @@
+"""Which files of a stream are open, which are known and closed, and what became of those that are gone (D-2).
+
+Owns descriptors, the memory of closed files and the search for what is missing. Reads no line. The rules
+stand in tail.py; here they become decisions:
+
+- Open: what the pattern leads to, and what was and is not yet read to its end.
+- Known: files read to their end and closed (FINISHED), and files that must not be read (FOREIGN): copies,
+  compressed forms, and rotated files from before the job. Both are stored with the positions.
+- Everything else that carries the name of a rotated file of the stream was never seen, and is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from elfmesh.ingest.sources import contents
+from elfmesh.ingest.sources.blocks import LineCutter
+from elfmesh.ingest.sources.file import OpenFile
+from elfmesh.ingest.sources.held import Held
+from elfmesh.ingest.sources.known import Known, Settling
+from elfmesh.ingest.sources.position import (
+    FINISHED,
+    FOREIGN,
+    READING,
+    FileKey,
+    FilePosition,
+    Gap,
+    SourceId,
+)
+from elfmesh.ingest.sources.rotated import Entry, is_rotated
+from elfmesh.ingest.sources.succession import UNSEEN, Heir, Names, identity_of, judge
+from elfmesh.ingest.sources.surroundings import Surroundings
+
+COMPRESSED = "compressed files are not followed"
+CUT = "it was truncated or written anew in place"
+REST = "all but what came between the copying and the cut is in"
+
+
+class Followed(Held):
+    """The files of one follower.
+
+    Args:
+        pattern: see `Tail`.
+        stored: `positions` and `known` of an earlier follower.
+        read_from: see `Tail`.
+        replay: by file, up to where it was read before the restart.
+        heads: see `Tail`.
+        line_bytes_max: longest line.
+        files_max: descriptors at most.
+        grace_s: how long a file that was replaced by a copy may still be written to.
+        new_cutter: see `read_blocks`.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        stored: Sequence[FilePosition],
+        read_from: str,
+        *,
+        replay: Mapping[FileKey, int],
+        heads: dict[SourceId, int],
+        line_bytes_max: int,
+        files_max: int,
+        grace_s: float,
+        new_cutter: Callable[[int], LineCutter] = LineCutter,
+    ) -> None:
+        super().__init__(stored, heads, files_max, line_bytes_max, partial(new_cutter, line_bytes_max))
+        self._around = Surroundings(pattern, (p.path for p in stored if p.role == READING))
+        self._resume = [p for p in stored if p.role == READING]
+        self._began_before = bool(stored) or read_from == "resume"
+        self._from_end = read_from == "end"
+        self._replay = replay
+        self._grace_s = grace_s
+        self._settling = Settling()
+        self._names = Names(self._resume)
+        self._nearby: dict[SourceId, Entry] = {}
+        self._waited: dict[SourceId, Entry] = {}
+        self._first = True
+        self._now = 0.0
+
+    def look(self, now: float) -> None:
+        """Look which files there are now; open those that are to be read."""
+        self._now = now
+        self._listed = self._around.listed()
+        self.problems = self._around.problems
+        before, self._nearby = self._nearby, self._around.nearby(now) | self._listed
+        self._waited = {identity: before[identity] for identity in self.waiting if identity in before}
+        self.waiting.clear()
+        for identity, file in self._files.items():
+            file.attached = identity in self._listed
+            if file.attached:
+                file.path = self._listed[identity].path
+        successors = self._names.look(self._listed, self._around.is_rotated)
+        if self._first:
+            self._go_on_with_stored()
+        self._look_after_known()
+        for each, identity in successors:
+            self._succeed(each, identity)
+        self._inherit()
+        for file in self.files:  # a copy of one that was cut must not be taken for a file of its own
+            try:
+                if file.replaced(now):
+                    self.cut(file, now)
+            except OSError as error:
+                self.problems[file.path] = error.strerror or str(error)
+        unknown = [each for each in self._nearby.values() if self._is_unknown(each)]
+        for each in sorted(unknown, key=lambda entry: (entry.mtime_ns, entry.path)):
+            self._take_in(each)
+        for identity, each in self._waited.items():
+            if identity not in self._nearby and not self._is_held(identity):
+                self.gaps.append(Gap(each.path, "it was deleted before it could be read"))
+        self._first = False
+
+    def cut(self, file: OpenFile, now: float) -> None:
+        """A file was truncated or written anew: go on in a copy that was made before, and in it from 0."""
+        self._now = now
+        lost = file.position
+        self._nearby = self._around.nearby(now, at_once=True) | self._listed
+        why, copy = CUT, self._copy_of(lost)
+        if copy is not None:
+            why += f"; {REST} {copy.path}"
+            self._go_on(copy, lost)
+        self.gaps.append(Gap(file.path, why))
+        file.head = b""
+        file.start_at(0)
+        file.learn_head(0)
+
+    # -- what is missing -------------------------------------------------------------------------------
+
+    def _go_on_with_stored(self) -> None:
+        """Stored files: under their inode, in a copy or compressed form beside it, or lost."""
+        for place in self._resume:
+            each = self._nearby.get(place.id)
+            if each is not None and contents.holds(each.path, place):
+                if self._has_room(each):
+                    self._begin(each, place)
+                else:
+                    self._known[each.id] = Known(msgspec.structs.replace(place, role=FINISHED), place.offset)
+                continue
+            copy = self._copy_of(place)
+            if copy is not None:
+                self._go_on(copy, place)
+                if each is not None and copy.path != place.path and not self._was_cut(place):
+                    self.gaps.append(Gap(place.path, f"{CUT}; {REST} {copy.path}"))
+                continue
+            read = self._replay.get(place.key, 0) - place.offset
+            if read > 0 or not (self._was_cut(place) or self._is_unseen(place)):
+                why = "it was replaced, truncated or deleted while nobody read it"
+                self.gaps.append(Gap(place.path, why, read if read > 0 else None))
+        self._resume = []
+
+    def _was_cut(self, place: FilePosition) -> bool:
+        """Whether the file was seen to begin anew before the restart: that loss is counted already."""
+        others = (*self._resume, *(known.position for known in self._known.values()))
+        return any(p.id == place.id and p.key != place.key for p in others)
+
+    def _is_unseen(self, place: FilePosition) -> bool:
+        """Whether a file that was empty may be one of the rotated ones that nobody has seen yet."""
+        unseen = (each for each in self._nearby.values() if each.id not in self._listed)
+        return not place.head and any(map(self._is_unknown, unseen))
+
+    def _copy_of(self, place: FilePosition) -> Entry | None:
+        """A file, rotated or not, that begins with what was read of a lost one; plain, newest first."""
+        if not place.head:
+            return None
+        found = [each for each in self._nearby.values() if self._may_be_copy(each, place)]
+        found.sort(key=lambda each: (contents.is_compressed(each.path), -each.mtime_ns))
+        return next((each for each in found if contents.holds(each.path, place)), None)
+
+    def _may_be_copy(self, each: Entry, place: FilePosition) -> bool:
+        if each.id in self._files or each.id in self._copies:
+            return False
+        return each.path == place.path or self._around.is_rotated(each.path)
+
+    def _go_on(self, copy: Entry, place: FilePosition) -> None:
+        """Read the rest of a lost file in its copy, under the lost one's identity."""
+        if copy.path == place.path:
+            self._begin(copy, place)
+            return
+        file = self._open(copy, place.id, place)
+        if file is not None:
+            file.attached = False
+            self._copies[copy.id] = file
+            self._known.pop(copy.id, None)
+
+    def _look_after_known(self) -> None:
+        """Closed files that have grown are read on; those that are gone or others now are forgotten."""
+        for identity in list(self._known):
+            known = self._known.get(identity)
+            if known is None:  # it became the continuation of another one
+                continue
+            place, each = known.position, self._nearby.get(identity)
+            if each is None:
+                self._forget(known)
+                continue
+            changed = (each.size, each.mtime_ns) != (known.size, known.mtime_ns)
+            if changed and not known.is_still(each):
+                self._forget(known)
+                continue
+            grown = place.role == FINISHED and each.size > known.size
+            known.size, known.mtime_ns = (known.size if grown else each.size), each.mtime_ns
+            if place.role == FOREIGN and identity in self._listed and contents.is_compressed(each.path):
+                self.problems[each.path] = COMPRESSED
+            if grown and self._has_room(each):
+                self._begin(each, place)
+
+    def _forget(self, known: Known) -> None:
+        """A closed file is gone: what it had beyond our offset is in its compressed form, or lost."""
+        place = known.position
+        del self._known[place.id]
+        if place.role == FOREIGN or not place.head:
+            return
+        copy = self._copy_of(place)
+        if copy is None:
+            if known.size > place.offset:
+                why = "it was deleted before its last line had ended"
+                self.gaps.append(Gap(place.path, why, known.size - place.offset))
+            elif self._names.has_passed_on(place.id):
+                self.gaps.append(Gap(place.path, UNSEEN))
+        elif contents.ends_at(copy.path, place):
+            self._remember(copy, FOREIGN)
+        else:
+            self._go_on(copy, place)
+
+    # -- what is new -----------------------------------------------------------------------------------
+
+    def _succeed(self, each: Entry, before: SourceId) -> None:
+        """A file has taken a log's name: is it a copy of the one before it, and was none in between?"""
+        if before in self._heirs and before not in self._nearby:
+            file: OpenFile | None = self._heirs.pop(before).file
+        else:
+            file = self._files.get(before)
+        if file is None or not self._is_unknown(each):
+            return
+        rotated = [other for other in self._nearby.values() if is_rotated(other.path, [each.path])]
+        unseen = [other for other in rotated if self._is_unknown(other)]
+        unseen.sort(key=lambda other: other.mtime_ns)
+        try:
+            found = judge(file, each, rotated, unseen, self._is_held)
+        except OSError as error:  # it is gone again, or cannot be read: the next look knows more
+            self._cannot(each, error)
+            return
+        if found.is_copy:
+            self._waited.pop(before, None)
+            self._heirs[each.id] = Heir(file, self._now + self._grace_s)
+            file.silent_since = None
+        elif found.lost:
+            self.gaps.append(Gap(each.path, found.lost))
+
+    def _inherit(self) -> None:
+        """Go on in copies by which logs were replaced, once nobody can still write to the old files."""
+        for identity, heir in list(self._heirs.items()):
+            each, file = self._nearby.get(identity), heir.file
+            if each is None:
+                del self._heirs[identity]
+                continue
+            if self._now < heir.since:
+                self.waiting.add(identity)
+                continue
+            try:
+                common, is_whole = heir.compared(each.path)
+            except OSError as error:
+                self._cannot(each, error)
+                continue
+            del self._heirs[identity]
+            if not is_whole:
+                self._begin(each, behind=common)
+                continue
+            self._begin(each, file.position)
+            if identity in self._files:
+                del self._files[identity_of(file)]
+                file.close()
+            else:
+                self._heirs[identity] = heir
+
+    def _is_unknown(self, each: Entry) -> bool:
+        if self._is_held(each.id):
+            return False
+        return each.id in self._listed or self._around.is_rotated(each.path)
+
+    def _take_in(self, each: Entry) -> None:
+        """A file that is not known: read it, or know it for what it is."""
+        attached, compressed = each.id in self._listed, contents.is_compressed(each.path)
+        if self._first and not self._began_before:
+            if compressed or not attached:
+                self._remember(each, FOREIGN if compressed else FINISHED)
+                if compressed and attached:
+                    self.problems[each.path] = COMPRESSED
+            elif self._has_room(each):
+                self._begin(each, behind=each.size if self._from_end else 0)
+            return
+        rotated = self._around.is_rotated(each.path)
+        if (rotated and self._is_copy(each, compressed)) or (compressed and not rotated):
+            self._remember(each, FOREIGN)
+        elif compressed and not self._settling.is_settled(each, self._now):
+            self.waiting.add(each.id)
+        elif self._has_room(each):
+            self._begin(each)
+
+    def _is_copy(self, each: Entry, compressed: bool) -> bool:
+        """Whether it is a copy of an open file, or of a closed one that is still there."""
+        for file in self._files.values():
+            if file.inflated is None and contents.is_copy(each.path, file.fd):
+                return True
+        paths = [self._nearby[known].path for known in self._known if known in self._nearby]
+        return any(contents.is_copy_of(each.path, path) for path in paths if compressed or path != each.path)

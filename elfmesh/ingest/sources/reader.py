@@ -1,0 +1,362 @@
+"""One stream read for many jobs: a line is read and parsed once for all jobs that stand at the same place.
+
+Owns cursor groups. A group is a set of jobs at the same offsets, with its own follower of the files. A new
+job gets a group of its own, reads from its own beginning, never past the leading group, and joins it when
+it has caught up. A leader that is reading a backlog itself waits for those who are close behind: they would
+follow it to the end at the same distance, and every line would be parsed for each of them.
+
+Refuses to know queries: of a job it knows the name and the columns it wants.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
+from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.sources.bad_lines import places
+from elfmesh.ingest.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
+from elfmesh.ingest.sources.directives import head_before
+from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources.starving import files_max as allowed_files
+from elfmesh.ingest.sources.starving import retried
+from elfmesh.ingest.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
+
+log = logging.getLogger("elf.worker")
+JOIN_BYTES = 64 << 20
+"""How far behind a group may be that the leader waits for: less than a second of reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One parsed block and the jobs it is for.
+
+    Attributes:
+        jobs: names, in the order they joined.
+        parsed: has at least the columns that each of the jobs asked for.
+        block: the bytes and where they stood.
+    """
+
+    jobs: tuple[str, ...]
+    parsed: Parsed
+    block: Block
+
+
+@dataclass(slots=True)
+class _Group:
+    """Jobs at one place. Invariant: every block goes to all of `jobs`, in order.
+
+    `states` and `places` are what the tail said since it last moved, for all jobs; None: not asked.
+    """
+
+    tail: Tail
+    jobs: dict[str, tuple[str, ...]]
+    parsers: dict[FileKey, Parser] = field(default_factory=dict)
+    states: list[SourceState] | None = None
+    places: tuple[FilePosition, ...] | None = None
+
+    def moved(self) -> None:
+        """The tail is about to be moved."""
+        self.states = self.places = None
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(sorted({name for wanted in self.jobs.values() for name in wanted}))
+
+
+class StreamReader:
+    """Reads one stream of this host for any number of jobs.
+
+    Args:
+        pattern: path or glob of the stream's files.
+        formats: the stream's format; its parsers share one schema.
+        block_bytes: size of a block, more or less.
+        grace_s: how long a rotated file is kept open after its last growth.
+        clock: monotonic seconds.
+        files_max: descriptors of one cursor group; a quarter of the process's where that is less.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        formats: StreamFormat,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        grace_s: float = GRACE_S,
+        clock: Callable[[], float] = time.monotonic,
+        files_max: int = FILES_MAX,
+    ) -> None:
+        self.pattern = pattern
+        self.formats = formats
+        self._block_bytes = block_bytes
+        self._grace_s = grace_s
+        self._clock = clock
+        self._files_max = allowed_files(files_max)
+        self._groups: list[_Group] = []
+        self._group_of: dict[str, _Group] = {}
+        self._gaps: dict[str, list[Gap]] = {}
+
+    @property
+    def groups(self) -> int:
+        """How many cursors there are: 1 when all jobs share every read."""
+        return len(self._groups)
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The names of all jobs."""
+        return tuple(job for group in self._groups for job in group.jobs)
+
+    def add(
+        self,
+        job: str,
+        columns: Iterable[str],
+        *,
+        positions: Iterable[FilePosition] = (),
+        read_from: ReadFrom = "beginning",
+        boundaries: Iterable[FilePosition] = (),
+    ) -> None:
+        """Begin to read for a job; replaces it if it is already there.
+
+        Args:
+            job: its name.
+            columns: dotted paths it wants of every record.
+            positions: where to resume (`JobWorker.positions`).
+            read_from: where to begin files that have no position; see `Tail`.
+            boundaries: offsets no block may cross (`JobWorker`'s replay_until).
+        """
+        self.remove(job)
+        heads = {p.id: p.head for group in self._groups for p in group.tail.positions()}
+        tail = Tail(
+            self.pattern,
+            positions=positions,
+            read_from=read_from,
+            boundaries=boundaries,
+            heads=heads,
+            block_bytes=self._block_bytes,
+            grace_s=self._grace_s,
+            clock=self._clock,
+            files_max=self._files_max,
+            framing=self.formats.framing,
+        )
+        tail.discover()
+        self._gaps[job] = tail.take_gaps()
+        group = self._group_of[job] = _Group(tail, {job: tuple(columns)})
+        self._groups.append(group)
+        self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
+
+    def remove(self, job: str) -> None:
+        """Stop reading for a job; harmless if it is not there."""
+        self._gaps.pop(job, None)
+        group = self._group_of.pop(job, None)
+        if group is not None:
+            del group.jobs[job]
+            if not group.jobs:
+                group.tail.close()
+                self._groups.remove(group)
+
+    def close(self) -> None:
+        """Stop reading for everybody."""
+        for group in self._groups:
+            group.tail.close()
+        self._groups.clear()
+        self._group_of.clear()
+
+    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
+        """Read and parse what is there, about `bytes_max` per group.
+
+        Args:
+            bytes_max: about how much to read for each group.
+            paused: jobs under back-pressure; a group with one of them does not read.
+        """
+        deliveries: list[Delivery] = []
+        self._unite()
+        reading = [group for group in self._groups if not any(job in paused for job in group.jobs)]
+        awaited = self._close_behind(reading)
+        for group in awaited or reading:
+            deliveries += self._poll_group(group, bytes_max)
+        if awaited and not deliveries:  # they cannot go on, whatever keeps them
+            for group in reading:
+                deliveries += self._poll_group(group, bytes_max)
+        self._unite()
+        return deliveries
+
+    def look(self) -> None:
+        """See which files there are and which have grown; read nothing."""
+        for group in self._groups:
+            group.moved()
+            group.tail.look()
+            self._take_gaps(group)
+
+    def _take_gaps(self, group: _Group) -> None:
+        for gap in group.tail.take_gaps():
+            log.warning("%s", gap)
+            for job in group.jobs:
+                self._gaps[job].append(gap)
+
+    def _poll_group(self, group: _Group, bytes_max: int) -> Iterator[Delivery]:
+        """Read and parse for one group; never past the leader."""
+        leader = self._groups[0]
+        limits = None
+        if group is not leader:
+            ahead = leader.tail.positions()
+            limits = {p.key: p.offset for p in ahead}
+            group.tail.use_heads({p.id: p.head for p in ahead})
+        columns = group.columns()
+        group.moved()
+        blocks = group.tail.poll(bytes_max, limits)
+        self._take_gaps(group)
+        for block in blocks:
+            parser = retried(partial(self._parser, group, block), f"reading {block.source}")
+            parsed = _parse_any(parser, block, columns)
+            yield Delivery(tuple(group.jobs), parsed, block)
+
+    def sources(self, job: str) -> list[SourceState]:
+        """The files behind a job and whether each is read to its end, as of the last poll."""
+        group = self._group(job)
+        if group is None:
+            return []
+        if group.states is None:
+            group.states = group.tail.sources()
+        return group.states
+
+    def at_end(self, job: str) -> bool:
+        """Whether all that was there at the last poll has been delivered to the job."""
+        group = self._group(job)
+        return group is None or group.tail.at_end
+
+    def positions(self, job: str) -> tuple[FilePosition, ...]:
+        """Where the job's next records will come from, and the files that are known and closed."""
+        group = self._group(job)
+        if group is None:
+            return ()
+        if group.places is None:
+            group.places = (*group.tail.known(), *group.tail.positions())
+        return group.places
+
+    def problems(self) -> dict[str, str]:
+        """Paths that cannot be read, and why."""
+        return {path: why for group in self._groups for path, why in group.tail.problems.items()}
+
+    def gaps(self, job: str) -> list[Gap]:
+        """What was lost to the job (D-1's source_gap) since the last call."""
+        found = self._gaps.get(job, [])
+        if found:
+            self._gaps[job] = []
+        return found
+
+    def lose(self, gap: Gap) -> None:
+        """Something of the stream was lost before it could be read, for every job."""
+        log.warning("%s", gap)
+        for gaps in self._gaps.values():
+            gaps.append(gap)
+
+    def _group(self, job: str) -> _Group | None:
+        return self._group_of.get(job)
+
+    def _close_behind(self, reading: Sequence[_Group]) -> list[_Group]:
+        """All but the leader, if it waits for one of them.
+
+        At the end of its files it waits for nobody: what is written there now must be read now.
+        """
+        leader = self._groups[0] if self._groups else None
+        if leader not in reading or leader is None or leader.tail.at_end:
+            return []
+        ahead = {p.key: p.offset for p in leader.tail.positions()}
+        others = [group for group in reading if group is not leader]
+        return others if any(0 < _behind(ahead, group.tail) <= JOIN_BYTES for group in others) else []
+
+    def _parser(self, group: _Group, block: Block) -> Parser:
+        assert block.position is not None
+        key = block.position.key
+        parser = group.parsers.get(key)
+        if parser is None:
+            open_files = {p.key for p in group.tail.positions()}
+            group.parsers = {k: p for k, p in group.parsers.items() if k in open_files}
+            head = head_before(block, self.formats.directive)
+            parser = group.parsers[key] = self.formats.parser(block.source, head=head)
+        parser.source = block.source
+        return parser
+
+    def _unite(self) -> None:
+        """Merge every group that stands exactly where an earlier one stands."""
+        united: list[_Group] = []
+        for group in self._groups:
+            twin = next((other for other in united if _same_place(other.tail, group.tail)), None)
+            if twin is None:
+                united.append(group)
+            else:
+                twin.jobs.update(group.jobs)
+                self._group_of.update(dict.fromkeys(group.jobs, twin))
+                twin.moved()
+                twin.tail.stop_also_at(group.tail)
+                group.tail.close()
+        self._groups = united
+
+
+def _behind(ahead: Mapping[FileKey, int], follower: Tail) -> int:
+    """Bytes that a follower has still to read of what the leader has read."""
+    at = {p.key: p.offset for p in follower.positions()}
+    return sum(max(0, offset - at.get(key, 0)) for key, offset in ahead.items())
+
+
+def _same_place(leader: Tail, follower: Tail) -> bool:
+    ahead = {p.key: p.offset for p in leader.positions()}
+    behind = {p.key: p.offset for p in follower.positions()}
+    finished = leader.detached() | follower.detached()
+    alone = ahead.keys() ^ behind.keys()  # what one has finished, the other may have closed already
+    return all(
+        ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - (finished & alone)
+    )
+
+
+def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
+    """`parse_block` for any bytes: the writer of a log must not end the agent that reads it.
+
+    Waits where the host lacks a resource. An error that is left is the block's: its lines are parse errors.
+    """
+    try:
+        return retried(partial(parse_block, parser, block, columns), f"reading {block.source}")
+    except Exception as error:
+        log.exception(
+            "a block of %s from byte %d breaks its parser", block.source, block.end - len(block.data)
+        )
+        lines = len(Lines(block.data)) + block.overlong
+        text = sample(f"the parser failed on a whole block ({error!r})", block.source)
+        return replace(parser.parse(b"", columns), lines=lines, errors=lines, samples=[text])
+
+
+def parse_block(
+    parser: Parser, block: Block, columns: Sequence[str], lines_before: int | None = None
+) -> Parsed:
+    """Parse a block, counting its over-long lines as parse errors; samples say where their lines stand.
+
+    Args:
+        parser: of the block's file.
+        block: what is parsed.
+        columns: those that are made.
+        lines_before: lines of the file before the block, if they were counted.
+    """
+    parsed = parser.parse(block.data, columns)
+    if block.overlong:
+        parsed = _with_overlong(parsed, block)
+    where = places(parsed.samples, block, lines_before) if parsed.samples else []
+    if parser.hide is not None:
+        parsed = parser.hide(parser, parsed)
+    if where:
+        said = [f"{place}: {each}" for place, each in zip(where, parsed.samples, strict=True)]
+        parsed = replace(parsed, samples=said)
+    return parsed
+
+
+def _with_overlong(parsed: Parsed, block: Block) -> Parsed:
+    text = sample("longer than the limit on one line", block.overlong_sample.decode("utf-8", "replace"))
+    return replace(
+        parsed,
+        lines=parsed.lines + block.overlong,
+        errors=parsed.errors + block.overlong,
+        samples=[*parsed.samples, text][:SAMPLES_MAX],
+    )

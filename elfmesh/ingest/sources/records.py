@@ -1,0 +1,70 @@
+"""Blocks of whole records, where a record may be several lines.
+
+Owns what is kept back: the lines of a record that may go on. They are not passed on and their bytes are not
+counted as taken, so that every offset is a record's beginning. Which lines belong together is said by the
+stream's framing; this module only asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from elfmesh.ingest.parsers.framing import Framing
+from elfmesh.ingest.sources.blocks import LineCutter
+from elfmesh.limits import LINE_BYTES_MAX
+
+
+class RecordCutter(LineCutter):
+    """Turns chunks of bytes into blocks of whole records. Holds what the framing's bounds allow, and a chunk.
+
+    A line beyond the limit ends the record before it, whatever it would have been.
+
+    Args:
+        line_bytes_max: longer lines are left out and counted.
+        framing: says which lines belong together.
+    """
+
+    __slots__ = ("_framing", "_held")
+
+    def __init__(self, line_bytes_max: int = LINE_BYTES_MAX, *, framing: Framing) -> None:
+        super().__init__(line_bytes_max)
+        self._framing = framing.fresh()
+        self._held = b""
+
+    @property
+    def taken(self) -> int:
+        """Bytes of all closed records so far."""
+        return self._whole - len(self._held)
+
+    @property
+    def held(self) -> int:
+        """Bytes of the lines of a record that is not closed."""
+        return len(self._held)
+
+    @property
+    def pending(self) -> int:
+        """Bytes that were read and not passed on."""
+        return super().pending + len(self._held)
+
+    def push(self, chunk: bytes) -> bytes:
+        """The records that `chunk` closes."""
+        overlong = self.overlong
+        whole = self._held + super().push(chunk)
+        closed = len(whole) if self.overlong > overlong else self._framing.complete(whole)
+        self._held = whole[closed:]
+        return whole[:closed]
+
+    def flush(self) -> bytes:
+        """End the record that is open."""
+        data, self._held = self._held, b""
+        return data
+
+    def finish(self) -> bytes:
+        """The last record of a file, whether its last line ended or not."""
+        return self.flush() + super().finish()
+
+
+def cutter_for(framing: Framing | None) -> Callable[[int], LineCutter]:
+    """What makes the cutter of a file."""
+    return LineCutter if framing is None else partial(RecordCutter, framing=framing)

@@ -1,0 +1,74 @@
+"""What a log file is called after it was rotated.
+
+`access.log.1`, `access.log-20260521`, `access-20260521.log`, each also with .gz or .zst behind. Keeps nothing
+and decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from elfmesh.ingest.sources.position import SourceId
+
+COMPRESSED_SUFFIXES = (".gz", ".zst")
+_BEHIND = re.compile(r"^(?P<name>.+?)[.\-_@](?:\d[\dTZ.:_+\-]*)$")
+_WITHIN = re.compile(
+    r"^(?P<name>.+?)[.\-_]\d{4}[.\-_]?\d\d[\dTZ:_\-]*(?:[.\-_]\d+)?(?P<extension>\.[A-Za-z]\w*)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One regular file of a directory."""
+
+    path: str
+    id: SourceId
+    size: int
+    mtime_ns: int
+
+
+def bases(name: str) -> list[str]:
+    """What a file may have been called before it was rotated; a name as such is none of them."""
+    for suffix in COMPRESSED_SUFFIXES:
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+            return [name, *bases(name)]
+    found = []
+    if match := _BEHIND.match(name):
+        found.append(match["name"])
+    if match := _WITHIN.match(name):
+        found.append(match["name"] + match["extension"])
+    return found
+
+
+def scan(directory: str) -> list[Entry]:
+    """The regular files of a directory, oldest first; nothing if it cannot be read."""
+    found: list[Entry] = []
+    try:
+        with os.scandir(directory or ".") as entries:
+            for each in entries:
+                if not each.is_file():
+                    continue
+                try:
+                    status = each.stat()
+                except OSError:  # gone meanwhile
+                    continue
+                found.append(entry(os.path.join(directory, each.name), status))  # noqa: PTH118 - as `each.path` may not be
+    except OSError:
+        return []
+    return sorted(found, key=lambda each: (each.mtime_ns, each.path))
+
+
+def entry(path: str, status: os.stat_result) -> Entry:
+    """A path and what the system says of it."""
+    return Entry(path, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+
+
+def is_rotated(path: str, known: Iterable[str]) -> bool:
+    """Whether a path is the rotated form of one of some paths."""
+    directory, _, name = path.rpartition("/")
+    names = set(known)
+    return any((f"{directory}/{base}" if directory else base) in names for base in bases(name))

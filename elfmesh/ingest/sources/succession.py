@@ -1,0 +1,236 @@
+"""Which file followed which under a name, and whether one may have come and gone in between (D-2).
+
+Owns who had a name last, and what is told by the times and the content of two files. Opens nothing but what
+it compares; decides nothing about what is read.
+
+A file of the chain can be gone before it was seen only if the file before it is gone as well: what rotates
+deletes the oldest first. So a chain is whole if the file that had the name is still there, or if the next
+one that is there was born before the other one was gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from elfmesh.errors import DataError
+from elfmesh.ingest.sources import contents
+from elfmesh.ingest.sources.file import OpenFile
+from elfmesh.ingest.sources.position import MARK_BYTES, FilePosition, SourceId
+from elfmesh.ingest.sources.rotated import Entry, is_rotated, scan
+
+log = logging.getLogger("elf.worker")
+
+SEARCH_BYTES = 1 << 20
+"""How far from where it stood the last line that was read is looked for in a changed copy."""
+
+UNSEEN = "the file before it is deleted: others may have had its name in between"
+ELSEWHERE = "rotated into another directory before they were seen"
+
+DELETED = " (deleted)"
+AT_FDCWD, STATX_BTIME, STATX_BTIME_AT, STATX_BYTES = -100, 0x800, 80, 256
+"""Of linux/stat.h: the working directory, the bit of the time of birth, where that is, bytes of the whole."""
+
+
+class Names:
+    """Which file has which name, as of the last look.
+
+    Args:
+        stored: positions of an earlier follower.
+    """
+
+    def __init__(self, stored: Iterable[FilePosition]) -> None:
+        self._holders = {place.path: place.id for place in stored}
+        self._passed: set[SourceId] = set()
+
+    def look(
+        self, listed: Mapping[SourceId, Entry], is_rotated: Callable[[str], bool]
+    ) -> list[tuple[Entry, SourceId]]:
+        """The files that have taken a log's name since the last look, with those that had it before."""
+        found = []
+        for each in listed.values():
+            before = self._holders.get(each.path)
+            if before == each.id or is_rotated(each.path):
+                continue
+            self._holders[each.path] = each.id
+            if before is not None:
+                found.append((each, before))
+        self._passed = {before for _, before in found}
+        return found
+
+    def has_passed_on(self, identity: SourceId) -> bool:
+        """Whether a file has lost its name to another one since the look before."""
+        return identity in self._passed
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a file is that has taken the name of another one.
+
+    Attributes:
+        is_copy: whether it goes on as that one did.
+        lost: why there may have been others in between; nothing if there were none.
+    """
+
+    is_copy: bool = False
+    lost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heir:
+    """A copy that has taken the name of an open file and is not read yet.
+
+    Attributes:
+        file: whose name it has.
+        since: monotonic seconds from which on it is read; until then the old file may still be written to.
+    """
+
+    file: OpenFile
+    since: float
+
+    def compared(self, path: str) -> tuple[int, bool]:
+        """How far it agrees with the file, and whether all of that is in it. Errors as `judge`."""
+        common, offset = _common_bytes(self.file, path), self.file.offset
+        is_whole = common >= os.fstat(self.file.fd).st_size
+        if common < offset and common < os.stat(path).st_size:  # noqa: PTH116 - as in scan
+            _warn_of_changes(path, common)
+        return common, is_whole
+
+
+def judge(
+    file: OpenFile,
+    each: Entry,
+    rotated: Sequence[Entry],
+    unseen: Sequence[Entry],
+    is_held: Callable[[SourceId], bool],
+) -> Verdict:
+    """What a file is that has taken the name of an open one.
+
+    Args:
+        file: the open one.
+        each: the new one.
+        rotated: the log's rotated files.
+        unseen: those of them that nobody has seen, oldest first.
+        is_held: whether a file is known.
+
+    Raises:
+        OSError: the new one cannot be read.
+    """
+    now = _name_of(file)
+    (there, _), (directory, name) = os.path.split(now), os.path.split(each.path)
+    if now and is_rotated(now, [os.path.join(there, name)]):  # noqa: PTH118 - as in scan
+        beside = [] if there == directory else _unseen_beside(there, name, file, is_held)
+        return Verdict(lost=f"{ELSEWHERE}: {', '.join(beside)}" if beside else "")
+    if file.inflated is None and _common_bytes(file, each.path):
+        return Verdict(is_copy=True)
+    if _has_last_line(each.path, file):
+        _warn_of_changes(each.path, 0)
+        return Verdict()
+    is_whole = now or _has_copy(file, rotated) or _follows(file, [*unseen, each])
+    return Verdict(lost="" if is_whole else UNSEEN)
+
+
+def identity_of(file: OpenFile) -> SourceId:
+    """Device and inode of what is open, which may be known as another one."""
+    status = os.fstat(file.fd)
+    return status.st_dev, status.st_ino
+
+
+def _warn_of_changes(path: str, start: int) -> None:
+    log.warning(
+        "%s: it was replaced by a changed copy of itself: it is read from the line at byte %d on, and "
+        "records that were read before count again",
+        path,
+        start,
+    )
+
+
+def _name_of(file: OpenFile) -> str:
+    """What an open file is called now; nothing if its name is gone."""
+    linked = os.fstat(file.fd).st_nlink
+    try:
+        path = os.readlink(f"/proc/self/fd/{file.fd}")  # noqa: PTH115 - not a path: a name of the kernel's
+    except OSError:
+        path = file.path
+    return "" if path.endswith(DELETED) or not linked else path
+
+
+def _unseen_beside(
+    directory: str, name: str, file: OpenFile, is_held: Callable[[SourceId], bool]
+) -> list[str]:
+    """Rotated files beside one that was moved to another directory, that are younger and not known."""
+    changed_ns = os.fstat(file.fd).st_mtime_ns
+    younger = (each for each in scan(directory) if each.mtime_ns >= changed_ns)
+    known = (identity_of(file), file.id)
+    log_there = [os.path.join(directory, name)]  # noqa: PTH118 - as in scan
+    return [
+        each.path
+        for each in younger
+        if each.id not in known and not is_held(each.id) and is_rotated(each.path, log_there)
+    ]
+
+
+def _has_copy(file: OpenFile, rotated: Sequence[Entry]) -> bool:
+    """Whether what is in an open file is in one of the rotated ones."""
+    is_empty = not os.fstat(file.fd).st_size
+    for each in rotated:
+        if contents.is_copy(each.path, file.fd):
+            return True
+        if is_empty and contents.is_compressed(each.path) and _is_empty_inside(each.path):
+            return True
+    return False
+
+
+def _is_empty_inside(path: str) -> bool:
+    try:
+        return not contents.head_of(path, 1)
+    except DataError:
+        return False
+
+
+def _follows(file: OpenFile, chain: Sequence[Entry]) -> bool:
+    """Whether the first of the files that came after one that is gone was there before that one was gone."""
+    if len(chain) > 2:  # several are kept: one more may have been dropped after this one
+        return False
+    if contents.is_compressed(chain[0].path):  # it was not born with what is in it
+        return False
+    born = _born_ns(chain[0].path)
+    return born is not None and born < os.fstat(file.fd).st_ctime_ns
+
+
+def _born_ns(path: str) -> int | None:
+    """When a file was made; None where the system does not tell. Python has no name for it on Linux."""
+    statx = getattr(_LIBC, "statx", None)
+    found = ctypes.create_string_buffer(STATX_BYTES)
+    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found):
+        return None
+    (mask,) = struct.unpack_from("=I", found, 0)
+    seconds, nanoseconds = struct.unpack_from("=qI", found, STATX_BTIME_AT)
+    return int(seconds * 10**9 + nanoseconds) if mask & STATX_BTIME else None
+
+
+def _common_bytes(file: OpenFile, path: str) -> int:
+    other = os.open(path, contents.READ_ONLY)
+    try:
+        return contents.common_bytes(file.fd, other)
+    finally:
+        os.close(other)
+
+
+def _has_last_line(path: str, file: OpenFile) -> bool:
+    """Whether the end of what was read of an open file is in another one, near where it stood."""
+    mark = file.bytes_before
+    if len(mark) < MARK_BYTES:
+        return False
+    other = os.open(path, contents.READ_ONLY)
+    try:
+        return mark in os.pread(other, 2 * SEARCH_BYTES, max(0, file.offset - SEARCH_BYTES))
+    finally:
+        os.close(other)
+
+
+_LIBC = ctypes.CDLL(None)

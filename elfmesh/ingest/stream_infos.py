@@ -1,0 +1,73 @@
+"""What an agent announces of its streams, found out without keeping the parsers in memory.
+
+To say which columns a format has, and that its settings make sense, its parser has to be made, and parsers
+need Arrow and numpy: most of what an agent without jobs would hold. A child process does it and goes.
+
+Invariant: whether a child did it or not, the answer is the same; what a child cannot do is done here, so that
+errors are raised here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from elfmesh.control.protocol.events import StreamInfo
+from elfmesh.ingest.stream_settings import StreamConfig
+
+T = TypeVar("T")
+
+
+def infos_of(streams: Mapping[str, StreamConfig]) -> tuple[StreamInfo, ...]:
+    """What is announced of each stream.
+
+    Raises:
+        ConfigError: settings of a stream make no sense.
+    """
+    from elfmesh.ingest.stream_formats import format_of
+
+    return tuple(
+        StreamInfo.of(name, config.format, format_of(config, name=name).static_schema)
+        for name, config in streams.items()
+    )
+
+
+def in_a_child(work: Callable[[], T], kind: type[T]) -> T:
+    """The result of `work`, done by a fork of this process; its exceptions are raised here.
+
+    Where there are threads already, or Arrow is loaded anyway, it is done here.
+
+    Args:
+        work: has no effect that must outlive the child.
+        kind: of its result, which travels as msgpack.
+    """
+    if threading.active_count() > 1 or "pyarrow" in sys.modules or not hasattr(os, "fork"):
+        return work()
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        _answer(work, send)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        return work()
+    return msgspec.msgpack.decode(said, type=kind)
+
+
+def _answer(work: Callable[[], T], send: int) -> None:
+    """Write the result and end this process, with 1 if there is none."""
+    status = 1
+    try:
+        said = msgspec.msgpack.encode(work())
+        with os.fdopen(send, "wb") as pipe:
+            pipe.write(said)
+        status = 0
+    finally:
+        os._exit(status)

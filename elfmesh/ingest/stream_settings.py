@@ -1,0 +1,154 @@
+"""What agent.toml says of one stream: `[streams.NAME]`, and `--stream` on the command line.
+
+Owns the names, defaults and checks of these settings; opens nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.ingest.archive_settings import ArchiveConfig, check_archive
+from elfmesh.ingest.inputs.address import parse_listen
+from elfmesh.ingest.inputs.kafka_config import KafkaInput, check_kafka
+from elfmesh.units import parse_duration_us, parse_size
+
+SPOOL_BYTES_MIN = 64_000_000
+"""Below, one body of an HTTP request could be more than there may ever be."""
+
+_MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
+_LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
+_STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts|timezone|multiline|multiline_timeout|spool)=)")
+
+
+class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One stream of this host.
+
+    Attributes:
+        path: file name or glob pattern; a stream has this, `listen`, `journal` or `kafka`.
+        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, unix:///PATH or unix-stream:///PATH;
+            program://NAMESPACE/NAME for what programs of that name insert.
+        journal: matches of the systemd journal, as journalctl's; none of them: all of it.
+        kafka: a topic: {servers, topic, partitions, options}.
+        spool: disk under the data directory for what `listen`, `journal` and `kafka` bring.
+        format: what its lines look like: a name of the page on log formats, or auto.
+        read_from: where to begin in files seen for the first time.
+        idle: after so long without a new line the stream's event time advances with the clock.
+        ts: field that carries the time; "" picks the format's own.
+        timezone: of times that name none.
+        year: of times that name none (RFC 3164); without it, by the file's time of change.
+        types: column -> bool, int, float or string, for formats that carry none.
+        patterns: name -> pattern, for grok.
+        multiline: which lines are one record: start:PATTERN, continue:PATTERN, indent, timestamp, trace.
+        multiline_lines_max: a record of more lines ends.
+        multiline_bytes_max: so does one of more bytes.
+        multiline_timeout: after so long without growth the last record of a file ends.
+        on_overload: "wait": reading waits, nothing is dropped. "shed": the stream is read on; blocks for
+            which there is no memory, and sealed intervals for which there is no spool, are dropped and
+            counted.
+        archive: keeps its lines as Parquet files; none: they are not kept.
+    """
+
+    path: str = ""
+    listen: str = ""
+    journal: tuple[str, ...] | None = None
+    kafka: KafkaInput | None = None
+    spool: str = "1 GB"
+    format: str = "auto"
+    read_from: Literal["beginning", "end"] = "beginning"
+    idle: str = "5 s"
+    ts: str = ""
+    timezone: str = "UTC"
+    year: int | None = None
+    types: dict[str, str] = {}
+    patterns: dict[str, str] = {}
+    multiline: str = ""
+    multiline_lines_max: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1000
+    multiline_bytes_max: str = "1 MB"
+    multiline_timeout: str = "1 s"
+    on_overload: Literal["wait", "shed"] = "wait"
+    archive: ArchiveConfig | None = None
+
+    @property
+    def spool_bytes(self) -> int:
+        """`spool` in bytes."""
+        return parse_size(self.spool)
+
+    @property
+    def idle_us(self) -> int:
+        """`idle` in microseconds."""
+        return parse_duration_us(self.idle)
+
+
+def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, str]]:
+    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
+
+    Raises:
+        UsageError: it is not of this form; what the settings say is checked with the rest.
+    """
+    head, *options = _STREAM_OPTION.split(text)
+    name, equals, path = head.partition("=")
+    if not equals or not path:
+        raise UsageError(f"{text!r} is no name and path", where=option, hint=f"Write {option} NAME=PATH.")
+    settings = {"listen" if _LISTEN.match(path) else "path": path}
+    for option in options:
+        key, _, value = option.partition("=")
+        settings[key] = value
+    return name, settings
+
+
+def check_stream(stream: StreamConfig, where: str) -> None:
+    """Check the values of one stream's settings.
+
+    Args:
+        stream: the settings.
+        where: file and key of the section, for errors.
+
+    Raises:
+        ConfigError: a value is impossible; names the key.
+    """
+    _check_source(stream, where)
+    if stream.archive is not None:
+        check_archive(stream.archive, f"{where}.archive")
+    check_duration(stream.idle, f"{where}.idle")
+    check_duration(stream.multiline_timeout, f"{where}.multiline_timeout")
+    check_size(stream.multiline_bytes_max, f"{where}.multiline_bytes_max")
+
+
+def _check_source(stream: StreamConfig, where: str) -> None:
+    """A stream's lines come from exactly one place, and from one that only this host can reach."""
+    given = [bool(stream.path), bool(stream.listen), stream.journal is not None, stream.kafka is not None]
+    if sum(given) != 1:
+        what = "says nothing of where it comes from" if not any(given) else "comes from several places"
+        raise ConfigError(what, where=where, hint="One of path, listen, journal and kafka.")
+    if stream.listen:
+        parse_listen(stream.listen, where=f"{where}.listen")
+    if kafka := stream.kafka:
+        check_kafka(kafka.servers, kafka.topic, kafka.options, f"{where}.kafka")
+    for match in stream.journal or ():
+        if not _MATCH.fullmatch(match):
+            raise ConfigError(
+                f"{match!r} is no match", where=f"{where}.journal", hint="As in _SYSTEMD_UNIT=nginx.service."
+            )
+    check_size(stream.spool, f"{where}.spool")
+    if stream.spool_bytes < SPOOL_BYTES_MIN:
+        raise ConfigError(f"is less than {SPOOL_BYTES_MIN // 10**6} MB", where=f"{where}.spool")
+
+
+def check_duration(value: str, where: str) -> None:
+    """Check that a value is a duration; raises ConfigError that names `where`."""
+    try:
+        parse_duration_us(value)
+    except ConfigError as error:
+        raise ConfigError(error.message, where=where, hint=error.hint) from None
+
+
+def check_size(value: str, where: str) -> None:
+    """Check that a value is a size in bytes; raises ConfigError that names `where`."""
+    try:
+        parse_size(value)
+    except ConfigError as error:
+        raise ConfigError(error.message, where=where, hint=error.hint) from None

@@ -1,0 +1,136 @@
+"""Live lines of a stream for people who look: `elf tap`.
+
+Owns the limits: how many look at once, how many lines a second they see, and how much of a processor reading
+for them may take. A tap has a reader and a format of its own: what it reads, how slow its
+reader is and how it ends touch no job. Of a stream that grows faster than that it shows a sample: from the
+end it is at, it jumps to the new end.
+
+Refuses to know HTTP and terminals: text is as it stands in the log, unescaped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.api.web.tap import TapRequest
+from elfmesh.control.jobs.policy import OPEN, Policy
+from elfmesh.errors import RuntimeFailure
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.stream_settings import StreamConfig
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.parsers import StreamFormat
+    from elfmesh.ingest.tap_lines import Tap
+    from elfmesh.ql import Statement
+
+TAPS_MAX = 4
+"""Open at one agent; more are refused."""
+
+POLL_S = 0.2
+BUSY_SHARE = 0.1
+"""The share of one processor's time that reading for one tap may take."""
+
+QUIET_S = 5.0
+"""After so long without a line it says that it is still there."""
+
+
+class Taps:
+    """The taps of one agent.
+
+    Args:
+        streams: of this agent, as their readers see them.
+        new_format: a format of a stream that no job shares.
+        executor: reads and evaluates, in a lane of its own.
+        policy: what the namespace of a job may read here.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, StreamConfig],
+        new_format: Callable[[str, StreamConfig], StreamFormat],
+        executor: Executor,
+        policy: Policy = OPEN,
+    ) -> None:
+        self._policy = policy
+        self._streams, self._new_format, self._executor = streams, new_format, executor
+        self._open = 0
+
+    async def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """First {"stream"}, then {"line", "source"} for each line and, between them, counts so far.
+
+        Counts are read (records), matched, shown, parse_errors and jumps over what was not read.
+
+        Raises:
+            QueryError: a filter is wrong, or not for single records.
+            RuntimeFailure: no such stream here, or too many taps.
+        """
+        # Loaded for the first one who looks: an agent without jobs has no parsers in memory.
+        from elfmesh.ingest.sources import StreamReader
+        from elfmesh.ingest.tap_lines import READER, Filter, Tap, part_of
+        from elfmesh.ql import Query, parse
+
+        statements = [parse(text) for text in request.texts]
+        stream = self._stream(statements[0], request.stream)
+        for statement in statements:
+            self._check(statement, statements[0])
+        schema = self._new_format(stream, self._streams[stream]).static_schema
+        if schema is not None:
+            for statement in statements:
+                Query(statement).check_schema(schema, stream)
+        filters = [Filter(part_of(statement, stream)) for statement in statements]
+        if self._open >= TAPS_MAX:
+            raise RuntimeFailure(
+                f"{TAPS_MAX} taps are open at this agent", hint="End one, or ask another agent."
+            )
+        config = self._streams[stream]
+        tap = Tap(StreamReader(config.path, self._new_format(stream, config)), filters, request)
+        self._open += 1
+        try:
+            await self._executor.run(READER, tap.start)
+            yield {"stream": stream}
+            async for each in self._follow(tap, request):
+                yield each
+        finally:
+            self._open -= 1
+            await self._executor.run(READER, tap.close)
+
+    async def _follow(self, tap: Tap, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
+        from elfmesh.ingest.tap_lines import READER
+
+        end, told, heard = time.monotonic() + request.seconds, dict(tap.counts), time.monotonic()
+        while True:
+            began = time.monotonic()
+            found = await self._executor.run(READER, tap.poll)
+            for line in found:
+                yield line
+            now = time.monotonic()
+            if tap.counts != told or now - heard > QUIET_S:
+                told, heard = dict(tap.counts), now
+                yield {**told, "unseen": tap.unseen} if tap.unseen else told
+            if tap.left == 0 or now >= end:
+                return
+            await asyncio.sleep(min(max(POLL_S, (now - began) / BUSY_SHARE), max(0.0, end - now)))
+
+    def _check(self, statement: Statement, first: Statement) -> None:
+        """Refuse what a job of the first text's namespace might not read; an operator's tap is of none."""
+        job = first.job
+        if job is None:
+            problem = self._policy.hidden_of(statement, self._streams)
+        else:
+            problem = self._policy.refusal_of(statement, job.namespace, self._streams, raw=True)
+        if problem:
+            raise RuntimeFailure(problem)
+
+    def _stream(self, statement: Statement, wanted: str | None) -> str:
+        names = [wanted] if wanted else list(statement.streams)
+        for name in names:
+            if name in self._streams and name in statement.streams:
+                return name
+        there = ", ".join(sorted(self._streams)) or "none"
+        raise RuntimeFailure(
+            f"this agent has no stream {' or '.join(names)}",
+            hint=f"It has {there}. `elf get streams` says who else has which; name an agent with --api.",
+        )

@@ -1,0 +1,20 @@
+"""What a job at this agent costs, holds and has counted, as people and metrics are told."""
+
+from __future__ import annotations
+
+from elfmesh.control.jobs.records import BUCKETS, FIRST
+from elfmesh.ingest.worker.jobs import LocalJob
+
+
+def describe_job(job: LocalJob) -> dict[str, object]:
+    """See the module. Any thread; cost: a few sums."""
+    due_us, worker = job.due_us(), job.worker
+    return {
+        **job.cost.describe(),
+        "counts": dict(zip(BUCKETS, worker.totals, strict=True)),
+        "held_bytes": job.held_bytes,
+        "open_interval": worker.next_index if worker.next_index > FIRST else None,
+        "due_seconds": None if due_us is None else due_us / 1e6,
+        "watermark_seconds": worker.watermark_us / 1e6 if worker.watermark_us > 0 else None,
+        "held": sorted(job.held),
+    }

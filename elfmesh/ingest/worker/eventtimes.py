@@ -1,0 +1,77 @@
+"""The event times of one job at one agent: which records have a usable one, and how far they have come.
+
+Owns the newest time and the watermark. Counts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elfmesh.ingest.sources import Block
+from elfmesh.ingest.worker.offsets import Told
+from elfmesh.ingest.worker.watermark import Watermark
+from elfmesh.ql import Window
+from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
+
+
+class EventTimes:
+    """The times of one job.
+
+    Args:
+        window: of the query; None: everything is one interval.
+        lateness_us: see `Watermark`.
+        idle_us: see `Watermark`.
+        max_future_us: how far a time may be ahead of the clock; None: any.
+        newest: after a restart, the interval of the largest time that lives before had read.
+    """
+
+    def __init__(
+        self,
+        window: Window | None,
+        lateness_us: int,
+        idle_us: int,
+        max_future_us: int | None,
+        newest: int | None = None,
+    ) -> None:
+        self._window, self._max_future_us, self._before = window, max_future_us, newest
+        self.watermark = Watermark(lateness_us, idle_us=idle_us)
+        self.newest_us: int | None = None
+        """The largest time so far; None before the first."""
+
+    @property
+    def newest_index(self) -> int | None:
+        """The interval of the largest time so far; None before the first."""
+        if self._window is None:
+            return 0
+        return None if self.newest_us is None else self.newest_us // self._window.slide_us
+
+    @property
+    def newest_ever(self) -> int | None:
+        """The same of all lives: what follows the last of what they have read is met after it."""
+        known = [each for each in (self.newest_index, self._before) if each is not None]
+        return max(known, default=None)
+
+    def newest_at(self, told: int | None) -> int | None:
+        """The interval that a line without a usable time belongs to; `told`: of a block, see `Offsets`.
+
+        What lives before have read is read again from where open intervals begin: what came before that is
+        closed, as it was then. What is new follows all that they have read, late or not.
+        """
+        return self.newest_ever if told is None else self.newest_index
+
+    def resumed(self, told: Sequence[Told]) -> None:
+        """After a restart: what frames had sealed, the watermark had passed, with the files they had read."""
+        if self._window is not None and told:
+            index = max(index for _, index in told) - 1
+            reached_us = index * self._window.slide_us + self._window.size_us
+            self.watermark.resumed([position.id for position, _ in told if position.offset], reached_us)
+
+    def usable(self, records: BlockRows, block: Block, column: str, now_us: int) -> BlockRows:
+        """The records of a block that have a time in a column; the watermark learns the largest."""
+        most_us = INT64_MAX if self._max_future_us is None else now_us + self._max_future_us
+        usable = records.within(column, INT64_MIN, most_us)
+        largest = usable.times(column).largest
+        if largest is not None:
+            self.newest_us = largest if self.newest_us is None else max(self.newest_us, largest)
+        self.watermark.fed(block.origin, largest, now_us)
+        return usable

@@ -1,0 +1,106 @@
+"""From records to panes: what a query makes of them goes into all of its tables, or into none.
+
+Owns the rule that one hostile line costs one line: a key or value no tree takes is left out and counted, and
+the rest of its block is inserted. Keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from elfmesh.cbt import Panes
+from elfmesh.cbt.columns import normalise
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
+from elfmesh.cbt.keys import KeyTooLong
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.windows.panes_split import check_key_lengths
+from elfmesh.ingest.parsers.base import sample
+from elfmesh.ql import Prepared, Query, TableSpec
+from elfmesh.ql.engine.block import BlockRows
+
+Places = npt.NDArray[np.int64]
+
+
+def insert(
+    query: Query,
+    panes: Panes,
+    records: BlockRows,
+    note: Callable[[str], None],
+    stream: str | None = None,
+    pane: int | None = None,
+) -> tuple[Prepared, int]:
+    """Evaluate a query over some records and insert what comes of them.
+
+    Args:
+        query: of the job.
+        panes: of the job.
+        records: none of them too late for its pane.
+        note: told a reason, when a record is left out.
+        pane: where all of them go; None: by their times.
+        stream: where the records are from, of a query over several.
+
+    Returns:
+        What was inserted, and how many records were left out beside those that failed a Python function.
+
+    Raises:
+        DataError, QueryError: types that do not fit; nothing was inserted.
+        StorageError: what must be encoded anew for a change of types cannot be read; nothing was inserted.
+
+    Cost: where a key is too long, what came before it is done twice.
+    """
+    first = prepared = query.prepare(records, stream)
+    while True:
+        try:
+            panes.insert_all(_batches(prepared, pane), prepared.runs if pane is None else None)
+            break
+        except KeyTooLong:
+            hostile = _too_long(query.statement.tables, prepared, note)
+            if not len(hostile):
+                raise
+            prepared = query.prepare(prepared.records.without(hostile), stream)
+    if prepared is first:
+        return first, 0
+    done = replace(prepared, filtered=first.filtered, failed=first.failed)
+    return done, first.passed - prepared.passed
+
+
+def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[Places, pa.RecordBatch]]:
+    """Each table's rows with their panes; all in pane 0 without a window, or in the one that is given."""
+    batches = {}
+    for name, rows in prepared.tables.items():
+        panes = prepared.panes.get(name) if pane is None else None
+        places = np.broadcast_to(np.int64(pane or 0), (rows.num_rows,)) if panes is None else panes
+        batches[name] = (places, rows)
+    return batches
+
+
+def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> Places:
+    """The places of the records with a key, or a value, that some table does not take."""
+    found: set[int] = set()
+    for table in tables:
+        rows = prepared.tables.get(table.name)
+        if rows is None:  # of another stream
+            continue
+        columns = [normalise(rows.column(key), key) for key in table.keys]
+        try:
+            check_key_lengths(columns, rows.num_rows)
+        except KeyTooLong as error:
+            places = prepared.places[table.name]
+            found.update((error.rows if places is None else places[error.rows]).tolist())
+            text = " ".join(str(column[int(error.rows[0])]) for column in columns)
+            note(sample(f"the group-by key is longer than {KEY_BYTES_MAX} bytes", text))
+        for name, (kind, column) in table.aggregates.items():
+            if not isinstance(column, str):
+                continue
+            values = normalise(rows.column(column), column)
+            try:
+                LAWS[kind].value_type(values, name)
+            except KeyTooLong as error:
+                found.update(error.rows.tolist())  # values are those of the main table, of every record
+                note(sample(error.message, str(values[int(error.rows[0])])))
+    return np.array(sorted(found), np.int64)

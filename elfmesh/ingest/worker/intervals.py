@@ -1,0 +1,66 @@
+"""One interval of a job at one agent, as it leaves the worker, and its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from elfmesh.cbt import Content, Encode, PartialTooLarge
+from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, OVERFLOW
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInterval:
+    """One interval that is about to be sealed: its counts and its tables, None when it has no rows.
+
+    The tables are read before the next interval is asked for.
+    """
+
+    index: int
+    counts: tuple[int, ...]
+    tables: Mapping[str, Content] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedInterval:
+    """One sealed interval.
+
+    Attributes:
+        index: its number.
+        counts: records per bucket, in the order of `BUCKETS`.
+        payloads: one encoded partial per partition, b"" where there are no rows.
+    """
+
+    index: int
+    counts: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+
+    @property
+    def given_up(self) -> SealedInterval:
+        """The interval without its rows, whose records are counted as given up."""
+        counts = list(self.counts)
+        counts[OVERFLOW] += counts[CONTRIBUTED]
+        counts[CONTRIBUTED] = 0
+        return replace(self, counts=tuple(counts), payloads=(b"",) * len(self.payloads))
+
+
+def encoded(
+    interval: OpenInterval, encode: Encode, partitions: int, note: Callable[[str], None]
+) -> SealedInterval:
+    """An interval with its partials. One that no message carries is given up, noted and counted.
+
+    Cost: one merge of panes and one encoding, which ends where it is too large.
+    """
+    nothing = SealedInterval(interval.index, interval.counts, (b"",) * partitions)
+    if interval.tables is None:
+        return nothing
+    try:
+        return replace(nothing, payloads=tuple(encode(interval.tables, partitions)))
+    except PartialTooLarge as error:
+        note(f"interval {interval.index} is given up: {error}")
+        return nothing.given_up
+
+
+def add_to(counts: dict[int, list[int]], index: int, bucket: int, number: int) -> None:
+    """Count in a bucket of one interval."""
+    counts.setdefault(index, [0] * len(BUCKETS))[bucket] += number

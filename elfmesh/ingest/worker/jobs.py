@@ -1,0 +1,297 @@
+"""One job at one agent: from records to frames and events, all synchronous.
+
+Owns how a job begins (fresh, or from its last frame), goes on, waits and ends; what it hands out are
+frames for the frame log and events for the control plane, in the order in which they must be written and
+given. Knows neither the loop, nor threads, nor the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import msgspec
+
+from elfmesh import ql
+from elfmesh.cbt import Encode
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol import events as ctl
+from elfmesh.ingest.budget.costs import JobCost
+from elfmesh.ingest.functions.of_job import JobFunctions
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.sources import FilePosition, Gap
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker.beginning import Resumed, Surroundings
+from elfmesh.ingest.worker.outcome import Outcome
+from elfmesh.ingest.worker.reader import Reader
+from elfmesh.ingest.worker.recovered import GAPS_TOLD, positions_of, recover, told_by
+from elfmesh.ingest.worker.saying import Said, Saying
+from elfmesh.ingest.worker.sealing import Sealing, Unreleased, as_closed
+from elfmesh.ingest.worker.staged import StagedWorker
+from elfmesh.ingest.worker.tally import Carried
+from elfmesh.ingest.worker.watermark import clock_lag_us
+from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.plan.impossible import Doubts
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.frames import Frame, Sealed
+
+log = logging.getLogger("elf.worker")
+
+MOVING = "moving"
+"""Why a job is held while it changes its reader."""
+
+
+class Home(Protocol):
+    """Where a job lives: what `stream.Stream` offers it."""
+
+    config: StreamConfig
+    reader: Reader
+    memory: MemoryBudget | None
+    seed: int
+    encode: Encode
+    jobs: dict[str, LocalJob]
+
+
+class LocalJob:
+    """One job here. `begin` must be called before anything is fed."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        start: int,
+        labels: Mapping[str, str] | None = None,
+        stages: tuple[Stage, ...] = (),
+        lookups: LookupTables | None = None,
+        begun: int = 0,
+    ) -> None:
+        self.manifest = manifest
+        self.start = start
+        self._labels = labels
+        self._lookups = lookups
+        self.stages = stages or (Stage(FIRST, manifest, manifest.version),)
+        self.key = self.frame_key(manifest.job_id, manifest.incarnation)
+        self.statement = ql.parse(manifest.text)
+        self.stream = self.statement.stream  # where it is read here; see `reads`
+        self._saying = Saying(manifest, begun)
+        self.home = ""  # the ingest that reads it
+        self.functions = JobFunctions()
+        self.cost = JobCost()
+        self.sheds = False  # whether what there is no room for is dropped and counted
+        self.held: set[str] = set()
+        self.worker: StagedWorker
+        self._sealing: Sealing
+        self.unwritten: list[Frame] = []
+        self._last: Sealed | None = None
+        self._entries: list[Said] = []
+        self._floor = FIRST
+        self._position: tuple[FilePosition, ...] = ()
+        self.failed = False
+        self._unreleased = Unreleased()
+        self._reported: tuple[tuple[str, ...], str] = ((), "")
+        self._gaps: tuple[str, ...] = ()
+        self._carried: tuple[Carried, ...] = ()
+        self._doubts: dict[str, Doubts] = {}
+        self._doubted: tuple[str, ...] = ()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what was given and is not closed."""
+        return self._unreleased.nbytes
+
+    @staticmethod
+    def frame_key(job: bytes, incarnation: str) -> str:
+        """The job's name in the frame log: another incarnation shares nothing with it."""
+        return f"{job.hex()}:{incarnation}"
+
+    def reads(self, carried: Collection[str]) -> tuple[str, ...]:
+        """Which of this agent's streams the job reads."""
+        return ql.Query(self.statement, self._labels).streams_of(carried)
+
+    def fields_of(self, stream: str) -> tuple[str, ...]:
+        """The dotted paths to ask a stream's parser for, by all versions that may be evaluated."""
+        statements = [ql.parse(stage.manifest.text) for stage in self.stages]
+        return tuple(sorted({path for each in statements for path in each.fields_of(stream)}))
+
+    def recover(self, frames: FrameLog) -> list[ctl.Sealed | ctl.Revised]:
+        """What must be said again: everything sealed by the right version that is not released.
+
+        Of intervals that were revised it is the newest revision; that they were, and what each added, comes
+        before everything.
+        """
+        found = recover(frames, self.key, self.start, self.stages, self.manifest.partitions)
+        self._last, self._gaps, self.unwritten = found.last, found.lost, found.frames
+        self._entries, self._floor, self._carried = found.entries, found.floor, found.carried
+        told = [self._saying.revised(each, again=True) for each in found.revised]
+        events = [
+            event
+            for each in found.ranges
+            for event in self._saying.events(each.start, each.stop, each.entries, each.evaluated)
+        ]
+        return [*told, *(replace(event, again=True) for event in events)]
+
+    def begin(self, stream: Home) -> Sealed | None:
+        """Start reading; returns the first frame of a fresh job, which says where it began."""
+        last = self._last
+        restart = positions_of(last.restart) if last else ()
+        self.cost.memory = None if stream.memory is None else stream.memory.account()
+        self.worker = StagedWorker(
+            self.stages,
+            start_index=self.start,
+            resumed=Resumed(self.start, carried=self._carried) if last is None else _resumed(last),
+            around=Surroundings(
+                stream.config.idle_us,
+                self.cost.memory,
+                stream.seed,
+                stream.encode,
+                self._labels,
+                self.stream,
+                self._lookups,
+                self.functions.evaluators,
+            ),
+        )
+        self._remember(last)
+        stream.reader.add(
+            self.key,
+            self.fields_of(self.stream),
+            positions=restart,
+            read_from="resume" if last or self.manifest.resumed else stream.config.read_from,
+            boundaries=self.worker.edges if last else (),
+        )
+        stream.jobs[self.key] = self
+        self.sheds = stream.config.on_overload == "shed"
+        begin = None
+        if last is None:
+            begin = last = self._first_frame(stream)
+        self._sealing = Sealing(
+            self.key,
+            self.worker,
+            self._saying,
+            last,
+            self._unreleased,
+            lookups=self._lookups if self.statement.tables_read else None,
+        )
+        return begin
+
+    def _first_frame(self, stream: Home) -> Sealed:
+        version, at = self.worker.head.evaluated, stream.reader.positions(self.key)
+        return Sealed(
+            self.key, version, self.start, self.start, [], positions=(), restart=at, carried=self._carried
+        )
+
+    def _remember(self, last: Sealed | None) -> None:
+        """After a restart: what late records may still revise."""
+        late = self.worker.late
+        if late is None or last is None:
+            return
+        self.worker.close_below(self._floor)
+        self.worker.drop_closed()
+        for entry in self._entries:
+            late.sealed(as_closed(entry), entry.rev)
+        self._entries = []
+
+    def end(self, stream: Home) -> None:
+        """Stop reading for good; harmless when repeated."""
+        self.functions.close()
+        stream.reader.remove(self.key)
+        if stream.jobs.get(self.key) is self:
+            del stream.jobs[self.key]
+
+    def hold(self, stream: Home, reason: str, held: bool, now_us: int) -> None:
+        """Stop or go on reading; reads again when no reason is left. Other jobs of the stream go on."""
+        before = bool(self.held)
+        (self.held.add if held else self.held.discard)(reason)
+        if self.key not in stream.jobs or before == bool(self.held):
+            return
+        if self.held:
+            self._position = stream.reader.positions(self.key)
+            stream.reader.remove(self.key)
+            self.worker.pause(now_us)
+        else:
+            boundaries = self.worker.edges
+            columns = self.fields_of(self.stream)
+            stream.reader.add(
+                self.key, columns, positions=self._position, read_from="resume", boundaries=boundaries
+            )
+            self.worker.resume(now_us)
+
+    def move(self, old: Home, new: Home, now_us: int) -> None:
+        """Be read by another reader from the same place on; nothing may be in flight in either."""
+        self.part(old, now_us)
+        self.join(new, now_us)
+
+    def part(self, old: Home, now_us: int) -> None:
+        """The first half of a move."""
+        self.hold(old, MOVING, True, now_us)
+        self.end(old)
+
+    def join(self, new: Home, now_us: int) -> None:
+        """The second half of a move."""
+        new.jobs[self.key] = self
+        self.hold(new, MOVING, False, now_us)
+
+    def seal(
+        self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None = None
+    ) -> None:
+        """Close what the watermark has passed, and revise what records came late for; as `Sealing.seal`."""
+        while True:
+            self._sealing.seal(at, now_us, outcome, spool_bytes_max)
+            if not self.worker.advance():
+                return
+
+    def lose(self, gaps: Sequence[Gap]) -> None:
+        """Count what the sources have lost, and keep the newest of it for people."""
+        if gaps:
+            self.worker.lost(gaps)
+            self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_TOLD:]
+
+    def doubt(self, records: BlockRows, source: str, stream: str) -> None:
+        """Note the comparisons that the types of a block make impossible."""
+        if stream not in self._doubts:
+            self._doubts[stream] = ql.Query(self.statement, self._labels).doubts(stream)
+        for each in self._doubts[stream].found(records.column, source):
+            log.warning("job %s compares in vain: %s", self.manifest.qualified, each)
+            self._doubted = (*self._doubted, each)[-GAPS_TOLD:]
+
+    def report(self, outcome: Outcome) -> None:
+        """Tell people what could not be used or read, once."""
+        said = filter(None, (self.cost.slowed, self.cost.crowds))
+        samples = (*said, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)
+        problem = self.functions.problem
+        if (samples, problem) != self._reported:
+            self._reported = (samples, problem)
+            outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples, problem))
+
+    def given(self, event: ctl.Sealed | ctl.Revised) -> None:
+        """A range or a revision goes to the control plane; it is held until it is closed."""
+        self._unreleased.given(event)
+
+    def release(self, stop: int) -> None:
+        """Intervals below `stop` are closed."""
+        self.worker.close_below(stop)
+        self._unreleased.release(stop)
+
+    def due_us(self) -> int | None:
+        """When the clock passes the end of the next interval; None before the first or while held."""
+        window, job = self.worker.head.statement.window, self.worker.head.statement.job
+        if window is None or self.held or self.worker.next_index <= self.start < 0:
+            return None
+        lateness = job.lateness_us if job else 0
+        return self.worker.next_index * window.slide_us + window.size_us + clock_lag_us(lateness)
+
+
+def _resumed(last: Sealed) -> Resumed:
+    """What the last frame says of where to go on."""
+    return Resumed(
+        last.stop,
+        shed=msgspec.convert(last.shed or (), tuple[tuple[FilePosition, int], ...]),
+        told=told_by(last, last.stop),
+        carried=msgspec.convert(last.carried or (), tuple[Carried, ...]),
+        revs=tuple(last.revs),
+        turns=positions_of(last.turns),
+        newest=last.newest,
+    )

@@ -1,0 +1,390 @@
+"""Records that came too late for an interval that is sealed here and not closed yet: what revises it (D-12).
+
+Owns the panes of such records, one interval each, and the newest contribution they revise. A revision is
+the whole contribution: the one before it merged with what came late, by the version of the interval, which
+may be an earlier one than is evaluated now. Knows no files and no watermark; used by one thread at a time,
+but for `close_below`.
+
+Invariants: a record is in the panes until it is in a revision or its counts are given back; nothing is held
+of intervals below the floor, nor of more than `INTERVALS_MAX` intervals.
+
+Paper: none; ELF drops what is late. Deviation: partial aggregates are merged, no sealed pane is kept open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_parts, merge_partials
+from elfmesh.cbt.budget import Budget
+from elfmesh.control.jobs.records import (
+    CONTRIBUTED,
+    FILTERED,
+    FIRST,
+    FUNCTION_ERROR,
+    LATE,
+    NOT_COUNTED,
+    PARSE_ERROR,
+    add_counts,
+)
+from elfmesh.errors import DataError, QueryError
+from elfmesh.ingest.worker.insertion import insert
+from elfmesh.ingest.worker.intervals import SealedInterval
+from elfmesh.ql import Query
+from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.ql.values.growth import TooLarge
+
+INTERVALS_MAX = 64
+"""Intervals that late records are held of: times from all over the past revise no more of them."""
+
+PACE_US = 250_000
+"""Least time between two revisions: records that come together are one."""
+
+
+Lost: TypeAlias = tuple[int, tuple[int, ...]]
+"""An interval, and the counts of its late records that no revision takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One interval's contribution, with the late records.
+
+    Attributes:
+        interval: its number.
+        rev: of the contribution, at least 2.
+        counts: all records per bucket of `BUCKETS`.
+        payloads: one partial per partition.
+        added: the counts of what came late since the revision before.
+        evaluated: the version by whose text the interval is evaluated.
+    """
+
+    interval: int
+    rev: int
+    counts: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+    added: tuple[int, ...]
+    evaluated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How intervals from `start` on are evaluated.
+
+    Attributes:
+        start: the first; the next evaluation's is where they end.
+        query: of that version.
+        version: its number (`terms.Stage.evaluated`).
+        since_us: records before are filtered (`Manifest.since_us`); None: none are.
+    """
+
+    start: int
+    query: Query
+    version: int = 1
+    since_us: int | None = None
+
+
+@dataclass(slots=True)
+class _Late:
+    """What came late for one interval and is in no revision yet."""
+
+    panes: Panes
+    counts: list[int] = field(default_factory=lambda: list(NOT_COUNTED))
+
+
+@dataclass(slots=True)
+class Fed:
+    """What became of some late records.
+
+    Attributes:
+        contributed: those that are in the panes now; one of several intervals counts once.
+        left_out: the others, by bucket and interval.
+        lowest: those in the panes of the lowest interval, by the first interval they would be in.
+    """
+
+    contributed: int = 0
+    left_out: dict[tuple[int, int], int] = field(default_factory=dict)
+    lowest: dict[int, int] = field(default_factory=dict)
+
+    def leave_out(self, bucket: int, index: int, number: int) -> None:
+        """These stand in another bucket."""
+        self.left_out[bucket, index] = self.left_out.get((bucket, index), 0) + number
+
+
+class LateRecords:
+    """The late records of one job.
+
+    Args:
+        evaluations: of the job's versions, oldest first.
+        budget: the memory that the panes share with others.
+        seed: of the tables of keys.
+        encode: makes the partials of an interval.
+        floor: nothing below is revised.
+
+    Attributes:
+        closed: everything below is closed, or not of this agent.
+    """
+
+    def __init__(
+        self,
+        evaluations: Sequence[Evaluation],
+        *,
+        budget: Budget | None = None,
+        seed: int = 0,
+        encode: Encode = encode_parts,
+        floor: int = FIRST,
+    ) -> None:
+        self._evaluations = tuple(evaluations)
+        job = self._evaluations[0].query.statement.job
+        self._partitions = job.partitions if job else 1
+        self._budget, self._seed, self._encode = budget, seed, encode
+        self.floor = self._next_floor = floor
+        self.closed = FIRST
+        self._sealed: SortedDict[int, tuple[int, SealedInterval | None]] = SortedDict()
+        self._late: SortedDict[int, _Late] = SortedDict()
+        self._revised_us = 0
+        self._next_closed = FIRST
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the panes."""
+        return sum(late.panes.nbytes for late in self._late.values())
+
+    def close_below(self, floor: int) -> None:
+        """Intervals below are closed: from the next `drop` on nothing of them is revised. Any thread."""
+        self._next_floor = max(self._next_floor, floor)
+        self._next_closed = max(self._next_closed, floor)
+
+    def revise_from(self, first: int) -> None:
+        """Records of intervals below cannot be told: from the next `drop` on nothing of them is revised."""
+        self._next_floor = max(self._next_floor, first)
+
+    def drop(self) -> list[Lost]:
+        """Take what was closed out; the counts of late records that no revision has taken."""
+        self.floor, self.closed = self._next_floor, self._next_closed
+        lost = []
+        while self._late and self._late.keys()[0] < self.floor:
+            index, late = self._late.popitem(0)
+            late.panes.drop_below(1)
+            lost.append((index, tuple(late.counts)))
+        while self._sealed and self._sealed.keys()[0] < self.floor:
+            self._sealed.popitem(0)
+        return lost
+
+    def sealed(self, entry: SealedInterval, rev: int = 1) -> None:
+        """This is the newest contribution of an interval; without one, it has none."""
+        if entry.index >= self.floor:
+            self._sealed[entry.index] = (rev, entry)
+
+    def used(self, index: int, rev: int) -> None:
+        """Something else was said of an interval up to this revision: what is said now is a later one."""
+        if index >= self.floor:
+            self._sealed[index] = (rev, None)
+
+    def first_rev(self, index: int) -> int:
+        """Of an interval that is sealed now."""
+        return int(self._sealed[index][0]) + 1 if index in self._sealed else 1
+
+    @property
+    def revs_used(self) -> Mapping[int, int]:
+        """Of intervals about which nothing that counts was said, the last revision."""
+        return {index: rev for index, (rev, entry) in self._sealed.items() if entry is None}
+
+    def feed(
+        self,
+        records: BlockRows,
+        origin: tuple[str, str | None],
+        lowest: int,
+        stop: int,
+        note: Callable[[str], None],
+    ) -> Fed:
+        """Take what some records are for the intervals [lowest, stop), each of them sealed and not closed.
+
+        Args:
+            records: with a time each.
+            origin: their column of times, and the stream they are from if there are several.
+            lowest: first interval.
+            stop: one past the last.
+            note: told a reason, when a record is left out.
+        """
+        fed = Fed()
+        ends = [*(each.start for each in self._evaluations[1:]), stop]
+        begin = lowest
+        for by, following in zip(self._evaluations, ends, strict=True):
+            end = min(following, stop)
+            if begin < end:
+                self._feed_range(by, records, origin, begin, end, fed, note, lowest)
+                begin = end
+        return fed
+
+    def _feed_range(
+        self,
+        by: Evaluation,
+        records: BlockRows,
+        origin: tuple[str, str | None],
+        start: int,
+        stop: int,
+        fed: Fed,
+        note: Callable[[str], None],
+        lowest: int,
+    ) -> None:
+        """The same for intervals of one version."""
+        column, window = origin[0], by.query.statement.window
+        assert window is not None, "only a query with a window has late records"
+        slide_us, size_us = window.slide_us, window.size_us
+        span = records.within(column, start * slide_us, (stop - 1) * slide_us + size_us - 1)
+        if not span.rows:
+            return
+        last = np.unique(span.times(column).values // slide_us)
+        windows = {int(index) - back for index in last for back in range(-(-size_us // slide_us))}
+        for index in sorted(index for index in windows if start <= index < stop):
+            begin, end = index * slide_us, (index + 1) * slide_us
+            newest = span.within(column, begin, end - 1)
+            self._feed(by, index, newest, origin, fed, note, whole=True, is_lowest=index == lowest)
+            if size_us > slide_us:
+                older = span.within(column, end, begin + size_us - 1)
+                self._feed(by, index, older, origin, fed, note, whole=False, is_lowest=index == lowest)
+
+    def _feed(
+        self,
+        by: Evaluation,
+        index: int,
+        rows: BlockRows,
+        origin: tuple[str, str | None],
+        fed: Fed,
+        note: Callable[[str], None],
+        *,
+        whole: bool,
+        is_lowest: bool,
+    ) -> None:
+        """Records of one interval; `whole`: they are in no later one, and what fails of them fails here."""
+        if not rows.rows:
+            return
+        column, stream = origin
+        if index < self.floor or (index not in self._late and len(self._late) >= INTERVALS_MAX):
+            fed.leave_out(LATE, index, rows.rows)
+            return
+        try:
+            taken = self._insert(by, index, rows, column, stream, note, whole=whole)
+        except TooLarge as error:
+            if rows.rows > 1:
+                for half in rows.halves():
+                    self._feed(by, index, half, origin, fed, note, whole=whole, is_lowest=is_lowest)
+                return
+            note(str(error))
+            fed.leave_out(PARSE_ERROR, index, rows.rows if whole else 0)
+            return
+        except (DataError, QueryError) as error:
+            note(str(error))
+            fed.leave_out(PARSE_ERROR, index, rows.rows if whole else 0)
+            return
+        fed.contributed += sum(taken.values()) if whole else 0
+        if is_lowest:
+            window = by.query.statement.window
+            assert window is not None
+            for pane, number in taken.items():
+                first = (pane * window.pane_us - window.size_us) // window.slide_us + 1
+                fed.lowest[first] = fed.lowest.get(first, 0) + number
+
+    def _insert(
+        self,
+        by: Evaluation,
+        index: int,
+        records: BlockRows,
+        column: str,
+        stream: str | None,
+        note: Callable[[str], None],
+        *,
+        whole: bool,
+    ) -> dict[int, int]:
+        """How many were contributed, by pane of the query's window; nothing where it raises."""
+        late = self._late.get(index)
+        if late is None:
+            tables = by.query.statement.tables
+            late = _Late(Panes(tables, 1, 1, budget=self._budget, seed=self._seed))
+        erased = 0
+        if by.since_us is not None:
+            erased = records.within(column, INT64_MIN, by.since_us - 1).rows
+            records = records.within(column, by.since_us, INT64_MAX)
+        prepared, refused = insert(by.query, late.panes, records, note, stream, pane=0)
+        self._late[index] = late
+        late.counts[FILTERED] += erased
+        late.counts[CONTRIBUTED] += sum(prepared.kept.values())
+        late.counts[FILTERED] += sum(prepared.filtered.values())
+        late.counts[PARSE_ERROR] += refused if whole else 0
+        late.counts[FUNCTION_ERROR] += prepared.failed if whole else 0
+        return dict(prepared.kept)
+
+    def is_due(self, now_us: int) -> bool:
+        """Whether there is something to revise, and the last revision is a while ago."""
+        return bool(self._late) and abs(now_us - self._revised_us) >= PACE_US
+
+    def take(self, now_us: int, room: int, note: Callable[[str], None]) -> tuple[list[Revision], list[Lost]]:
+        """Revise everything there are late records of, oldest first.
+
+        Args:
+            now_us: the clock.
+            room: bytes that the revised contributions may have.
+            note: told a reason, when records are left out.
+
+        Returns:
+            The revisions, and the counts of the records for which there is no room.
+        """
+        self._revised_us = now_us
+        found: list[Revision] = []
+        lost: list[Lost] = []
+        while self._late:
+            index, late = self._late.popitem(0)
+            if not any(late.counts):
+                continue
+            rev, known = self._sealed.get(index, (1, None))
+            before = _nothing(index, self._partitions) if known is None else known
+            payloads = self._merged(index, late, before, note)
+            late.panes.drop_below(1)
+            size = 0 if payloads is None else sum(map(len, payloads))
+            if payloads is None or size > room:
+                lost.append((index, tuple(late.counts)))
+                continue
+            room -= size
+            added = tuple(late.counts)
+            revised = SealedInterval(index, add_counts((before.counts, added)), tuple(payloads))
+            self.sealed(revised, rev + 1)
+            evaluated = self._by(index).version
+            found.append(Revision(index, rev + 1, revised.counts, revised.payloads, added, evaluated))
+        return found, lost
+
+    def _by(self, index: int) -> Evaluation:
+        """How an interval is evaluated."""
+        begun = (each for each in reversed(self._evaluations) if each.start <= index)
+        return next(begun, self._evaluations[0])
+
+    def _merged(
+        self, index: int, late: _Late, before: SealedInterval, note: Callable[[str], None]
+    ) -> Sequence[bytes] | None:
+        """The payloads with the late records; None if they become too large.
+
+        Records of other types than the rest are errors.
+        """
+        try:
+            tables = late.panes.window(0)
+            more = self._encode(tables, self._partitions) if tables is not None else ()
+            if not any(more):
+                return before.payloads
+            pairs = zip(before.payloads, more, strict=True)
+            return [merge_partials([part for part in pair if part]) for pair in pairs]
+        except PartialTooLarge as error:
+            note(f"late for interval {index}: {error}")
+            return None
+        except TypeConflict as error:
+            note(f"late for interval {index}: {error}")
+            late.counts[PARSE_ERROR] += late.counts[CONTRIBUTED]
+            late.counts[CONTRIBUTED] = 0
+            return before.payloads
+
+
+def _nothing(index: int, partitions: int) -> SealedInterval:
+    return SealedInterval(index, NOT_COUNTED, (b"",) * partitions)

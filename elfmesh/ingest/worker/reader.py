@@ -1,0 +1,57 @@
+"""What a job's stream asks of who reads its sources: files, a log in memory, or several of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources.blocks import POLL_BYTES
+
+
+class Reader(Protocol):
+    """What `sources.StreamReader` offers; in simulation a log in memory offers the same."""
+
+    def add(
+        self,
+        job: str,
+        columns: Iterable[str],
+        *,
+        positions: Iterable[FilePosition] = (),
+        read_from: Literal["beginning", "end", "resume"] = "beginning",
+        boundaries: Iterable[FilePosition] = (),
+    ) -> None:
+        """Begin to read for a job."""
+        ...
+
+    def remove(self, job: str) -> None:
+        """Stop reading for a job."""
+        ...
+
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
+        """Read and parse what is there, about `bytes_max` of it."""
+        ...
+
+    def look(self) -> None:
+        """See what there is, read nothing."""
+        ...
+
+    def sources(self, job: str) -> list[SourceState]:
+        """The files behind a job."""
+        ...
+
+    def positions(self, job: str) -> tuple[FilePosition, ...]:
+        """Where the job's next records come from, and what must be known of closed files."""
+        ...
+
+    def gaps(self, job: str) -> Sequence[Gap]:
+        """What was lost to the job (D-1's source_gap) since the last call."""
+        ...
+
+    def problems(self) -> dict[str, str]:
+        """Paths that cannot be read, and why."""
+        ...
+
+    def close(self) -> None:
+        """Stop reading for everybody."""
+        ...

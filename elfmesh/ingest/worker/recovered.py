@@ -1,0 +1,238 @@
+"""What the frames of one job say after a restart, or when its versions have changed.
+
+Owns the step from frames to what is said again and where reading goes on. Reads frames only; writes none.
+
+Invariants: what was sealed by another version than its interval's is said by nobody, and is made again from
+the positions of the frame before it; what was sealed by the right one is said again as it was, in its newest
+revision. No revision of an interval is ever used twice, whichever version made it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, SOURCE_GAP
+from elfmesh.control.jobs.stages import valid_until
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.ingest.sources import FilePosition
+from elfmesh.ingest.worker.offsets import Told, furthest
+from elfmesh.ingest.worker.saying import Said, newest
+from elfmesh.ingest.worker.tally import Carried
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
+
+DAMAGED_END = "the end of the frame log was damaged: what it said is read again where it can be"
+GAPS_TOLD = 3
+"""Of the losses of the sources, the newest are told with their path and cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Part of a frame that is to be said (again)."""
+
+    evaluated: int
+    start: int
+    stop: int
+    entries: list[Said]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What the frames of a job say.
+
+    Attributes:
+        last: the frame to go on from; None for a fresh job.
+        ranges: what is to be said again, oldest first.
+        revised: revisions that may not be accounted for; said before `ranges`.
+        entries: what is not released, in its newest revision: late records may revise it.
+        floor: below it everything is closed.
+        frames: what the frame log must hold before anything else of the job happens.
+        lost: what a damaged part of the frame log took, in words.
+        carried: what a job without a frame counts in the first interval that it seals.
+    """
+
+    last: Sealed | None = None
+    ranges: list[Range] = field(default_factory=list)
+    revised: list[RevisedInterval] = field(default_factory=list)
+    entries: list[Said] = field(default_factory=list)
+    floor: int = FIRST
+    frames: list[Frame] = field(default_factory=list)
+    lost: tuple[str, ...] = ()
+    carried: tuple[Carried, ...] = ()
+
+
+def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], partitions: int) -> Recovered:
+    """Read what the frame log has of a job.
+
+    From `start` on, everything sealed that is not released: released frames are closed, so their ranges are
+    said to be empty; contributions that a damaged frame took are lost: a source gap in the last interval of
+    each. Before `start`, what was closed meanwhile, with or without this agent.
+    """
+    found = Recovered(frames.last(key))
+    if frames.recovery.rotten:
+        found.lost = (DAMAGED_END,)
+    if found.last is None:
+        if frames.recovery.rotten:  # it may have had frames there
+            found.carried = ((None, FIRST, tuple(_lost(start, partitions).counts)),)
+        return found
+    released = frames.released(key)
+    found.floor = FIRST if released is None else released
+    kept = list(frames.unreleased(key))
+    annulled, at = _annulled(kept, stages, found.floor)
+    if annulled:
+        found.last = _rewound(annulled, at)
+        found.frames = [found.last]
+        kept = [*kept[: -len(annulled)], *(frame.below(at) for frame in annulled)]
+    heard, torn = frames.heard(key), frames.recovery.torn.get(key, 0)
+    if torn > heard or frames.recovery.rotten:
+        lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
+        found.last = msgspec.structs.replace(found.last, carried=[*(found.last.carried or ()), lost])
+    revised = (each for frame in kept for each in frame.revised)
+    found.revised = [each for each in revised if is_told_again(each, heard, found.floor)]
+    _say(found, kept, start, _holes(frames, key, start), partitions)
+    return found
+
+
+def is_told_again(revised: RevisedInterval, heard: int, floor: int) -> bool:
+    """Whether what a revision has added must be told once more.
+
+    Of an interval from `floor` on nobody knows yet which revision is inside: that it was heard of is only in
+    memory. Below, what came up to revision `heard` is accounted for.
+    """
+    return bool(revised.counts) and (revised.interval >= floor or revised.seq > heard)
+
+
+def _say(
+    found: Recovered, kept: Sequence[Sealed], start: int, holes: Mapping[int, int], partitions: int
+) -> None:
+    """Fill in the ranges, without a gap from `start` on."""
+    assert found.last is not None
+    revised = {each.interval: each for frame in kept for each in frame.revised if each.counts}
+    cursor = start
+    for frame in kept:
+        said = newest(frame, revised)
+        found.entries += said
+        if frame.start < start:
+            before = [entry for entry in said if found.floor <= entry.interval < start]
+            if before:
+                found.ranges.append(Range(frame.version, frame.start, min(frame.stop, start), before))
+        if frame.stop <= cursor:
+            continue
+        if frame.start > cursor:
+            lost = [_lost(frame.start - 1, partitions)] if frame.start in holes else []
+            found.ranges.append(Range(frame.version, cursor, frame.start, lost))
+            cursor = frame.start
+        entries = [entry for entry in said if entry.interval >= cursor]
+        found.ranges.append(Range(frame.version, cursor, frame.stop, entries))
+        cursor = frame.stop
+    if cursor < found.last.stop:
+        found.ranges.append(Range(found.last.version, cursor, found.last.stop, []))
+    found.lost += tuple(
+        f"intervals {first} to {stop - 1} were lost with a damaged part of the frame log"
+        for stop, first in sorted(holes.items())[-GAPS_TOLD:]
+    )
+
+
+def _annulled(kept: Sequence[Sealed], stages: Sequence[Stage], settled: int) -> tuple[list[Sealed], int]:
+    """The first frame that has what another version evaluates and all behind it; and where that begins."""
+    for place, frame in enumerate(kept):
+        at = valid_until(stages, frame.version, max(frame.start, settled), frame.stop)
+        if at < frame.stop:
+            return list(kept[place:]), at
+    return [], 0
+
+
+def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
+    """The frame to go on from when everything from interval `at` on is made again.
+
+    What no replay counts is counted anew where it was counted, unless it belongs to what is made again. What
+    is in the intervals below was counted as far as these frames had read.
+    """
+    first, last = annulled[0], annulled[-1]
+    earlier, restart, shed = first.before or ((), first.restart, first.shed)
+    before = [(to, min(of, at)) for to, of in msgspec.convert(earlier, tuple[Told, ...])]
+    told = furthest([*before, *(each for frame in annulled for each in told_by(frame, at))])
+    starts, known = positions_of(restart), [to for to, _ in before]
+    once = [each for frame in annulled for each in msgspec.convert(frame.once or (), list[Carried])]
+    carried = [*once, *msgspec.convert(last.carried or (), list[Carried])]
+    return Sealed(
+        first.job,
+        first.version,
+        at,
+        at,
+        positions=(),
+        restart=(*(_known(position, told) for position in starts), *_appeared(told, [*starts, *known])),
+        counters=last.counters,
+        carried=[each for each in carried if (each[0] is None or each[0] >= at) and each[1] < at],
+        shed=shed if at <= first.start else first.shed,
+        seq=last.seq + 1,
+        told=told,
+        revs=sorted(_revs_used(annulled, at).items()),
+        annuls=at,
+        turns=list(positions_of(first.turns)),
+        newest=last.newest,
+    )
+
+
+def _revs_used(annulled: Sequence[Sealed], at: int) -> dict[int, int]:
+    """Of the intervals from `at` on, the last revision that anybody may have heard, where there was one."""
+    revs = dict(annulled[-1].revs)
+    for frame in annulled:
+        said = [(entry.interval, entry.rev) for entry in frame.entries if entry.rev > 1]
+        said += [(each.interval, each.rev) for each in frame.revised]
+        for interval, rev in said:
+            revs[interval] = max(rev, revs.get(interval, 1))
+    return {interval: rev for interval, rev in revs.items() if interval >= at}
+
+
+def told_by(frame: Sealed, below: int) -> tuple[Told, ...]:
+    """How far records were read that a frame and those before it count in the intervals below some."""
+    told = msgspec.convert(frame.told or (), tuple[Told, ...])
+    here = ((position, min(frame.stop, below)) for position in positions_of(frame.positions))
+    return furthest([*((to, min(of, below)) for to, of in told), *here])
+
+
+def _known(position: FilePosition, told: Sequence[Told]) -> FilePosition:
+    """A position in a file that was empty then, by what the file is known as since.
+
+    By its empty beginning it would get another identity, and what is sealed of it would count once more.
+    """
+    since = {to.key: to for to, _ in told if to.id == position.id}
+    if position.head or len(since) != 1:
+        return position
+    return next(iter(since.values())).at(position.offset)
+
+
+def _appeared(told: Sequence[Told], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
+    """The beginnings of files that were first read in what is annulled, by what they are known as since.
+
+    By how they begin today they would get another identity, and what is sealed of them would count once more.
+    """
+    ids = {position.id for position in before}
+    new = {to.key: to for to, _ in told if to.id not in ids}
+    names = Counter(to.id for to in new.values())
+    return tuple(to.at(0) for to in new.values() if names[to.id] == 1)
+
+
+def positions_of(raw: object) -> tuple[FilePosition, ...]:
+    """File positions as a frame carries them."""
+    return msgspec.convert(raw or (), tuple[FilePosition, ...])
+
+
+def _holes(frames: FrameLog, key: str, start: int) -> dict[int, int]:
+    """By their end, the beginnings of ranges that were lost before they were closed."""
+    released = frames.released(key)
+    floor = start if released is None else max(released, start)
+    holes = frames.recovery.holes.get(key, ())
+    return {stop: max(floor, first or floor) for first, stop in holes if stop > floor}
+
+
+def _lost(interval: int, partitions: int) -> Said:
+    """An interval that says that contributions up to it are lost."""
+    counts = list(NOT_COUNTED)
+    counts[SOURCE_GAP] = 1
+    return Said(interval, counts, [b""] * partitions)

@@ -1,0 +1,96 @@
+"""How what a job has sealed is said to the control plane: events of bounded size, in the newest revision.
+
+Plain data in, events out; keeps nothing. The frames themselves are `framelog`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import NOT_COUNTED
+from elfmesh.control.protocol import events as ctl
+from elfmesh.srt.messages import Entry
+from elfmesh.storage.frames import RevisedInterval, Sealed
+
+EVENT_ENTRIES_MAX = 64
+EVENT_BYTES_MAX = 4 << 20
+"""What one `Sealed` event holds at most (one interval at least): it becomes one message per tree."""
+
+
+class Said(NamedTuple):
+    """One interval as it is said: a `SealedInterval` in some revision."""
+
+    interval: int
+    counts: list[int]
+    payloads: list[bytes]
+    rev: int = 1
+
+
+def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[Said]:
+    """The intervals of a frame's range that have something, each in its newest revision."""
+    entries = {entry.interval: Said(*entry) for entry in frame.entries}
+    for each in revised.values():
+        if frame.start <= each.interval < frame.stop:
+            entries[each.interval] = Said(each.interval, each.counts, each.payloads, each.rev)
+    return [entries[interval] for interval in sorted(entries)]
+
+
+def whole_counts(counts: Sequence[int]) -> tuple[int, ...]:
+    """Counts with all buckets, where a frame was written before there were as many."""
+    return (*counts, *NOT_COUNTED[len(counts) :])
+
+
+class Saying:
+    """Makes the events of one job's worker; `begun` is of `StartWorker`."""
+
+    def __init__(self, manifest: Manifest, begun: int = 0) -> None:
+        self._manifest, self._begun = manifest, begun
+
+    def events(self, start: int, stop: int, entries: list[Said], evaluated: int) -> list[ctl.Sealed]:
+        """A range as events of bounded size that follow each other without a gap."""
+        events: list[ctl.Sealed] = []
+        part: list[Said] = []
+        size = 0
+        for entry in entries:
+            more = sum(map(len, entry.payloads))
+            if part and (len(part) >= EVENT_ENTRIES_MAX or size + more > EVENT_BYTES_MAX):
+                events.append(self._sealed(start, entry.interval, part, evaluated))
+                start, part, size = entry.interval, [], 0
+            part.append(entry)
+            size += more
+        events.append(self._sealed(start, stop, part, evaluated))
+        return events
+
+    def revised(self, interval: RevisedInterval, *, again: bool = False) -> ctl.Revised:
+        """A revision; one of an earlier life without its contents."""
+        entry = Said(interval.interval, interval.counts, interval.payloads, interval.rev)
+        return ctl.Revised(
+            self._manifest.job_id,
+            self._manifest.incarnation,
+            interval.interval,
+            interval.rev,
+            () if again else self._parts([entry]),
+            tuple(interval.added),
+            interval.seq,
+            again,
+            interval.version,
+            self._begun,
+        )
+
+    def _sealed(self, start: int, stop: int, entries: list[Said], evaluated: int) -> ctl.Sealed:
+        job, incarnation = self._manifest.job_id, self._manifest.incarnation
+        return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
+
+    def _parts(self, entries: list[Said]) -> tuple[ctl.SealedPart, ...]:
+        """One part per partition; the first has the counts."""
+        parts = []
+        for partition in range(self._manifest.partitions):
+            payloads = tuple(entry.payloads[partition] for entry in entries)
+            placed = []
+            for entry, payload in zip(entries, payloads, strict=True):
+                counts = whole_counts(entry.counts) if partition == 0 else NOT_COUNTED
+                placed.append(Entry(entry.interval, counts, len(payload), entry.rev))
+            parts.append(ctl.SealedPart(tuple(placed), payloads))
+        return tuple(parts)

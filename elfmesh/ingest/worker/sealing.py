@@ -1,0 +1,211 @@
+"""From a job's open intervals to frames for the frame log, and the events that follow from them.
+
+Owns the order of a job's frames: each says what was sealed and revised, how far its sources were read, and
+where a restart goes on. Evaluates nothing, writes nothing.
+
+Holds nothing that holds the job: what a job has goes at once when it ends, not with the next collection.
+
+Invariants: ranges of frames follow each other without a gap; the events of a frame say what is in it and
+nothing else; a frame has the late records of everything that it says was read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from elfmesh.control.protocol import events as ctl
+from elfmesh.errors import RuntimeFailure
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.sources import FilePosition
+from elfmesh.ingest.worker.intervals import SealedInterval as Closed
+from elfmesh.ingest.worker.outcome import Outcome
+from elfmesh.ingest.worker.recovered import told_by
+from elfmesh.ingest.worker.saying import Said, Saying, whole_counts
+from elfmesh.ingest.worker.staged import StagedWorker
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.frames import RevisedInterval, Sealed, SealedInterval
+from elfmesh.storage.framescan import FRAME_BYTES_MAX
+
+log = logging.getLogger("elf.worker")
+CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
+"""Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
+
+REVISED_BYTES_MAX = 64 << 20
+"""Of revisions in one frame: intervals of ordinary size, all that may be revised at a time."""
+
+
+class Unreleased:
+    """What was given to the control plane and is not closed. Only touched on the loop."""
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[int, int]] = deque()  # (end of the range, bytes)
+        self.nbytes = 0
+
+    def given(self, event: ctl.Sealed | ctl.Revised) -> None:
+        """A range or a revision is held until it is closed."""
+        size = sum(len(payload) for part in event.parts for payload in part.payloads)
+        stop = event.stop if isinstance(event, ctl.Sealed) else event.interval + 1
+        self._held.append((stop, size))
+        self.nbytes += size
+
+    def release(self, stop: int) -> None:
+        """Intervals below `stop` are closed."""
+        while self._held and self._held[0][0] <= stop:
+            self.nbytes -= self._held.popleft()[1]
+
+
+NEAR = 0.8
+"""The share of what a message carries above which each partial is logged."""
+
+
+class Sealing:
+    """See the module.
+
+    Args:
+        key: the job's name in the frame log.
+        worker: evaluates the job.
+        saying: makes the events.
+        last: the frame to go on from.
+        unreleased: counts against what may be held.
+        lookups: the tables that the job reads, which may be newer when intervals were closed; None: none.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        worker: StagedWorker,
+        saying: Saying,
+        last: Sealed,
+        unreleased: Unreleased,
+        *,
+        lookups: LookupTables | None,
+    ) -> None:
+        self._key = key
+        self._worker = worker
+        self._saying = saying
+        self._last = last
+        self._seq = 0 if worker.late is None else last.seq
+        self._unreleased = unreleased
+        self._lookups = lookups
+
+    def seal(
+        self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None
+    ) -> None:
+        """Close what the watermark of the version that has the first open interval has passed, and revise.
+
+        Args:
+            at: where the reader stands, for files of which nothing was read yet.
+            now_us: the clock.
+            outcome: takes the frame and the events.
+            spool_bytes_max: what is sealed and not closed beyond this is given up and counted; None: nothing.
+
+        Raises:
+            RuntimeFailure: what must be sealed at once does not fit in a frame.
+        """
+        worker, head, late = self._worker, self._worker.head, self._worker.late
+        worker.drop_closed()
+        start, ready = head.next_index, head.ready_index
+        if ready <= start and (late is None or not late.is_due(now_us)):
+            return
+        once = head.tally.once_below(ready)
+        room = None if spool_bytes_max is None else spool_bytes_max - self._unreleased.nbytes
+        turns = worker.turns(start) if ready > start + 1 else ()
+        entries = self._closed(ready, room) if ready > start else []
+        sizes = [len(payload) for entry in entries for payload in entry.payloads]
+        size, largest = sum(sizes), max(sizes, default=0)
+        if largest > NEAR * DATA_FRAME_BYTES_MAX:
+            about = (head.statement.name, largest, DATA_FRAME_BYTES_MAX)
+            log.warning("job %s: a partial of this agent has %d bytes, and %d are sent", *about)
+        if size > CONTRIBUTION_BYTES_MAX:
+            raise RuntimeFailure(
+                f"intervals {start} to {ready - 1} have {size} bytes, over the limit of"
+                f" {CONTRIBUTION_BYTES_MAX}; group by fewer keys or allow less LATENESS"
+            )
+        room = CONTRIBUTION_BYTES_MAX - size if room is None else max(0, room - size)
+        # A frame has the late records of everything it says was read: a replay would not count them.
+        revised = self._revise(now_us, min(room, REVISED_BYTES_MAX))
+        if ready <= start and not revised:
+            return
+        if late is not None:
+            for entry in entries:
+                late.sealed(as_closed(entry), entry.rev)
+        frame = self._frame(start, ready, at)
+        sealed = [SealedInterval(*entry) for entry in entries]
+        frame = msgspec.structs.replace(frame, entries=sealed, revised=revised, once=once, turns=turns)
+        outcome.frames.append(frame)
+        self._last = msgspec.structs.replace(frame, entries=[], revised=[])
+        outcome.events += [self._saying.revised(each) for each in revised]
+        if ready > start:
+            outcome.events += self._saying.events(start, ready, entries, head.evaluated)
+
+    def _closed(self, ready: int, room: int | None) -> list[Said]:
+        """Close the intervals below `ready`, each in a revision that nobody has said before."""
+        late = self._worker.late
+        entries = _within(self._worker.head.seal(ready), room)
+        reach("seal")
+        if self._lookups is not None:
+            self._lookups.refresh()
+        if late is None:
+            return entries
+        return [each._replace(rev=late.first_rev(each.interval)) for each in entries]
+
+    def _frame(self, start: int, ready: int, at: Sequence[FilePosition]) -> Sealed:
+        """A frame without its contents: where a restart goes on."""
+        worker, last = self._worker, self._last
+        restart = {position.key: position for position in at}
+        restart.update((position.key, position) for position in worker.positions())
+        return Sealed(
+            self._key,
+            worker.head.evaluated,
+            start,
+            max(start, ready),
+            positions=worker.read_positions(),
+            restart=tuple(restart.values()),
+            counters=list(worker.totals),
+            carried=worker.carried,
+            shed=worker.shed_stretches,
+            seq=self._seq,
+            told=worker.told,
+            revs=list(worker.revs_used),
+            newest=worker.newest,
+            before=(told_by(last, last.stop), last.restart, last.shed),
+        )
+
+    def _revise(self, now_us: int, room: int) -> list[RevisedInterval]:
+        """The revisions of what records came late for, numbered."""
+        found = []
+        for each in self._worker.revise(now_us, room):
+            self._seq += 1
+            counts, payloads, added = list(each.counts), list(each.payloads), list(each.added)
+            found.append(
+                RevisedInterval(each.interval, each.rev, counts, payloads, added, self._seq, each.evaluated)
+            )
+        return found
+
+
+def as_closed(entry: Said) -> Closed:
+    """An interval as it was said, as late records may revise it."""
+    return Closed(entry.interval, whole_counts(entry.counts), tuple(entry.payloads))
+
+
+def _within(sealed: Sequence[Closed], room: int | None) -> list[Said]:
+    """Sealed intervals for the frame log; those for which the spool has no room keep their counts only."""
+    entries = []
+    for each in sealed:
+        size = sum(map(len, each.payloads))
+        if room is not None and size > room:
+            entries.append(_said(each.given_up))
+            continue
+        if room is not None:
+            room -= size
+        entries.append(_said(each))
+    return entries
+
+
+def _said(closed: Closed) -> Said:
+    return Said(closed.index, list(closed.counts), list(closed.payloads))

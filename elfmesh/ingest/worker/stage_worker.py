@@ -1,0 +1,136 @@
+"""One version of a job at one agent, which has its own intervals and leaves the others to other versions.
+
+Owns what of the records is counted here: what is in these intervals, and of what is in none (late, unusable,
+lost) that which is met while one of them is open. See `staged` for how versions stand side by side.
+
+Paper: ELF 3 (job functions updated at run time).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from elfmesh import ql
+from elfmesh.control.jobs.records import EXPIRED, FILTERED, FIRST, LATE
+from elfmesh.control.jobs.terms import Stage
+from elfmesh.ingest.parsers import Parsed
+from elfmesh.ingest.sources import Block
+from elfmesh.ingest.worker.beginning import Resumed, Surroundings
+from elfmesh.ingest.worker.late import LateRecords
+from elfmesh.ingest.worker.worker import JobWorker
+from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
+
+
+class StageWorker(JobWorker):
+    """Evaluates the intervals [first, stop) of a job by one version.
+
+    Args:
+        stage: the version.
+        stop: end of its intervals; None: the newest version.
+        heir: another version is evaluated before it; until `inherit` that one counts what is older.
+        start_index: first interval of the job at this agent.
+        resumed: where to go on.
+        around: what the workers share.
+        late: takes what comes late, of this and of earlier versions.
+        alike_from: the first interval whose version has the same columns of time.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        stop: int | None,
+        *,
+        heir: bool,
+        start_index: int,
+        resumed: Resumed,
+        around: Surroundings,
+        late: LateRecords | None,
+        alike_from: int,
+    ) -> None:
+        self.stop, self._heir = stop, False
+        first = max(resumed.next, stage.start) if heir else resumed.next
+        carried = [each for each in resumed.carried if _within(each[0], first if heir else None, stop)]
+        super().__init__(
+            ql.parse(stage.manifest.text),
+            replace(resumed, next=first, carried=tuple(carried)),
+            around,
+            start_index=first if heir else start_index,
+            late=late,
+            functions=around.functions.get(stage.evaluated),
+        )
+        self.evaluated, self._since_us = stage.evaluated, stage.manifest.since_us
+        self._heir, self._first = heir, first
+        self._job_start, self._alike_from = start_index, alike_from
+        if not heir:
+            self._date_late()
+
+    @property
+    def groups(self) -> int:
+        """PAO rows held by the panes."""
+        return self._panes.rows
+
+    def inherit(self) -> None:
+        """The versions before it are sealed: what is late or lost is counted here from now on."""
+        self._heir, self._start = False, self._job_start
+        self._date_late()
+
+    def _date_late(self) -> None:
+        """Late records are dated by this version's columns from now on."""
+        if self.late is not None:
+            self.late.revise_from(self._alike_from)
+            self.drop_closed()
+
+    @property
+    def _lowest(self) -> int:
+        return self._next if self._heir else super()._lowest
+
+    @property
+    def ready_index(self) -> int:
+        """What `seal` may be called with: at most the end of this version."""
+        ready = super().ready_index
+        return ready if self.stop is None else min(ready, max(self.stop, self.next_index))
+
+    def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
+        """Leave a block out; it is counted where the open interval is evaluated."""
+        self.times.usable(records, block, self._time(block), now_us)
+        if self._mine(self.times.newest_index):
+            super().shed(parsed, block, now_us, records)
+        else:
+            self.offsets.read(block)
+
+    def _dated(
+        self, records: BlockRows, block: Block, now_us: int, told: int | None
+    ) -> tuple[BlockRows, int]:
+        still_open, undated = super()._dated(records, block, now_us, told)
+        assert self._window is not None
+        column = self._time(block)
+        if self.stop is not None:
+            end_us = (self.stop - 1) * self._slide_us + self._window.size_us
+            still_open = still_open.within(column, INT64_MIN, end_us - 1)
+        if self._since_us is not None:
+            erased = still_open.within(column, INT64_MIN, self._since_us - 1)
+            for pane, number in erased.panes(column, self._window.pane_us).counts.items():
+                self.tally.count_pane(FILTERED, number, pane)
+                self.offsets.begin(pane, block)
+            still_open = still_open.within(column, self._since_us, INT64_MAX)
+        return still_open, undated
+
+    def _count(self, bucket: int, number: int, index: int | None, block: Block, told: int | None) -> None:
+        if self._mine(index):
+            super()._count(bucket, number, index, block, told)
+
+    def _count_once(self, bucket: int, number: int, index: int | None, home: int = FIRST) -> None:
+        if self._mine(index) and not (self._heir and bucket in (LATE, EXPIRED)):
+            super()._count_once(bucket, number, index, home)
+
+    def _mine(self, index: int | None) -> bool:
+        """Whether what belongs to no interval, and is met while `index` is open, is counted here."""
+        if self._heir:
+            return index is not None and index >= self._first and (self.stop is None or index < self.stop)
+        return self.stop is None or index is None or index < self.stop
+
+
+def _within(index: int | None, first: int | None, stop: int | None) -> bool:
+    if index is None:
+        return first is None
+    return (first is None or index >= first) and (stop is None or index < stop)

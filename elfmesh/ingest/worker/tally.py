@@ -1,0 +1,107 @@
+"""Which bucket each record of one job at one agent stands in, by interval (D-1). Arithmetic only.
+
+Invariants: what was counted below a closed interval is forgotten; `carried` is what of the open intervals no
+replay of the sources will count again.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, FILTERED, FIRST
+from elfmesh.ingest.worker.intervals import add_to
+
+Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
+"""Where it is counted (None: in the first interval sealed), where it belongs to, counts per bucket."""
+
+
+class Tally:
+    """The counts of one job.
+
+    Args:
+        slide: panes from one interval to the next.
+        size: panes of an interval.
+
+    Attributes:
+        totals: records per bucket since the beginning.
+    """
+
+    def __init__(self, slide: int, size: int) -> None:
+        self._slide, self._size = slide, size
+        self.totals = [0] * len(BUCKETS)
+        self._panes: dict[int, list[int]] = {}
+        self._others: dict[int, list[int]] = {}
+        self._homeless = [0] * len(BUCKETS)
+        self._carried: dict[tuple[int | None, int], list[int]] = {}
+
+    def count_pane(self, bucket: int, number: int, pane: int) -> None:
+        """Records of a pane: `contributed` or `filtered`."""
+        self.totals[bucket] += number
+        self._panes.setdefault(pane, [0, 0])[bucket] += number
+
+    def count(self, bucket: int, number: int, index: int | None, *, total: bool = True) -> None:
+        """Records of no pane, in an interval; None: in the first that is sealed."""
+        self.totals[bucket] += number if total else 0
+        if index is None:
+            self._homeless[bucket] += number
+        else:
+            add_to(self._others, index, bucket, number)
+
+    def count_once(
+        self, bucket: int, number: int, index: int | None, home: int = FIRST, *, total: bool = True
+    ) -> None:
+        """The same, of what no replay will count again, unless interval `home` is evaluated anew."""
+        if number:
+            self.count(bucket, number, index, total=total)
+            self._carried.setdefault((index, home), [0] * len(BUCKETS))[bucket] += number
+
+    @property
+    def carried(self) -> tuple[Carried, ...]:
+        """What no replay counts and is in no closed interval."""
+        return tuple((*key, tuple(counts)) for key, counts in self._carried.items())
+
+    def once_below(self, stop: int) -> tuple[Carried, ...]:
+        """What of that is in the intervals below `stop` when these are sealed now."""
+        return tuple(
+            (stop - 1 if index is None else index, home, counts)
+            for index, home, counts in self.carried
+            if index is None or index < stop
+        )
+
+    @property
+    def end(self) -> int:
+        """One past the last interval that has anything; far in the past if none has."""
+        return max([*(pane // self._slide for pane in self._panes), *self._others], default=-(2**62)) + 1
+
+    def place_homeless(self, index: int) -> None:
+        """An interval that takes what has no interval yet."""
+        for bucket, number in enumerate(self._homeless):
+            if number:
+                add_to(self._others, index, bucket, number)
+        self._homeless = [0] * len(BUCKETS)
+        self._carried = {key: counts for key, counts in self._carried.items() if key[0] is not None}
+
+    def occupied(self, start: int, stop: int) -> list[int]:
+        """The intervals in [start, stop) that have rows or counts, ascending."""
+        found = {index for index in self._others if index < stop}
+        for pane in self._panes:
+            first = -((self._size - 1 - pane) // self._slide)
+            found.update(range(max(first, start), min(pane // self._slide + 1, stop)))
+        return sorted(found)
+
+    def of(self, index: int) -> list[int]:
+        """The counts of an interval."""
+        counts = list(self._others.get(index, (0,) * len(BUCKETS)))
+        for pane in range(index * self._slide, index * self._slide + self._size):
+            contributed, filtered = self._panes.get(pane, (0, 0))
+            counts[CONTRIBUTED] += contributed
+            counts[FILTERED] += filtered
+        return counts
+
+    def close_below(self, index: int) -> None:
+        """Forget what is sealed."""
+        self._panes = {pane: each for pane, each in self._panes.items() if pane >= index * self._slide}
+        self._others = {at: counts for at, counts in self._others.items() if at >= index}
+        self._carried = {
+            key: counts for key, counts in self._carried.items() if key[0] is None or key[0] >= index
+        }

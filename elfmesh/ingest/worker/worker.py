@@ -1,0 +1,397 @@
+"""One job at one agent: parsed blocks in, sealed intervals out, and every record in exactly one bucket (D-1).
+
+Owns the panes of one job, its counts, its watermark and the offsets to restart from. Refuses to know files,
+threads and the network; heavy calls (`feed`, `seal`) are plain synchronous code that the pump runs in a
+thread. Invariants:
+
+- A record is contributed to or filtered from every open window it falls in, and from sealed ones that are not
+  closed by a revision (`late`), where the worker revises; if all its windows are closed it is late; if only
+  some are, it counts as late once for each of those. Late records and lines without a usable time are counted
+  in the interval that is open when they are read.
+- Intervals are sealed in order; what is sealed never changes (D-3).
+- `offsets.restart()` names offsets from which everything not yet sealed can be read again: per file, the
+  smallest beginning of a block that put the first record into an open pane.
+- Replay (D-1): of blocks that were read before the restart, records of the intervals below `told` are skipped
+  without counting, since the frames that were sealed then already count them.
+- A gap cannot be read again, nor what a replay would not count: of that, what is counted in open intervals
+  is `carried`, stored with every frame.
+
+Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from elfmesh.cbt import Content, Panes, TypeConflict
+from elfmesh.control.jobs.records import (
+    CONTRIBUTED,
+    EXPIRED,
+    FILTERED,
+    FIRST,
+    FUNCTION_ERROR,
+    LATE,
+    PARSE_ERROR,
+    SHED,
+    SOURCE_GAP,
+)
+from elfmesh.errors import DataError, QueryError
+from elfmesh.ingest.parsers import Parsed
+from elfmesh.ingest.sources import Block, Gap, SourceState
+from elfmesh.ingest.worker.beginning import ALONE, FRESH, Resumed, Surroundings
+from elfmesh.ingest.worker.eventtimes import EventTimes
+from elfmesh.ingest.worker.insertion import insert
+from elfmesh.ingest.worker.intervals import OpenInterval, SealedInterval, encoded
+from elfmesh.ingest.worker.late import LateRecords, Lost, Revision
+from elfmesh.ingest.worker.offsets import Offsets
+from elfmesh.ingest.worker.tally import Tally
+from elfmesh.ingest.worker.watermark import SINCE_EVER
+from elfmesh.ql import Prepared, Query, Statement
+from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.ql.values.growth import TooLarge
+
+MAX_FUTURE_US = 3_600_000_000
+SAMPLES_MAX = 3
+
+
+class JobWorker:
+    """Evaluates one job over this agent's records.
+
+    Args:
+        statement: the job's query.
+        resumed: what a life before has left.
+        around: what it shares with other workers.
+        start_index: the first interval this agent takes part in; older records are expired.
+        max_future_us: how far a timestamp may be ahead of the clock; None: any.
+        strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
+            errors.
+        late: takes what comes late for sealed intervals that are not closed; None: that is dropped.
+        functions: evaluates the Python functions of the statement.
+
+    Attributes:
+        samples: up to three reasons why a line or a value was not usable.
+        field_errors: values that did not fit their column and became null.
+        replaced: lines in which malformed UTF-8 was replaced.
+        late: what came late for sealed intervals.
+        tally: the counts. times: the newest event time, and the watermark.
+        offsets: what of the sources was read, and what a restart must know of that.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        resumed: Resumed = FRESH,
+        around: Surroundings = ALONE,
+        *,
+        start_index: int = FIRST,
+        max_future_us: int | None = MAX_FUTURE_US,
+        strict: bool = False,
+        late: LateRecords | None = None,
+        functions: FunctionSource | None = None,
+    ) -> None:
+        self.statement = statement
+        self.query = Query(statement, around.labels, around.lookup, functions)
+        self._stream = around.stream
+        self.samples: list[str] = []
+        self.field_errors = 0
+        self.replaced = 0
+        window, job = statement.window, statement.job
+        self._window = window
+        self._slide = window.slide_us // window.pane_us if window else 1
+        self._slide_us = window.slide_us if window else 1
+        self._size = window.size_us // window.pane_us if window else 1
+        self.tally = Tally(self._slide, self._size)
+        self._partitions = job.partitions if job else 1
+        self._strict = strict
+        size_us, slide_us = (window.size_us, window.slide_us) if window else (None, None)
+        self._panes = Panes(statement.tables, size_us, slide_us, budget=around.budget, seed=around.seed)
+        self._encode = around.encode
+        lateness_us = job.lateness_us if job else 0
+        self.times = EventTimes(window, lateness_us, around.idle_us, max_future_us, resumed.newest)
+        self._start = start_index
+        self._next = max(start_index, resumed.next)
+        self.offsets = Offsets(resumed.told, resumed.shed)
+        self.times.resumed(resumed.told)
+        self.late = late
+        for index, home, counts in resumed.carried:
+            for bucket, number in enumerate(counts):
+                self._count_once(bucket, number, index, home)
+
+    @property
+    def totals(self) -> list[int]:
+        """Records per bucket since the worker began."""
+        return self.tally.totals
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The dotted paths to ask the parser for."""
+        return self.statement.fields
+
+    @property
+    def watermark_us(self) -> int:
+        """Event time below which this agent expects nothing more."""
+        return self.times.watermark.value_us
+
+    @property
+    def next_index(self) -> int:
+        """The first interval that is not sealed; FIRST as long as none is."""
+        return self._next
+
+    @property
+    def ready_index(self) -> int:
+        """What `seal` may be called with: all windows below it end at or before the watermark."""
+        if self._window is None or self.watermark_us == SINCE_EVER:
+            return self._next
+        return max(self._next, (self.watermark_us - self._window.size_us) // self._window.slide_us + 1)
+
+    @property
+    def end_index(self) -> int:
+        """One past the last interval that has rows or counts: what seals everything there is."""
+        return max(self._next, self.tally.end)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the panes."""
+        return self._panes.nbytes + (self.late.nbytes if self.late is not None else 0)
+
+    def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
+        """Take the records of one block.
+
+        Args:
+            parsed: has at least the query's columns.
+            block: where they came from.
+            now_us: wall clock, for timestamps too far in the future.
+            records: the rows of `parsed`, if other jobs take them as well: what one of them computes is there
+                for all.
+        """
+        if records is None:
+            records = BlockRows(parsed.arrays, parsed.rows)
+            self.feed(parsed, block, now_us, records)
+            records.release()
+            return
+        told_below = self.offsets.told_below(block)
+        if told_below is not None and self.offsets.was_left_out(block):
+            self.offsets.read(block)
+            return
+        self._note(parsed)
+        errors = parsed.errors
+        if self._window is not None:
+            records, undated = self._dated(records, block, now_us, told_below)
+            errors += undated
+        if records.rows:
+            refused, failed = self._insert(records, block, told_below)
+            self._count(FUNCTION_ERROR, failed, self.times.newest_at(told_below), block, told_below)
+            self._count(PARSE_ERROR, refused, self.times.newest_at(told_below), block, told_below)
+        if errors and told_below is None:  # they have no time: frames tell a replay, not intervals
+            self._count_once(PARSE_ERROR, errors, self.times.newest_ever)
+        self.offsets.read(block)
+
+    def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
+        """Leave a block out because there is no room for it; what a restart reads again is taken."""
+        told_below = self.offsets.told_below(block)
+        if self._window is not None and told_below is None:
+            self.times.usable(records, block, self._time(block), now_us)
+        newest = self.times.newest_index
+        if newest is None or self._window is None or told_below is not None:
+            self.feed(parsed, block, now_us, records)
+            return
+        index = max(newest, self._next)
+        self.tally.count(SHED, parsed.lines, index)
+        self.offsets.leave_out(index * self._slide, block)
+        self.offsets.read(block)
+
+    def lost(self, gaps: Sequence[Gap]) -> None:
+        """Count what the sources have lost, one per gap, in the interval that is open now."""
+        if gaps:
+            self._count_once(SOURCE_GAP, len(gaps), self.times.newest_index)
+
+    def drop_closed(self) -> None:
+        """What came late for intervals that are closed by now, and is in no revision, is late for good."""
+        if self.late is not None:
+            self.give_up(self.late.drop(), LATE)
+
+    def take_late(self, now_us: int, room: int) -> tuple[list[Revision], list[Lost]]:
+        """Everything that records came late for; the counts of what does not fit in so many bytes."""
+        return ([], []) if self.late is None else self.late.take(now_us, room, self._sample)
+
+    def give_up(self, lost: Iterable[Lost], to: int) -> None:
+        """Late records are in no interval of theirs: `filtered` is what an interval's own records are."""
+        for home, counts in lost:
+            for bucket, number in enumerate(counts):
+                was_one = bucket in (CONTRIBUTED, FILTERED)
+                self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
+
+    def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
+        """Report the outcome of a poll; moves and returns the watermark.
+
+        Args:
+            sources: the files behind this job and whether each is read to its end.
+            now_us: wall clock before the poll.
+            agreed_us: see `Watermark.observe`.
+        """
+        present = {state.id: state for state in sources}
+        self.offsets.keep(present)
+        ends = ((state.id, state.at_end) for state in present.values())
+        return self.times.watermark.observe(ends, now_us, agreed_us)
+
+    def pause(self, now_us: int) -> None:
+        """The reader stops because of back-pressure; the watermark stands still."""
+        self.times.watermark.pause(now_us)
+
+    def resume(self, now_us: int) -> None:
+        """The reader goes on."""
+        self.times.watermark.resume(now_us)
+
+    def seal(self, upto_index: int) -> list[SealedInterval]:
+        """Close all intervals below `upto_index`; those with rows or counts are returned, in order.
+
+        Cost: one merge of panes and one encoding per interval that has rows.
+        """
+        return [
+            encoded(interval, self._encode, self._partitions, self._sample)
+            for interval in self.take(upto_index)
+        ]
+
+    def take(self, upto_index: int) -> Iterator[OpenInterval]:
+        """The same, with the tables as they are. The intervals are closed when the iterator is exhausted."""
+        if upto_index <= self._next:
+            return
+        self.tally.place_homeless(upto_index - 1)
+        for index in self.tally.occupied(self._next, upto_index):
+            yield OpenInterval(index, *self._whole(index, self.tally.of(index)))
+        self._close(upto_index)
+
+    def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:
+        """The counts and tables of an interval; panes that do not fit together are errors, all of them."""
+        try:
+            return tuple(counts), self._panes.window(index)
+        except TypeConflict as error:
+            if self._strict:
+                raise
+            self._sample(f"interval {index}: {error}")
+            counts[PARSE_ERROR] += counts[CONTRIBUTED]
+            counts[CONTRIBUTED] = 0
+            return tuple(counts), None
+
+    def _dated(
+        self, records: BlockRows, block: Block, now_us: int, told: int | None
+    ) -> tuple[BlockRows, int]:
+        """The records of open intervals, and how many have no usable time; those too late are counted."""
+        column = self._time(block)
+        usable = self.times.usable(records, block, column, now_us)
+        undated = records.rows - usable.rows
+        if undated:
+            self._sample(f"no usable time in {column}")
+        still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
+        # What was sealed before the restart is counted; what was open then and is closed now is not.
+        new = usable if told is None else usable.within(column, told * self._slide_us, INT64_MAX)
+        if new.rows > still_open.rows:
+            # The next frame must have them: a replay cannot tell them from those that were in time.
+            lowest_us, start_us = self._lowest * self._slide_us, self._start * self._slide_us
+            self._count_once(EXPIRED, new.within(column, INT64_MIN, start_us - 1).rows, self._next)
+            past = new.within(column, start_us, lowest_us - 1)
+            for home, number in past.panes(column, self._slide_us).counts.items() if past.rows else ():
+                self._count_once(LATE, number, self._next, home)
+        if self._lowest < self._next:
+            self._revise(new, block, told)
+        return still_open, undated
+
+    @property
+    def _lowest(self) -> int:
+        """The first interval that is not closed: late records may still come into it."""
+        return self._next if self.late is None else min(self._next, self.late.floor)
+
+    def _revise(self, records: BlockRows, block: Block, told: int | None) -> None:
+        """Put records into the sealed intervals that are not closed and were not read by a life before."""
+        if self.late is None:
+            return
+        lowest = self._lowest if told is None else max(self._lowest, told)
+        origin = (self._time(block), block.stream or self._stream)
+        fed = self.late.feed(records, origin, lowest, self._next, self._sample)
+        self.tally.totals[CONTRIBUTED] += fed.contributed
+        for (bucket, home), number in fed.left_out.items():
+            self._count_once(bucket, number, self._next, home)
+        self._count_missed(fed.lowest, lowest, told)
+
+    def _time(self, block: Block) -> str:
+        return self.statement.time_of(block.stream or self._stream)
+
+    def _insert(self, records: BlockRows, block: Block, told: int | None) -> tuple[int, int]:
+        """Put records into their panes and count them; how many could not be used, and how many failed."""
+        stream = block.stream or self._stream
+        try:
+            prepared, refused = insert(self.query, self._panes, records, self._sample, stream)
+        except TooLarge as error:
+            if records.rows > 1:
+                return self._insert_halves(records, block, told)
+            self._sample(str(error))
+            return 1, 0
+        except (DataError, QueryError) as error:
+            if self._strict:
+                raise
+            self._sample(str(error))
+            return records.rows, 0
+        self._count_panes(prepared, told)
+        for pane in (*prepared.kept, *prepared.filtered):
+            self.offsets.begin(pane, block)
+        return refused, prepared.failed
+
+    def _insert_halves(self, records: BlockRows, block: Block, told: int | None) -> tuple[int, int]:
+        """As `_insert`, half of the records at a time: evaluated together they take too much memory."""
+        (refused, failed), (refused_too, failed_too) = (
+            self._insert(half, block, told) for half in records.halves()
+        )
+        return refused + refused_too, failed + failed_too
+
+    def _count_panes(self, prepared: Prepared, told: int | None) -> None:
+        for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):
+            for pane, number in panes.items():
+                self.tally.count_pane(bucket, number, pane)
+        if self._lowest == self._next:  # else they are late where they revise
+            for pane, number in prepared.kept.items():
+                earliest = -((self._size - 1 - pane) // self._slide)
+                self._count_missed({earliest: number}, self._next, told)
+
+    def _count_missed(self, kept: Mapping[int, int], lowest: int, told: int | None) -> None:
+        """Records are late for those of their windows below `lowest`, once for each; `kept`: by the first."""
+        for earliest, number in kept.items():
+            first = max(self._start, earliest, FIRST if told is None else told)
+            told_again = lowest if self.late is None else max(first, min(lowest, self.late.closed))
+            self._count_once(LATE, max(told_again - first, 0) * number, self._next)
+            for home in range(told_again, lowest):
+                self._count_once(LATE, number, self._next, home)
+
+    def _count(self, bucket: int, number: int, index: int | None, block: Block, told: int | None) -> None:
+        """Count records of no pane in the interval that is open now; of a replay, those that no frame has."""
+        if not number or (told is not None and (index is None or index < told)):
+            return
+        if index is None or index < self._next:
+            self._count_once(bucket, number, index, FIRST if index is None else index)
+        else:
+            self.tally.count(bucket, number, index)
+            self.offsets.begin(index * self._slide, block)
+
+    def _count_once(self, bucket: int, number: int, index: int | None, home: int = FIRST) -> None:
+        """Count what no replay will count again, unless its interval is evaluated anew."""
+        if self.late is None or home < self.late.closed:
+            home = FIRST
+        self.tally.count_once(bucket, number, None if index is None else max(index, self._next), home)
+
+    def _close(self, upto: int) -> None:
+        if upto <= self._next:
+            return
+        self._next = upto
+        floor = upto * self._slide
+        self._panes.drop_below(floor)
+        self.offsets.close_below(floor)
+        self.tally.close_below(upto)
+
+    def _sample(self, reason: str) -> None:
+        if len(self.samples) < SAMPLES_MAX:
+            self.samples.append(reason)
+
+    def _note(self, parsed: Parsed) -> None:
+        self.field_errors += parsed.field_errors
+        self.replaced += parsed.replaced
+        self.samples += parsed.samples[: max(0, SAMPLES_MAX - len(self.samples))]

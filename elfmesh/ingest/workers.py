@@ -1,0 +1,346 @@
+"""The workers of one agent: streams read once, every job fed, every sealed interval on disk before it leaves.
+
+Owns the jobs that are evaluated here and what the control plane wants of each, one thing after the other; the
+loop over each stream is `elfmesh.ingest.read_loop`. Knows no peer and no master; evaluates nothing itself.
+
+Invariants: the `Sealed` events of a job follow each other without a gap and are durable before they are
+given; a job that fails stops alone, with a report, and never costs another job a record; nothing is sealed
+early because the agent stops.
+
+Paper: ELF 2.2, 3 (job worker). Guarantees D-1, D-3, D-12.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from elfmesh.cbt import Encode, encode_parts
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.protocol import events as ctl
+from elfmesh.errors import RuntimeFailure, StorageError
+from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.budget.host import HostBudget
+from elfmesh.ingest.budget.watchdog import Cost, Verdict
+from elfmesh.ingest.frame_writer import FrameWriter
+from elfmesh.ingest.functions.of_job import has_functions
+from elfmesh.ingest.host import Executor
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.multi_stream_reader import SeveralReader, together
+from elfmesh.ingest.ports import HELD_BYTES_MAX
+from elfmesh.ingest.read_loop import Ingest
+from elfmesh.ingest.scheduling.job_isolation import Places
+from elfmesh.ingest.scheduling.task_queue import Turns
+from elfmesh.ingest.stream import Stream, guarded
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker.describing import describe_job
+from elfmesh.ingest.worker.jobs import MOVING, LocalJob
+from elfmesh.ingest.worker.reader import Reader
+from elfmesh.machine import Event
+from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
+from elfmesh.storage.framelog import FrameLog
+from elfmesh.storage.frames import Forgotten, Released
+
+log = logging.getLogger("elf.worker")
+
+
+class WorkerHost:
+    """`Workers` of the pump.
+
+    Args:
+        emit: takes the events for the control plane.
+        streams: this agent's streams by name.
+        open_reader: opens the reader of a stream.
+        frames: the frame log; only used in the "store" lane.
+        executor: where reading, evaluation and syncing run.
+        wall_us: wall clock.
+        agreed_us: what of a time of the wall clock most agents' clocks show at most.
+        fatal: told of an error that must end the agent.
+        held_bytes_max: see HELD_BYTES_MAX.
+        memory: the budget of all panes; None: without limit.
+        tidy: see `Ingest`.
+        seed: of the tables of keys, so that nobody can choose keys that collide.
+        encode: see `JobWorker`.
+        labels, lookups: of this agent.
+        cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
+        budget, gate, guard: see `Parts`.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        *,
+        streams: Mapping[str, StreamConfig],
+        open_reader: Callable[[str, StreamConfig], Reader],
+        frames: FrameLog,
+        executor: Executor,
+        wall_us: Callable[[], int],
+        fatal: Callable[[BaseException], None],
+        held_bytes_max: int = HELD_BYTES_MAX,
+        memory: MemoryBudget | None = None,
+        seed: int = 0,
+        encode: Encode = encode_parts,
+        tidy: Callable[[], None] = lambda: None,
+        labels: Mapping[str, str] | None = None,
+        lookups: LookupTables | None = None,
+        cpu_s: Callable[[], float] = lambda: 0.0,
+        budget: HostBudget | None = None,
+        gate: Gate | None = None,
+        agreed_us: Callable[[int], int] = int,
+        guard: CrashGuard | NoGuard = NO_GUARD,
+    ) -> None:
+        self._emit, self._wall_us = emit, wall_us
+        self._streams, self._open_reader = streams, open_reader
+        self._frames, self._executor = frames, executor
+        self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
+        self._budget, self._gate, self._guard = budget, gate, guard
+        self._jobs: dict[bytes, LocalJob] = {}
+        self._closing = False
+        self._turns = Turns(fatal)
+        self._writer = FrameWriter(frames, executor, self._turns.spawn)
+        stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
+
+        def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
+            return Ingest(
+                stream(name, config, reader, agreed_us=agreed_us),
+                executor,
+                wall_us=wall_us,
+                write=self._writer.write,
+                emit=emit,
+                ended=self._ended,
+                memory=memory,
+                held_bytes_max=self.held_bytes_max,
+                crowded=lambda: frames.crowded,
+                slow=self._too_slow,
+                tidy=tidy,
+                budget=budget,
+                **how,
+            )
+
+        self._new_ingest = ingest
+        self.ingests = {
+            name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
+        }
+        self._places = Places(
+            self.ingests,
+            streams,
+            open_apart=self._open_apart,
+            run=lambda each: self._turns.spawn(each.run),
+            leave=self._leave,
+            wall_us=wall_us,
+            budget=budget,
+            is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
+            again=lambda job, move: self._turns.command(job, partial(self._place, job, move)),
+        )
+        for each in self.ingests.values():
+            self._turns.spawn(each.run)
+        if budget is not None:
+            budget.watch(self._costs, self._slow_down)
+
+    def start_job(self, effect: ctl.StartWorker) -> None:
+        """Begin a job, or go on with it after a restart."""
+        self._turns.command(effect.manifest.job_id, partial(self._start, effect))
+
+    def stop_job(self, effect: ctl.StopWorker) -> None:
+        """End a job and forget its frames."""
+        self._turns.command(effect.job, partial(self._stop, effect))
+
+    def pause_job(self, job: bytes) -> None:
+        """Stop reading for a job."""
+        self._turns.command(job, partial(self._hold, job, "control", True))
+
+    def resume_job(self, job: bytes) -> None:
+        """Go on reading for a job."""
+        self._turns.command(job, partial(self._hold, job, "control", False))
+
+    def release(self, job: bytes, stop: int, heard: int) -> None:
+        """Intervals of a job below `stop` are closed, revisions up to `heard` accounted for."""
+        if not self._turns.busy(job):
+            self._release(job, stop, heard)
+            return
+
+        async def in_turn() -> None:
+            self._release(job, stop, heard)
+
+        self._turns.command(job, in_turn)
+
+    async def close(self) -> None:
+        """Stop reading where we are and flush the frame log."""
+        if self._closing:
+            return
+        self._closing = True
+        self._turns.close()
+        self._writer.stop_waiting()
+        for ingest in self.ingests.values():
+            ingest.close()
+        await self._turns.wait_done()
+        self._end_functions()
+        for ingest in self.ingests.values():
+            await ingest.at_rest(ingest.stream.reader.close)
+        await self._writer.close()
+
+    def kill(self) -> None:
+        """Stop at once, finish nothing."""
+        self._closing = True
+        self._writer.stop_waiting()
+        self._end_functions()
+        self._turns.kill()
+
+    def _end_functions(self) -> None:
+        if self._budget is not None:
+            self._budget.close()
+        for job in self._jobs.values():
+            job.functions.close()
+
+    @property
+    def problem(self) -> str:
+        """Why reading waits; "" as long as the disk has room."""
+        return self._writer.problem
+
+    def describe(self) -> dict[str, object]:
+        """What this agent reads and evaluates, for people."""
+        return {name: ingest.stream.describe() for name, ingest in self.ingests.items()}
+
+    def describe_jobs(self) -> dict[str, dict[str, object]]:
+        """What each job here costs and holds."""
+        return {job.manifest.qualified: describe_job(job) for job in list(self._jobs.values())}
+
+    def _costs(self) -> dict[str, Cost]:
+        return {job.key: Cost(job.cost.cpu_s, job.sheds) for job in self._jobs.values()}
+
+    async def _start(self, effect: ctl.StartWorker) -> None:
+        manifest = effect.manifest
+        before = self._jobs.get(manifest.job_id)
+        if before is not None:
+            await self._drop(manifest.job_id)
+        same = before is not None and before.manifest.incarnation == manifest.incarnation
+        held = before.held if before is not None and same else set()
+        job: LocalJob | None = None
+        try:
+            job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups, effect.begun)
+            self._guard.check(guarded(job))
+            if self._gate is not None:
+                admit = partial(job.functions.admit, self._gate, job.stages, self._wall_us)
+                await self._executor.run("store", admit)
+            ingest = self._home(job)
+            recovered = await self._executor.run("store", partial(job.recover, self._frames))
+            if job.unwritten:
+                await self._writer.write(job.unwritten)
+            for event in recovered:
+                job.given(event)
+                self._emit(event)
+            begin = await ingest.at_rest(partial(self._places.begin, job, ingest.stream))
+        except StorageError:
+            raise
+        except Exception as error:  # one bad job must not hurt the others
+            log.warning("job %s cannot begin: %r", manifest.qualified, error)
+            self._emit(ctl.WorkerReport(manifest.job_id, error=str(error) or type(error).__name__))
+            if job is not None:
+                job.functions.close()
+            self._leave(job.home if job is not None else manifest.qualified)
+            return
+        self._jobs[manifest.job_id] = job
+        if begin is not None:
+            await self._writer.write([begin])
+        for reason in sorted(held - {"memory", MOVING}):
+            await self._hold(manifest.job_id, reason, True)
+        await self._places.settle(job)
+        start = job.worker.next_index
+        begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
+        log.info("job %s from %s", manifest.qualified, begins)
+        self.ingests[job.home].wake()
+
+    async def _stop(self, effect: ctl.StopWorker) -> None:
+        job = self._jobs.get(effect.job)
+        if job is not None and job.manifest.incarnation == effect.incarnation:
+            await self._drop(effect.job)
+            log.info("job %s has ended", job.manifest.qualified)
+        forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
+        await self._writer.write([forgotten])
+
+    async def _drop(self, job_id: bytes) -> None:
+        job = self._jobs.pop(job_id)
+        ingest = self.ingests[job.home]
+        await ingest.at_rest(partial(job.end, ingest.stream))
+        self._leave(job.home)
+
+    def _home(self, job: LocalJob) -> Ingest:
+        """Where a job is read: with all jobs of its stream, or by itself if it reads several of ours."""
+        names = job.reads(self._streams)
+        if not names:
+            raise RuntimeFailure(f"no stream {job.stream!r} here")
+        job.stream = job.home = names[0]
+        if len(names) == 1 and not has_functions(job.stages):
+            return self.ingests[job.home]
+        configs = {name: self._streams[name] for name in names}
+        readers = {name: self._open_reader(name, config) for name, config in configs.items()}
+        job.home = f"{' + '.join(names)} for {job.manifest.qualified}"
+        if len(names) > 1:
+            read_from = {name: config.read_from for name, config in configs.items()}
+            reader: Reader = SeveralReader(readers, read_from, job.fields_of)
+            job.stream = job.home
+        else:
+            reader = readers[job.stream]
+        config = together(list(configs.values()))
+        waits = has_functions(job.stages)
+        ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits=waits)
+        self._turns.spawn(ingest.run)
+        return ingest
+
+    def _too_slow(self, job_id: bytes) -> None:
+        self._turns.command(job_id, partial(self._place, job_id, self._places.set_apart))
+
+    async def _place(self, job_id: bytes, move: Callable[[LocalJob], Coroutine[Any, Any, None]]) -> None:
+        if (job := self._jobs.get(job_id)) is not None:
+            await move(job)
+
+    def _open_apart(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
+        reader, config = self._open_reader(stream, self._streams[stream]), self._streams[stream]
+        ingest = self._new_ingest(
+            name, config, reader, apart=True, caught_up=caught_up, courtesy=self._places.courtesy()
+        )
+        if self._closing:
+            ingest.close()
+        return ingest
+
+    def _slow_down(self, verdict: Verdict) -> None:
+        """The watchdog has named a job, or lets one go."""
+        job = next((job for job in self._jobs.values() if job.key == verdict.job), None)
+        if job is not None and self._budget is not None:
+            job.cost.sheds = job.sheds and verdict.cores is not None
+            self._budget.carry_out(verdict, job.cost, job.manifest.qualified)
+            if verdict.cores is not None and not job.cost.sheds:
+                self._too_slow(job.manifest.job_id)
+
+    def _leave(self, name: str) -> None:
+        """Nobody reads here any more; the reader of several streams goes with its job."""
+        self._places.gone(name)
+        ingest = None if name in self._streams else self.ingests.pop(name, None)
+        if ingest is not None:
+            ingest.close()
+            self._turns.spawn(partial(self._end, ingest))
+
+    async def _end(self, ingest: Ingest) -> None:
+        """Close the files of an ingest that ends."""
+        await ingest.at_rest(ingest.stream.reader.close)
+
+    async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
+        if (job := self._jobs.get(job_id)) is not None:
+            ingest = self.ingests[job.home]
+            await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
+            ingest.wake()
+
+    def _release(self, job_id: bytes, stop: int, heard: int) -> None:
+        if (job := self._jobs.get(job_id)) is not None:
+            job.release(stop)
+            self._writer.release(Released(job.key, stop, heard))
+            if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
+                self._turns.command(job_id, partial(self._hold, job_id, "memory", False))
+
+    def _ended(self, job_id: bytes) -> None:
+        """A job has failed by itself."""
+        if (job := self._jobs.pop(job_id, None)) is not None:
+            self._leave(job.home)

@@ -1,0 +1,322 @@
+"""The embedded engine: one process, no network. Logs in, the rows of every interval out.
+
+It is the oracle for everything else, so it takes no short cuts of its own: the same parsers, worker, panes
+and query as an agent. It never closes an interval before the end of the input, so nothing is ever late, and
+it has no opinion on timestamps in the future.
+
+Rows of a plain projection (no aggregate, no window, no ORDER BY, no DISTINCT) need no state: they are
+handed on block by block in the order of the file. Everything else is one table per interval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.jobs.records import (
+    BUCKETS,
+    FILTERED,
+    FUNCTION_ERROR,
+    PARSE_ERROR,
+    ResultRecord,
+    counts_dict,
+    encode_json,
+    to_json,
+)
+from elfmesh.errors import UsageError
+from elfmesh.ingest.interval_result import IntervalResult
+from elfmesh.ingest.job_rows import JobRows
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.memory import give_back
+from elfmesh.ingest.parsers import StreamFormat, discover_columns
+from elfmesh.ingest.worker.beginning import Surroundings
+from elfmesh.ingest.worker.worker import SAMPLES_MAX, JobWorker
+from elfmesh.local.log_input import LogInput
+from elfmesh.local.named_logs import Logs, logs_of
+from elfmesh.local.run_sessions import shown
+from elfmesh.ql import Query, Statement, parse
+from elfmesh.ql.engine.finalise_parts import Reduced
+from elfmesh.ql.engine.lookup import LookupSource
+from elfmesh.ql.expressions.operand import Env
+from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.ql.functions.compiler import Compiler
+from elfmesh.ql.values.growth import TooLarge
+from elfmesh.storage.spill import SpillStore
+from elfmesh.text import suggest
+
+MEMORY_BYTES = 16_000_000
+"""What aggregates may take unless somebody says otherwise: with it a run takes 130 to 155 MB."""
+
+GIVE_BACK_BLOCKS = 16
+"""After so many blocks, freed memory goes back to the system."""
+
+REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory."
+"""What the user of `elf run` can do where temporary files cannot be written."""
+
+
+class LogRun(LogInput):
+    """One statement over some logs.
+
+    Args:
+        statement: parsed; unless `streams` names it, its one stream means the given logs.
+        paths: files, plain or compressed; "-" is standard input.
+        format: as in `--format`, or a format with all that can be said of it.
+        sample: read only the first records; None: all.
+        stdin: what "-" reads.
+        on_bytes: called with the number of bytes taken from a file each time some were.
+        memory_bytes: what aggregates may take in memory; what is beyond goes to files in `spill_dir`.
+        spill_dir: where; None: the system's directory for temporary files.
+        streams: the logs of each stream by name; then `paths` and `format` mean nothing.
+        lookups: the tables that the statement may join.
+        jobs: results that the statement may read.
+        functions: evaluates the statement's Python functions; None: it must not have any.
+
+    Raises:
+        ConfigError: unknown format.
+        QueryError: an unknown column.
+        UsageError: a stream that is read and not named.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        paths: Sequence[str],
+        *,
+        format: str | StreamFormat = "auto",
+        sample: int | None = None,
+        stdin: BinaryIO | None = None,
+        on_bytes: Callable[[int], None] | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+        spill_dir: Path | None = None,
+        streams: Mapping[str, Logs] | None = None,
+        lookups: LookupSource | None = None,
+        jobs: JobRows | None = None,
+        functions: FunctionSource | None = None,
+    ) -> None:
+        if statement.functions and functions is None:
+            raise UsageError(
+                "the query brings Python functions along, and they are off",
+                hint="Say --python if you trust its text; no signature is looked at here.",
+            )
+        self._functions = functions
+        self._lookups = lookups or LookupTables({})
+        self._memory_bytes = memory_bytes
+        self._spill_dir = spill_dir
+        self._began = time.monotonic()
+        jobs = jobs or JobRows()
+        if isinstance(format, str):
+            format = StreamFormat(format, host=socket.gethostname())
+        logs = logs_of(statement, jobs.check(statement), streams or {}, (paths, format))
+        super().__init__(statement, logs, jobs, sample=sample, stdin=stdin, on_bytes=on_bytes)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the rows come one block at a time, from `tables`; else they come from `results`."""
+        plan = self.statement.plan
+        plain = bool(plan.repeat) and not plan.order and not plan.distinct and plan.having is None
+        return plain and not plan.offset and self.statement.window is None and self.statement.relation is None
+
+    def results(self) -> Iterator[IntervalResult]:
+        """The intervals in order; the whole input is read before the first comes.
+
+        Raises:
+            DataError: the input cannot be read as what it is declared to be.
+            QueryError: the types of the columns make the query impossible.
+            RuntimeFailure: a file is missing or must not be read; neither memory nor disk has room.
+        """
+        with contextlib.closing(SpillStore(self._spill_dir, remedy=REMEDY)) as store:
+            # Locks, although one thread inserts: trees may end in the one that reads ahead.
+            budget = MemoryBudget(self._memory_bytes, store, new_lock=threading.Lock)
+            yield from self._results(budget)
+
+    def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
+        worker = self.read(budget)
+        self._refuse_names_outside()
+        if self.statement.window is None and not any(worker.totals):
+            yield self._answer(worker, 0, (0,) * len(worker.totals), {})
+        for index, counts, tables in shown(self.statement, worker.take(worker.end_index)):
+            yield self._answer(worker, index, counts, tables)
+        self.stats.untaken = worker.query.untaken
+        self._end()
+
+    def answers(self) -> list[IntervalResult]:
+        """All intervals, those of a plain projection as one; raises what `results` raises."""
+        if not self.streams:
+            return list(self.results())
+        tables = list(self.tables())
+        return [IntervalResult(self.record(), pa.concat_tables(tables, promote_options="permissive"))]
+
+    def read(self, budget: MemoryBudget) -> JobWorker:
+        """A worker that has read all the input and sealed nothing; raises what `results` raises."""
+        worker: JobWorker | None = None
+        for number, (parsed, block) in enumerate(self._parsed(), 1):
+            worker = worker or self._worker(budget)
+            worker.feed(parsed, block, 0)
+            if number % GIVE_BACK_BLOCKS == 0:
+                give_back()
+            if budget.over and budget.problem is not None:
+                raise budget.problem
+        if worker is None:
+            worker = self._worker(budget)
+        self._note(worker)
+        return worker
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of a plain projection in the order of the input: at least one table, perhaps empty."""
+        query: Query | None = None
+        limit = self.statement.plan.limit
+        for parsed, _ in self._parsed():
+            query = query or Query(self.statement, functions=self._functions)
+            self._count(parsed.errors, parsed.samples)
+            self.stats.field_errors += parsed.field_errors
+            self.stats.replaced += parsed.replaced
+            table, filtered, failed = project(query, parsed.batch)
+            self.stats.filtered += filtered
+            self.stats.function_errors += failed
+            if limit is not None:
+                table = table.slice(0, limit)
+                limit -= table.num_rows
+            yield table
+            if limit == 0:
+                break
+        if query is None:
+            yield pa.table({name: pa.nulls(0) for name in self.statement.columns})
+        self._end()
+
+    def record(self) -> ResultRecord:
+        """The record of the one interval of a plain projection, once all its rows are through."""
+        stats = self.stats
+        rows = stats.records - stats.parse_errors - stats.filtered - stats.function_errors
+        counts = dict.fromkeys(BUCKETS, 0) | {"contributed": rows, "filtered": stats.filtered}
+        counts |= {"parse_error": stats.parse_errors, "function_error": stats.function_errors}
+        return ResultRecord(job=self.statement.name, index=0, counts=counts)
+
+    def _worker(self, budget: MemoryBudget) -> JobWorker:
+        around = Surroundings(budget=budget, seed=secrets.randbits(63), lookup=self._lookups)
+        return JobWorker(
+            self.statement, around=around, max_future_us=None, strict=True, functions=self._functions
+        )
+
+    def _answer(
+        self, worker: JobWorker, index: int, counts: tuple[int, ...], tables: Mapping[str, Reduced]
+    ) -> IntervalResult:
+        window = self.statement.window
+        bounds = None
+        if window is not None:
+            bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
+        record = ResultRecord(
+            job=self.statement.name,
+            index=index,
+            start_us=bounds[0] if bounds else None,
+            end_us=bounds[1] if bounds else None,
+            counts=counts_dict(counts),
+        )
+        latest = self._jobs.beside(worker.query, record.start_us, record.end_us)
+        return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))
+
+    def _end(self) -> None:
+        """Say how long it took, and which fields turned out to be nowhere."""
+        self.stats.seconds = time.monotonic() - self._began
+        if self._first is None or not self.stats.records or "json" not in self.stats.formats.values():
+            return
+        for stream, (_, formats) in self._logs.items():
+            known = {"ts", self.statement.time_of(stream) if self.statement.window else "ts"}
+            for name in self.statement.fields_of(stream):
+                if name not in formats.schema.types and name not in known and not name.startswith("_"):
+                    self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
+
+    def _refuse_names_outside(self) -> None:
+        """Refuse names in queries in brackets that no record of their stream has; a row outside may.
+
+        Raises:
+            QueryError: at the first such name.
+        """
+        for each in self.statement.bare:
+            paths, formats = self._logs.get(each.stream, ((), None))
+            read_as_json = any(self.stats.formats.get(path) == "json" for path in paths)
+            if read_as_json and formats is not None and each.path not in formats.schema.types:
+                message = f"no record of {each.stream} has a value in {each.path}"
+                raise self.statement.origin.error(message, each.at, each.remedy)
+
+    def _count(self, errors: int, samples: Iterable[str]) -> None:
+        self.stats.parse_errors += errors
+        self.stats.samples += list(samples)[: SAMPLES_MAX - len(self.stats.samples)]
+
+    def _note(self, worker: JobWorker) -> None:
+        stats = self.stats
+        stats.parse_errors = worker.totals[PARSE_ERROR]
+        stats.filtered = worker.totals[FILTERED]
+        stats.function_errors = worker.totals[FUNCTION_ERROR]
+        stats.field_errors, stats.replaced = worker.field_errors, worker.replaced
+        stats.samples = worker.samples[:SAMPLES_MAX]
+        stats.seconds = time.monotonic() - self._began
+
+
+def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
+    """The output rows of a plain projection for one batch, in its order, and what is not among them.
+
+    Returns:
+        The rows, how many records WHERE dropped, and of how many a Python function made nothing.
+    """
+    try:
+        prepared = query.prepare(batch)
+    except TooLarge:
+        middle = batch.num_rows // 2
+        if not middle:
+            raise
+        first, rest = (project(query, each) for each in (batch.slice(0, middle), batch.slice(middle)))
+        return pa.concat_tables([first[0], rest[0]]), first[1] + rest[1], first[2] + rest[2]
+    main = prepared.tables["main"]
+    columns = {name: main.column(name) for name in main.schema.names}
+    compiler = Compiler({name: array.type for name, array in columns.items()}, query.statement.origin)
+    env = Env(columns, prepared.passed)
+    outputs = query.statement.plan.outputs
+    arrays = [compiler.compile(expr).array(env) for _, expr in outputs]
+    table = pa.Table.from_arrays(arrays, names=[name for name, _ in outputs])
+    return table, batch.num_rows - prepared.passed - prepared.failed, prepared.failed
+
+
+def answers(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
+    """What `run` answers, with the records of the intervals; raises what it raises."""
+    logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
+    return LogRun(parse(text), logs, format=format).answers()
+
+
+METADATA = b"elf"
+"""Under this key the schema of a table says of which interval it is."""
+
+
+def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.Table]:
+    """Run one query over some logs.
+
+    Args:
+        text: ELF-QL; any name after FROM means the given logs.
+        paths: files, plain or compressed.
+        format: as in `elf run --format`.
+
+    Returns:
+        One table per interval, in order, and one for a query without a window. What `elf run -o json` prints
+        of the interval beside its rows is in `table.schema.metadata[b"elf"]`, as JSON.
+
+    Raises:
+        QueryError: wrong query, unknown column.
+        DataError: the input is damaged or of another format.
+        RuntimeFailure: a file is missing or must not be read.
+    """
+    return [_with_metadata(each) for each in answers(text, paths, format)]
+
+
+def _with_metadata(answer: IntervalResult) -> pa.Table:
+    said = to_json(answer.record, pa.table({}))
+    del said["rows"]
+    table = answer.table
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: encode_json(said)})

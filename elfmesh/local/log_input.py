@@ -1,0 +1,240 @@
+"""The records of some logs as parsed blocks, in the order in which they are read: what `elf run` evaluates.
+
+Owns opening, sampling and parsing, and what is only known once a log is read: its format, and its columns,
+which `SELECT *` means and which a query must not go beyond. Evaluates nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from elfmesh.errors import DataError, QueryError
+from elfmesh.ingest.job_rows import JobRows
+from elfmesh.ingest.parsers import (
+    AutoParser,
+    Parsed,
+    Parser,
+    StreamFormat,
+    discover_columns,
+    found_columns,
+    static_schema,
+)
+from elfmesh.ingest.parsers.framing import Framing
+from elfmesh.ingest.parsers.lines import Lines
+from elfmesh.ingest.parsers.sniff import bare_csv_names, unreadable
+from elfmesh.ingest.sources.bad_lines import newlines
+from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_blocks
+from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.records import cutter_for
+from elfmesh.local.named_logs import Logs
+from elfmesh.local.prefetch import ahead
+from elfmesh.local.run_stats import RunStats
+from elfmesh.ql import Query, Statement, declare, expand
+from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.plan.impossible import Doubts
+
+BLOCK_BYTES = 2 << 20
+"""Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
+
+BARE_CSV = "A csv file without a header needs names for its columns: --format csv:{}."
+
+
+class LogInput:
+    """See the module.
+
+    Args:
+        statement: what is computed.
+        logs: files and their format, by stream.
+        jobs: results that the statement reads: they come before all logs.
+        sample: read only the first records; None: all.
+        stdin: what "-" reads.
+        on_bytes: called with the number of bytes taken from a file each time some were.
+
+    Attributes:
+        statement: with the columns that `*` means, as soon as they are known.
+        stats: what was read so far.
+
+    Raises:
+        ConfigError: unknown format.
+        QueryError: an unknown column.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        logs: Mapping[str, Logs],
+        jobs: JobRows,
+        *,
+        sample: int | None = None,
+        stdin: BinaryIO | None = None,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
+        columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
+        self.statement = declare(statement, columns)
+        self.stats = RunStats()
+        self._logs = logs
+        self._jobs = jobs
+        self._left = sample
+        self._stdin = stdin
+        self._on_bytes = on_bytes
+        self._doubts: dict[str, Doubts] = {}
+        self._checked: set[tuple[str, ...]] = set()
+        self._first: tuple[Parser, bytes] | None = None
+        for stream, (_, formats) in logs.items():
+            if formats.static_schema is not None:
+                self._list(stream, formats.parser(), b"")
+        if not self.statement.star:
+            self._check_static()
+
+    def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
+        """All parsed blocks, the next one being read and parsed meanwhile."""
+        # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
+        waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
+        items = self._parse_all() if waits else ahead(self._parse_all())
+        with contextlib.closing(items):
+            told = 0
+            for parsed, block, bytes_read in items:
+                if self._on_bytes is not None:
+                    self._on_bytes(bytes_read - told)
+                told = bytes_read
+                self.stats.records += parsed.lines
+                yield parsed, block
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        """Every block parsed, and how many bytes were taken from the files until then."""
+        taken = 0
+
+        def count(more: int) -> None:
+            nonlocal taken
+            taken += more
+
+        for parsed, block in self._jobs.blocks(self.statement):
+            yield parsed, block, taken
+        logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
+        for stream, path, formats in logs:
+            parser, blocks = self._opened(path, formats, count)
+            before = 0
+            with contextlib.closing(blocks) as source:
+                for block in source:
+                    wanted = block if self._left is None else self._sampled(block, formats.framing)
+                    wanted = replace(wanted, stream=stream)
+                    if self._first is None:
+                        self._expand(stream, parser, wanted)
+                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream), before)
+                    before += newlines(block.data) + block.overlong
+                    self._check(parser, stream)
+                    self._say_format(parser, path, parsed)
+                    self._inspect(parsed, wanted, stream)
+                    yield parsed, wanted, taken
+                    if self._left == 0:
+                        return
+
+    def _opened(
+        self, path: str, formats: StreamFormat, count: Callable[[int], None]
+    ) -> tuple[Parser, Generator[Block]]:
+        """The parser of a log, and its blocks."""
+        cutter, stdin = cutter_for(formats.framing), self._stdin
+        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
+        return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
+
+    def _sampled(self, block: Block, framing: Framing | None) -> Block:
+        """The part of a block that the sample still wants."""
+        assert self._left is not None
+        lines = Lines(block.data)
+        lines = lines if framing is None else framing.merge(lines)
+        wanted = min(self._left, len(lines))
+        self._left -= wanted
+        end = int(lines.ends[wanted - 1]) if wanted else 0
+        return Block(
+            lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
+        )
+
+    def _say_format(self, parser: Parser, path: str, parsed: Parsed) -> None:
+        if path in self.stats.formats:
+            return
+        name = parser.chosen if isinstance(parser, AutoParser) else parser.name
+        if not name and parsed.lines:
+            sample = parsed.samples[0] if parsed.samples else ""
+            text = self._first[1] if self._first is not None else b""
+            foreign = unreadable(path, text)
+            if foreign is not None:
+                raise foreign
+            hint = "Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it."
+            if isinstance(parser, AutoParser) and parser.candidates:
+                hint = f"Name it: {' or '.join(f'--format {name}' for name in parser.candidates)}."
+            elif names := bare_csv_names(text):
+                hint = BARE_CSV.format(names)
+            raise DataError(
+                "the format of the log cannot be told from its first lines"
+                + (f" ({sample})" if sample else ""),
+                where=path,
+                hint=hint,
+            )
+        if name:
+            self.stats.formats[path] = name
+
+    def _expand(self, stream: str, parser: Parser, block: Block) -> None:
+        """Learn what `*` means from the first block of a run, and of each other stream, if it is asked."""
+        self._first = (parser, block.data)
+        if not self.statement.star:
+            return
+        self._list(stream, parser, block.data)
+        for other, (paths, formats) in self._logs.items():
+            if self.statement.star and other != stream and paths and formats.static_schema is None:
+                if is_pipe(paths[0]):
+                    raise DataError(
+                        "* needs the columns of the log before it is read", where=paths[0],
+                        hint="Name the fields after SELECT, or give a file.",
+                    )  # fmt: skip
+                parser, blocks = self._opened(paths[0], formats, lambda _: None)
+                with contextlib.closing(blocks) as source:
+                    self._list(other, parser, next((block.data for block in source), b""))
+        self._check_static()
+
+    def _list(self, stream: str, parser: Parser, data: bytes) -> None:
+        if self.statement.star:
+            self.statement = expand(self.statement, discover_columns(parser, data), stream)
+
+    def _check_static(self) -> None:
+        for stream, (_, formats) in self._logs.items():
+            if formats.static_schema is not None:
+                self._check_types(formats.static_schema, stream)
+
+    def _check(self, parser: Parser, stream: str) -> None:
+        """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
+        names = found_columns(parser)
+        if names is None or (stream, *names) in self._checked:
+            return
+        self._checked.add((stream, *names))
+        schema = None
+        if isinstance(parser, AutoParser):
+            schema = static_schema(parser.chosen)
+        try:
+            self._check_types(schema or pa.schema([(name, pa.string()) for name in names]), stream)
+        except QueryError as error:
+            text = self._first[1] if self._first is not None else b""
+            if parser.name == "csv" and (bare := bare_csv_names(text)):
+                error.hint = f"The first line is taken for the header. {BARE_CSV.format(bare)}"
+            raise
+
+    def _check_types(self, schema: pa.Schema, stream: str) -> None:
+        query = Query(self.statement)
+        query.check_schema(schema, stream)
+        query.check_constants(schema, stream)
+
+    def _inspect(self, parsed: Parsed, block: Block, stream: str) -> None:
+        """Note times that cannot be read, and the comparisons that the types of a block make impossible."""
+        doubts = self._doubts.get(stream)
+        if doubts is None:
+            doubts = self._doubts[stream] = Query(self.statement).doubts(stream)
+        rows = BlockRows(parsed.arrays, parsed.rows)
+        if self.statement.window is None and "ts" in self.statement.fields_of(stream):
+            times = rows.column("ts")
+            self.stats.undated += rows.rows if times is None else times.null_count
+        self.stats.doubts += doubts.found(rows.column, block.source)

@@ -1,0 +1,82 @@
+"""Which logs each stream of a query means, for `elf run`: those given, or those that `--stream` names."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.ingest.lookups import LookupTables
+from elfmesh.ingest.parsers import StreamFormat
+from elfmesh.ingest.stream_formats import format_of
+from elfmesh.ingest.stream_settings import StreamConfig, parse_stream
+from elfmesh.ql import Statement
+from elfmesh.text import suggest
+
+Logs: TypeAlias = tuple[Sequence[str], StreamFormat]
+"""Files and how they are read."""
+
+
+def logs_of(
+    statement: Statement, jobs: Collection[str], named: Mapping[str, Logs], given: Logs
+) -> dict[str, Logs]:
+    """The logs of every stream that a statement reads.
+
+    Args:
+        statement: what is run.
+        jobs: what of its inputs are results, which are in no log.
+        named: by stream; empty: the one stream there is means `given`, whatever it is called.
+        given: logs without a name.
+
+    Raises:
+        UsageError: the statement reads several streams and none is named, or one that is not.
+    """
+    streams = [name for name in statement.streams if name not in jobs]
+    if not named:
+        if len(streams) > 1:
+            hint = f"Say which logs each is: --stream {streams[0]}=PATH[,format=FORMAT]."
+            raise UsageError(f"the query reads several streams: {', '.join(streams)}", hint=hint)
+        return dict.fromkeys(streams, given)
+    for name in streams:
+        if name not in named:
+            hint = suggest(name, named) or f"There are {', '.join(named)}."
+            raise UsageError(f"--stream: nothing is called {name}, which the query reads", hint=hint)
+    return {name: named[name] for name in streams}
+
+
+def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], list[str]]) -> dict[str, Logs]:
+    """The streams of `--stream NAME=PATH[,format=F]...`, with formats that are shared by all queries.
+
+    Raises:
+        ConfigError: a setting that cannot be.
+        UsageError: a name that is given twice.
+    """
+    read = _configs(options, "--stream").items()
+    for name, config in read:
+        if not config.path:
+            raise ConfigError(f"{name} is no file", hint="elf run reads files; an agent can listen.")
+    host = socket.gethostname()
+    return {name: (paths_of([config.path]), format_of(config, host=host)) for name, config in read}
+
+
+def read_lookups(options: Sequence[str]) -> LookupTables:
+    """The tables of `--lookup NAME=PATH[,format=F]...`. Errors as `read_streams`."""
+    return LookupTables(_configs(options, "--lookup"))
+
+
+def _configs(options: Sequence[str], option: str) -> dict[str, StreamConfig]:
+    found: dict[str, StreamConfig] = {}
+    for text in options:
+        name, settings = parse_stream(text, option)
+        if name in found:
+            raise UsageError(
+                f"{option}: {name} is given twice", hint="The path of a stream may be a pattern."
+            )
+        try:
+            found[name] = msgspec.convert(settings, StreamConfig, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error)) from None
+    return found

@@ -1,0 +1,65 @@
+"""Room: control/ql. ELF-QL, from text to a plan and from batches to rows.
+
+The names that others need are loaded when they are first used: an agent without jobs parses no SQL.
+"""
+
+from typing import TYPE_CHECKING
+
+from elfmesh.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elfmesh.ql.engine.changes import RESET, compare, same_records
+    from elfmesh.ql.engine.query import Prepared
+    from elfmesh.ql.engine.sessions import left_out
+    from elfmesh.ql.engine.whole import Query
+    from elfmesh.ql.plan.relation import joined_inputs
+    from elfmesh.ql.plan.statement import (
+        LOOKED_UP,
+        SAME,
+        JobClause,
+        Statement,
+        TableSpec,
+        Window,
+        job_read,
+    )
+    from elfmesh.ql.plan.windows import TIME_COLUMN
+    from elfmesh.ql.text.parsing import declare, expand, parse, parse_many
+    from elfmesh.ql.values.times import to_timestamp_us
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "engine.changes": "RESET compare same_records",
+            "text.parsing": "declare expand parse parse_many",
+            "engine.query": "Prepared",
+            "plan.relation": "joined_inputs",
+            "engine.sessions": "left_out",
+            "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec Window job_read",
+            "values.times": "to_timestamp_us",
+            "engine.whole": "Query",
+            "plan.windows": "TIME_COLUMN",
+        },
+    )
+
+__all__ = [
+    "LOOKED_UP",
+    "RESET",
+    "SAME",
+    "TIME_COLUMN",
+    "JobClause",
+    "Prepared",
+    "Query",
+    "Statement",
+    "TableSpec",
+    "Window",
+    "compare",
+    "declare",
+    "expand",
+    "job_read",
+    "joined_inputs",
+    "left_out",
+    "parse",
+    "parse_many",
+    "same_records",
+    "to_timestamp_us",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""From a plan and records to rows."""

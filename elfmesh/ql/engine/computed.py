@@ -1,0 +1,174 @@
+"""Evaluating the functions that a statement brings along, before anything else is done to its records.
+
+Owns the step from calls of Python functions to plain fields: each different call becomes a column beside the
+fields of the log, and the plan names that column. What a function cannot make a value of leaves the records
+here, counted, so that it is in no table and in no bucket but its own (D-1).
+
+Invariants: a call is evaluated once per record; records that WHERE drops whatever the functions say are not
+given to them; a record that fails one function is left out of all parts of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.errors import RuntimeFailure
+from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.expressions.nodes import Expr, Field, PythonCall, Scalar, rewrite, walk
+from elfmesh.ql.expressions.operand import Env
+from elfmesh.ql.expressions.operators import condition_operand
+from elfmesh.ql.expressions.python_function import Computed, FunctionSource
+from elfmesh.ql.expressions.registry import argument
+from elfmesh.ql.functions.compiler import Compiler
+from elfmesh.ql.plan.lookup_plan import conjuncts
+from elfmesh.ql.plan.statement import LOOKED_UP, Plan, Statement
+from elfmesh.ql.values.columns import Bools, bool_values
+from elfmesh.ql.values.joining import taken
+
+_COLUMN = f"{LOOKED_UP}call."
+"""Before the numbers of the columns that calls become: no log has such fields, and no lookup table."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call; `call` names columns of earlier ones where it had calls as arguments."""
+
+    name: str
+    call: PythonCall
+
+
+class Calls:
+    """The calls of Python functions in a statement.
+
+    Args:
+        parts: what the statement computes over streams.
+        source: evaluates functions; only needed once there are records.
+    """
+
+    def __init__(self, parts: Sequence[Statement], source: FunctionSource | None) -> None:
+        self._source, self._origin = source, parts[0].origin
+        self._names: dict[PythonCall, str] = {}
+        self._of: list[list[_Call]] = []
+        self._early: list[tuple[Expr, ...]] = []
+        self.parts = tuple(self._plain(part) for part in parts)
+
+    def _plain(self, part: Statement) -> Statement:
+        """The same part with columns in place of calls."""
+        mine: dict[str, _Call] = {}
+
+        def column(node: Expr) -> Expr | None:
+            if not isinstance(node, PythonCall):
+                return None
+            inner = node.with_children(tuple(rewrite(arg, column) for arg in node.args))
+            assert isinstance(inner, PythonCall)
+            name = self._names.setdefault(node, f"{_COLUMN}{len(self._names)}")
+            mine.setdefault(name, _Call(name, inner))
+            return Field(name, True, at=node.at)
+
+        def plain(expr: Expr) -> Expr:
+            return rewrite(expr, column)
+
+        self._early.append(tuple(each for each in conjuncts(part.plan.where) if _is_early(each)))
+        plan = _rewritten(part.plan, plain)
+        lookups = tuple(
+            replace(join, keys=tuple((plain(expr), name) for expr, name in join.keys))
+            for join in part.lookups
+        )
+        self._of.append(list(mine.values()))
+        return replace(part, plan=plan, lookups=lookups, fields=(*part.fields, *mine))
+
+    def evaluate(self, given: BlockRows, active: Sequence[int]) -> tuple[BlockRows, int]:
+        """The records with the values of the calls beside their fields, and how many have none.
+
+        Args:
+            given: records of one stream.
+            active: the parts that read it.
+
+        Raises:
+            QueryError: an argument is of a type that the function does not take.
+            RuntimeFailure: nobody evaluates functions here.
+        """
+        calls = {call.name: call for index in active for call in self._of[index]}
+        if not calls or all(given.column(name) is not None for name in calls):
+            return given, 0
+        if self._source is None:
+            raise RuntimeFailure("nobody evaluates Python functions here")
+        fields = sorted({field for index in active for field in self.parts[index].fields} - {*calls})
+        wanted = self._wanted(given, active, tuple(fields))
+        rows = given if wanted.all() else given.selected(wanted)
+        columns: dict[str, pa.Array] = {}
+        failed = np.zeros(rows.rows, dtype=np.bool_)
+        for call in calls.values():
+            done = self._call(call, rows, tuple(fields), columns)
+            columns[call.name] = done.values
+            if done.failed is not None:
+                failed |= done.failed
+        if not wanted.all():
+            places = np.where(wanted, np.cumsum(wanted) - 1, -1)
+            columns = {name: taken(values, places) for name, values in columns.items()}
+            whole = np.zeros(given.rows, dtype=np.bool_)
+            whole[wanted] = failed
+            failed = whole
+        wider = given.beside(columns, fields)
+        number = int(np.count_nonzero(failed))
+        return (wider.selected(~failed) if number else wider), number
+
+    def _call(
+        self, call: _Call, rows: BlockRows, fields: tuple[str, ...], computed: Mapping[str, pa.Array]
+    ) -> Computed:
+        assert self._source is not None
+        env = Env({**rows.env(fields).columns, **computed}, rows.rows)
+        compiler = self._compiler(env)
+        node, function = call.call, call.call.function
+        args = [compiler.compile(arg) for arg in node.args]
+        kinds = [kind for _, kind in function.takes]
+        given = [argument(compiler, node, args, at, kind).array(env) for at, kind in enumerate(kinds)]
+        return self._source.call(function, given, rows.rows)
+
+    def _wanted(self, given: BlockRows, active: Sequence[int], fields: tuple[str, ...]) -> Bools:
+        """The records that some part would keep if the functions had their way."""
+        env = given.env(fields)
+        compiler = self._compiler(env)
+        wanted = np.zeros(given.rows, dtype=np.bool_)
+        for index in active:
+            passes = np.ones(given.rows, dtype=np.bool_)
+            for condition in self._early[index]:
+                operand = condition_operand(compiler, condition, compiler.compile(condition))
+                passes &= bool_values(operand.array(env))
+            wanted |= passes
+        return wanted
+
+    def _compiler(self, env: Env) -> Compiler:
+        columns: Mapping[str, Any] = env.columns
+        return Compiler({name: array.type for name, array in columns.items()}, self._origin)
+
+
+def _is_early(condition: Expr) -> bool:
+    """Whether a condition can be decided by the fields of the log alone."""
+    return not any(
+        isinstance(node, PythonCall | Scalar) or (isinstance(node, Field) and node.path.startswith(LOOKED_UP))
+        for node in walk(condition)
+    )
+
+
+def _rewritten(plan: Plan, change: Any) -> Plan:
+    """The plan with every expression over records changed."""
+    return replace(
+        plan,
+        where=None if plan.where is None else change(plan.where),
+        keys=tuple(change(expr) for expr in plan.keys),
+        values=tuple(change(expr) for expr in plan.values),
+        distincts=tuple(
+            replace(
+                one,
+                args=tuple(change(arg) for arg in one.args),
+                where=None if one.where is None else change(one.where),
+            )
+            for one in plan.distincts
+        ),
+    )

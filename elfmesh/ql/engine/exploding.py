@@ -1,0 +1,129 @@
+"""Evaluating `Exploded`: a row for each element of a list or map, beside the columns of the row it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Call
+from elfmesh.ql.expressions.operand import Env
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.functions.compiler import Compiler, read_column
+from elfmesh.ql.functions.maps import elements_of
+from elfmesh.ql.plan.elements import Elements, Order
+from elfmesh.ql.plan.relation import Exploded, made
+from elfmesh.ql.values.columns import as_array
+from elfmesh.ql.values.joining import Ints, taken
+from elfmesh.ql.values.types import STRING, VOID, is_map, type_name
+
+Check = Callable[[int], None]
+Told = Callable[[Elements, str | None], None]
+SHOWN_CHARS = 40
+
+
+def exploded(
+    relation: Exploded,
+    source: pa.Table,
+    scalars: Mapping[str, pa.Scalar],
+    origin: SourceText,
+    check: Check,
+    told: Told,
+) -> pa.Table:
+    """The rows of `relation`.
+
+    Args:
+        relation: what is taken apart.
+        source: the rows it is in.
+        scalars: values of the queries in brackets.
+        origin: for the places of errors.
+        check: told how many rows come out, before they are made; raises if these are too many.
+        told: where text is taken apart: told one of the texts if none of them is a list or map, else None.
+
+    Raises:
+        QueryError: neither a list nor a map, or another number of columns than there are names.
+    """
+    rows, call = source.num_rows, relation.call
+    columns = {name: read_column(source.column(name)) for name in source.column_names}
+    env = Env(columns | {name: as_array(value, rows) for name, value in scalars.items()}, rows)
+    compiler = Compiler({name: array.type for name, array in env.columns.items()}, origin)
+    operand = compiler.compile(relation.values)
+    node = Call(call.name, (relation.values,), at=call.at)
+    values, lists_of = elements_of(compiler, node, operand, pairs=call.pairs)
+    lists = lists_of(values.array(env))
+    if operand.type == STRING:
+        told(call, _unlisted(operand.array(env), lists))
+    counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    kept = np.maximum(counts, 1) if call.outer else counts
+    check(int(kept.sum()))
+    whose = np.repeat(np.arange(rows), kept)
+    there = np.repeat(counts > 0, kept)
+    places = np.where(there, np.cumsum(there) - 1, -1)
+    elements = taken(pc.list_flatten(lists), places)
+    if operand.type == VOID:
+        parts = [pa.nulls(len(elements)) for _ in range(call.values)]
+    else:
+        parts = _parts(call, elements, is_pair=is_map(values.type), origin=origin)
+    if call.order is not Order.NONE:
+        numbers = _numbers(kept, places, call.order)
+        parts = [numbers, *parts] if call.order is Order.FIRST else [*parts, numbers]
+    given = {made(at): part for at, part in enumerate(parts)}
+    chosen = pa.array(whose)
+    arrays = [given[name] if name in given else columns[name].take(chosen) for name in relation.chosen]
+    return pa.Table.from_arrays(arrays, names=list(relation.columns))
+
+
+def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
+    """One of the texts, if there is any and none of them was a list or map."""
+    given = pc.drop_null(texts)
+    return given[0].as_py() if len(given) and lists.null_count == len(lists) else None
+
+
+def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
+    """The number of each element in its list; null where there is no element."""
+    begins = np.repeat(np.cumsum(kept) - kept, kept)
+    numbers = np.arange(len(places)) - begins + (order is Order.LAST)
+    return pa.array(numbers, pa.int64(), mask=places < 0)
+
+
+def _parts(call: Elements, elements: pa.Array, *, is_pair: bool, origin: SourceText) -> list[pa.Array]:
+    """The columns of the elements themselves.
+
+    Raises:
+        QueryError: they are not as many as there are names.
+    """
+    kind = elements.type
+    struct = pa.types.is_struct(kind) and not is_pair
+    if call.fields and not struct:
+        raise _misfit(call, f"inline takes a list of structs, not of {type_name(kind)}", origin)
+    if not is_pair and not call.fields and call.values == 1:
+        return [elements]
+    opened = is_pair or call.fields or (struct and call.name == "unnest")
+    count = kind.num_fields if opened else 1
+    if count != call.values:
+        found = f"{count} column{'s' * (count > 1)}"
+        raise _misfit(call, f"an element gives {found} here, not {call.values}", origin)
+    return [pc.struct_field(elements, at) for at in range(count)]
+
+
+def _misfit(call: Elements, message: str, origin: SourceText) -> QueryError:
+    return origin.error(
+        message,
+        call.at,
+        "Name as many columns: LATERAL VIEW explode(x) t AS k, v for a map, AS e for a list.",
+    )
+
+
+def untaken(call: Elements, text: str) -> str:
+    """What people are told where no text was a list or map, of which this is one."""
+    wanted, hint = "array", f"Make lists of other texts: {call.name}(split(x, ','))."
+    if call.pairs:
+        wanted, hint = "object", "Make maps of other texts: str_to_map(x, '&', '=')."
+    elif text.lstrip().startswith("{"):
+        hint = "Name the keys and the values of objects: AS k, v."
+    shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+    where = f"line {call.at.line}, column {call.at.column}"
+    return f"{call.name} at {where} gave nothing: no text there is a JSON {wanted}, as {shown!r}. {hint}"

@@ -1,0 +1,373 @@
+"""The last step of an interval: from reduced tables to the rows a user sees.
+
+Works on finished aggregate columns; knows no PAOs and no trees. The order of the rows is total: ORDER BY
+first, then every output column ascending with nulls first, so that equal content always gives equal
+tables and LIMIT always keeps the same rows (interface: "ties are broken by the remaining columns").
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.laws.base import Values
+from elfmesh.ql.engine.folds import folded
+from elfmesh.ql.expressions.nodes import Expr, Ref, WindowBound, walk
+from elfmesh.ql.expressions.operand import Env, Operand
+from elfmesh.ql.expressions.operators import condition_operand
+from elfmesh.ql.functions.compiler import Compiler, read_column, window_column
+from elfmesh.ql.plan.reduction import distinct_columns
+from elfmesh.ql.plan.statement import MAIN, OrderItem, Statement
+from elfmesh.ql.values.columns import as_array, bool_values, float_values, int_values, null_mask
+from elfmesh.ql.values.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    is_decimal,
+    is_nested,
+)
+
+Ints = npt.NDArray[np.int64]
+SCHEMAS_MAX = 16
+"""Compiled sets of column types kept: a sum that is a decimal now and then makes a second one."""
+
+_SELECTED = frozenset({pa.int8(), BIGINT, DOUBLE, STRING, TIMESTAMP, DATE})
+"""What rows are selected by without sorting them all; pyarrow crashes on views of strings there."""
+
+Scalars: TypeAlias = Mapping[str, pa.Scalar]
+NO_SCALARS: Scalars = {}
+
+DISTINCT_ROWS = "\0rows"
+"""The column of a distinct table that was counted before: how many values each key has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Rows that passed HAVING, before they are put in order.
+
+    Attributes:
+        outputs: the output columns by name, aligned.
+        order: the values of the ORDER BY items, aligned with them.
+        repeat: how often each row came, of a plain projection; else None.
+        kinds: types of the reduced columns they were computed from; rows of other types do not mix with them.
+    """
+
+    outputs: Mapping[str, pa.Array]
+    order: Sequence[pa.Array]
+    repeat: Ints | None
+    kinds: tuple[pa.DataType, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(next(iter(self.outputs.values())))
+
+    def take(self, places: Ints) -> Finished:
+        """Some of the rows."""
+        taken = pa.array(places)
+        return Finished(
+            {name: array.take(taken) for name, array in self.outputs.items()},
+            [array.take(taken) for array in self.order],
+            None if self.repeat is None else self.repeat[places],
+            self.kinds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The operands of a plan for reduced columns of certain types; None for a column shown as it is."""
+
+    outputs: tuple[Operand | None, ...]
+    order: tuple[Operand | None, ...]
+    having: Operand | None
+
+
+class Finaliser:
+    """The last step of one statement: compiles its outputs once for each set of column types.
+
+    Attributes:
+        statement: the query.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        plan = statement.plan
+        shown = [expr for _, expr in plan.outputs]
+        ordered = [item.expr for item in plan.order]
+        self._shown, self._ordered = shown, ordered
+        wanted = [*shown, *ordered, *([] if plan.having is None else [plan.having])]
+        self._bounded = any(isinstance(node, WindowBound) for expr in wanted for node in walk(expr))
+        self._ties = _ties_needed(statement.tables[0].keys, ordered, shown)
+        aggregates = statement.tables[0].aggregates
+        self._sums = [name for name, (kind, _) in aggregates.items() if kind == "sum"]
+        self._sums += [fold.name for fold in plan.folds if fold.how == "sum"]
+        self._compiled: OrderedDict[tuple[pa.DataType, ...], _Compiled] = OrderedDict()
+
+    def finalise(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> pa.Table:
+        """The result rows of one interval; see `Query.finalise`."""
+        return self.result(self.finished(tables, window, scalars))
+
+    def finished(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> Finished:
+        """The outputs of all reduced rows that pass HAVING."""
+        plan = self.statement.plan
+        reduced, rows = _reduced_columns(self.statement, tables)
+        # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
+        columns = {name: read_column(array) for name, array in reduced.items()}
+        for name in self._sums:
+            columns[name] = _computable(columns[name])
+        columns.update((name, as_array(value, rows)) for name, value in scalars.items())
+        compiled = self._compile(columns)
+        if window is not None and self._bounded:
+            for side, bound in zip(("start", "end"), window, strict=True):
+                columns[window_column(side)] = pa.repeat(pa.scalar(bound, BIGINT), rows).view(TIMESTAMP)
+        env = Env(columns, rows)
+
+        def evaluate(expr: Expr, operand: Operand | None) -> pa.Array:
+            if operand is None:
+                assert isinstance(expr, Ref)
+                return reduced[expr.name]
+            return operand.array(env)
+
+        outputs = zip(plan.outputs, compiled.outputs, strict=True)
+        passed = Finished(
+            {name: evaluate(expr, operand) for (name, expr), operand in outputs},
+            [evaluate(*each) for each in zip(self._ordered, compiled.order, strict=True)],
+            int_values(columns[plan.repeat]) if plan.repeat else None,
+            tuple(array.type for array in reduced.values()),
+        )
+        if compiled.having is None:
+            return passed
+        return passed.take(np.flatnonzero(bool_values(compiled.having.array(env))))
+
+    def best_rows(self, rows: Finished) -> Ints:
+        """Which rows the result has, in order; of a plain projection each once, before they are repeated."""
+        plan = self.statement.plan
+        outputs = list(rows.outputs.values())
+        order = list(zip(rows.order, plan.order, strict=True))
+        if plan.distinct:
+            ranked = _first_of_equal(sorted_rows(order, outputs, rows.rows), outputs)
+            return ranked if plan.limit is None else ranked[: plan.limit]
+        return sorted_rows(order, outputs[: self._ties], rows.rows, plan.limit)
+
+    def result(self, rows: Finished) -> pa.Table:
+        """The rows in order, repeated and limited as the query says."""
+        limit = self.statement.plan.limit
+        ranked = self.best_rows(rows)
+        if rows.repeat is not None:
+            ranked = _repeated(ranked, rows.repeat, limit)
+        if limit is not None:
+            ranked = ranked[:limit]
+        places = pa.array(ranked[self.statement.plan.offset :])
+        outputs = rows.outputs
+        return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
+
+    def _compile(self, columns: Mapping[str, pa.Array]) -> _Compiled:
+        types = tuple(array.type for array in columns.values())
+        known = self._compiled.get(types)
+        if known is None:
+            named = {name: array.type for name, array in columns.items()}
+            known = self._compiled[types] = self._build(Compiler(named, self.statement.origin))
+            if len(self._compiled) > SCHEMAS_MAX:
+                self._compiled.popitem(last=False)
+        return known
+
+    def _build(self, compiler: Compiler) -> _Compiled:
+        def operands(exprs: Sequence[Expr]) -> tuple[Operand | None, ...]:
+            return tuple(None if isinstance(expr, Ref) else compiler.compile(expr) for expr in exprs)
+
+        having = self.statement.plan.having
+        return _Compiled(
+            operands(self._shown),
+            operands(self._ordered),
+            None if having is None else condition_operand(compiler, having, compiler.compile(having)),
+        )
+
+
+def _computable(array: pa.Array) -> pa.Array:
+    """A sum of integers beyond 64 bits is a double in expressions; of decimals it stays what it is."""
+    return pc.cast(array, DOUBLE) if is_decimal(array.type) and not array.type.scale else array
+
+
+def _ties_needed(keys: Sequence[str], ordered: Sequence[Expr], shown: Sequence[Expr]) -> int:
+    """How many outputs decide between rows: once all keys are among what is compared, no two are equal."""
+    missing = set(keys) - {expr.name for expr in ordered if isinstance(expr, Ref)}
+    for count, expr in enumerate(shown):
+        if not missing:
+            return count
+        if isinstance(expr, Ref):
+            missing.discard(expr.name)
+    return len(shown)
+
+
+def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Array], int]:
+    """k*, a* and d* as aligned arrays: of ELF-QL types, or decimal for a sum that needs more than 64 bits."""
+    plan, main = statement.plan, tables.get(MAIN)
+    spec = statement.tables[0]
+    rows = 0 if main is None else main.num_rows
+    if rows == 0 and plan.one_row:
+        columns = {name: _of_nothing(kind) for name, (kind, _) in spec.aggregates.items()}
+        columns |= {one.name: pa.array([0], BIGINT) for one in plan.distincts}
+        return columns | {fold.name: pa.nulls(1) for fold in plan.folds}, 1
+    columns = {}
+    for name in (*spec.keys, *spec.aggregates):
+        counts = spec.aggregates.get(name, ("", None))[0] == "count"
+        empty = pa.nulls(0, BIGINT if counts else VOID)
+        sums = spec.aggregates.get(name, ("", None))[0] == "sum"
+        columns[name] = empty if main is None else (_sum if sums else read_column)(main.column(name))
+    for one in plan.distincts:
+        table = tables.get(one.name)
+        columns[one.name] = _distinct_counts(columns, spec.keys, rows, table, len(one.args))
+    for fold in plan.folds:
+        values = folded(fold, columns, spec.keys, rows, tables.get(fold.table))
+        columns[fold.name] = _sum(values) if fold.how == "sum" else values
+    return columns, rows
+
+
+def _of_nothing(kind: str) -> pa.Array:
+    """What an aggregate over no records gives: 0, null, an empty list or an empty sketch."""
+    law = LAWS[kind]
+    nothing: tuple[Values, ...] = (None, pa.nulls(0), (pa.nulls(0), pa.nulls(0)))
+    values = None if kind == "count" else nothing[law.inputs]
+    return law.finish(law.lift(values, np.zeros(0, np.int64), 1), 1)
+
+
+def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A finished sum; one that was widened to a decimal comes back to 64 bits if all of it fits."""
+    if not pa.types.is_decimal(column.type) or column.type.scale:
+        return read_column(column)
+    try:
+        return as_array(pc.cast(column, BIGINT), len(column))
+    except pa.ArrowInvalid:
+        return as_array(column, len(column))
+
+
+def _distinct_counts(
+    main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None, width: int
+) -> pa.Array:
+    """How many rows of a distinct table, or of its counts per key, each row of the main table has.
+
+    Cost: one hash aggregation over both tables' keys.
+    """
+    if table is None or table.num_rows == 0:
+        return pa.array(np.zeros(rows, dtype=np.int64))
+    given = table.column(DISTINCT_ROWS).to_numpy() if DISTINCT_ROWS in table.column_names else None
+    assert given is not None or set(table.column_names) >= {*keys, *distinct_columns(width)}
+    if not keys:
+        total = table.num_rows if given is None else int(given.sum())
+        return pa.array(np.full(rows, total, dtype=np.int64))
+    joined: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for key in keys:
+        ours, theirs = main[key], read_column(table.column(key))
+        if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
+            theirs = pc.cast(theirs, ours.type)
+        joined[key] = pa.concat_arrays([ours, theirs])
+    row = np.concatenate([np.arange(rows), np.full(table.num_rows, -1)])
+    each = np.ones(table.num_rows, dtype=np.int64) if given is None else given
+    counted = np.concatenate([np.zeros(rows, dtype=np.int64), each])
+    groups = pa.table({**joined, "row": row, "counted": counted}).group_by(list(keys), use_threads=False)
+    sums = groups.aggregate([("row", "max"), ("counted", "sum")])
+    counts = np.zeros(rows, dtype=np.int64)
+    position = sums.column("row_max").to_numpy()
+    inside = position >= 0
+    counts[position[inside]] = sums.column("counted_sum").to_numpy()[inside]
+    return pa.array(counts)
+
+
+# -- order
+
+
+def sorted_rows(
+    order: Sequence[tuple[pa.Array, OrderItem]],
+    ties: Sequence[pa.Array],
+    rows: int,
+    limit: int | None = None,
+) -> Ints:
+    """Row numbers in result order: by `order`, then by `ties` ascending with nulls first.
+
+    Strings compare by their bytes; NaN is greater than every number, as in Spark. With a limit, of so many
+    first rows only; rows that are equal in everything come in any order.
+    """
+    keys: list[tuple[pa.Array, str]] = []
+    if rows >= 2:
+        for array, item in order:
+            keys += _sort_keys(array, item.descending, item.nulls_first)
+        for array in ties:
+            keys += _sort_keys(array, False, True)
+    if not keys:
+        return np.arange(rows if limit is None else min(rows, limit), dtype=np.int64)
+    names = [f"s{at}" for at in range(len(keys))]
+    batch = pa.RecordBatch.from_arrays([array for array, _ in keys], names=names)
+    directions = list(zip(names, (direction for _, direction in keys), strict=True))
+    if limit is not None and 0 < limit < rows and all(array.type in _SELECTED for array, _ in keys):
+        places = pc.select_k_unstable(batch, limit, sort_keys=directions)
+    else:
+        places = pc.sort_indices(batch, sort_keys=directions)
+    return np.asarray(places.to_numpy(), dtype=np.int64)[:limit]
+
+
+def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tuple[pa.Array, str]]:
+    """A column as one or more sort keys without nulls and NaN, whose place would not be Spark's."""
+    direction = "descending" if descending else "ascending"
+    if array.type == VOID:
+        return []
+    if is_nested(array.type):
+        array = _spelt(array)
+    keys: list[tuple[pa.Array, str]] = []
+    null = null_mask(array)
+    if null.any():
+        keys.append((pa.array(null.astype(np.int8)), "descending" if nulls_first else "ascending"))
+    if array.type == DOUBLE:
+        values = float_values(array)
+        nan = np.isnan(values)
+        if nan.any():
+            keys.append((pa.array(nan.astype(np.int8)), direction))
+        return [*keys, (pa.array(np.where(nan, 0.0, values) + 0.0), direction)]
+    if array.type == BOOLEAN:
+        return [*keys, (pa.array(bool_values(array).astype(np.int8)), direction)]
+    filled = array
+    if null.any():
+        first = next(value for value in array if value.is_valid) if not null.all() else None
+        filled = pa.nulls(len(array), array.type) if first is None else pc.fill_null(array, first)
+    return [*keys, (filled, direction)]
+
+
+def _spelt(array: pa.Array) -> pa.Array:
+    """Lists and structs by their text: some order that is always the same, and their identity."""
+    return pa.array([None if value is None else repr(value) for value in array.to_pylist()], STRING)
+
+
+def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
+    """The first of each run of equal rows, in result order."""
+    if not columns or len(ranked) == 0:
+        return ranked[:1]
+    plain = [_spelt(array) if is_nested(array.type) else array for array in columns]
+    table = pa.table({f"c{at}": array.take(pa.array(ranked)) for at, array in enumerate(plain)})
+    names = table.column_names
+    numbered = table.append_column("row", pa.array(np.arange(len(ranked))))
+    firsts = numbered.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")
+    return np.asarray(ranked[np.sort(firsts.to_numpy())])
+
+
+def _repeated(ranked: Ints, counts: Ints, limit: int | None) -> Ints:
+    """Rows of a plain projection, each as often as it came; no more are unfolded than LIMIT keeps."""
+    counts = counts[ranked]
+    if limit is not None and len(ranked):
+        needed = int(np.searchsorted(np.cumsum(counts), limit)) + 1
+        ranked, counts = ranked[:needed], np.minimum(counts[:needed], limit)
+    return np.repeat(ranked, counts)

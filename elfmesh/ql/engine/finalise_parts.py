@@ -1,0 +1,185 @@
+"""The last step of a large interval, block by block: the same rows as `finalise` in the memory of a block.
+
+Owns when that can be done. Distinct values are counted block by block, so that only the counts are held; the
+rows of a query are finished block by block, where no count of distinct values has to be joined to them, and
+of a query with LIMIT only the best so far are held. Where the blocks of a table have different types (a sum
+that is beyond 64 bits in one of them), types decide about results: then the table is taken as a whole. So are
+tables whose values are folded (percentiles, sums of distinct values).
+
+Invariant: equal to `finalise` over the concatenated blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.errors import ResultTooLarge
+from elfmesh.ql.engine.finalise import DISTINCT_ROWS, NO_SCALARS, Finaliser, Finished, Scalars
+from elfmesh.ql.plan.statement import MAIN
+from elfmesh.ql.values.columns import as_array
+
+PART_ROWS_MIN = 1 << 17
+"""Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
+
+PART_BYTES_MIN = 8 << 20
+"""Bytes of a table up to which it is: a few thousand values may be as long as a million."""
+
+HELD_ROWS_MAX = 1 << 17
+"""Rows of counts, or of the best so far, that are held before they are reduced to what is needed."""
+
+
+class Reduced(Protocol):
+    """The reduced rows of one table: key columns and finished aggregate columns, each key once."""
+
+    @property
+    def rows_max(self) -> int:
+        """At least the number of rows."""
+        ...
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """All rows in blocks; may be called several times."""
+        ...
+
+
+def finalise_parts(
+    finaliser: Finaliser,
+    tables: Mapping[str, Reduced],
+    window: tuple[int, int] | None,
+    part_rows_min: int = PART_ROWS_MIN,
+    scalars: Scalars = NO_SCALARS,
+    bytes_max: int | None = None,
+) -> pa.Table:
+    """The result rows of one interval; see `Query.finalise`.
+
+    Args:
+        finaliser: of the query.
+        tables: per PAO table its rows.
+        window: start and end in microseconds since the epoch; None without a window.
+        part_rows_min: see PART_ROWS_MIN.
+        scalars: values of the queries in brackets.
+        bytes_max: of the rows that are held at once; None: no limit.
+
+    Raises:
+        DataError: they are more.
+    """
+    statement = finaliser.statement
+    plan, keys = statement.plan, statement.tables[0].keys
+    main = tables.get(MAIN)
+    small = {name: _small(table, part_rows_min) for name, table in tables.items()}
+    if main is not None and not plan.distincts and small[MAIN] is None:
+        found = _by_parts(finaliser, main.blocks(), window, scalars, bytes_max)
+        if found is not None:
+            return found
+    values = {MAIN, *(fold.table for fold in plan.folds)}
+    whole: dict[str, pa.Table] = {}
+    for name, table in tables.items():
+        blocks: Iterable[pa.Table] | None = small[name]
+        if blocks is None:
+            blocks = table.blocks() if name in values else [_counted(table.blocks(), keys)]
+        blocks = [block for block in blocks if block.num_rows]
+        if blocks:
+            whole[name] = blocks[0] if len(blocks) == 1 else _concatenated(blocks)
+    return finaliser.finalise(whole, window, scalars)
+
+
+def _small(table: Reduced, part_rows_min: int) -> list[pa.Table] | None:
+    """The blocks of a table that is taken as a whole; None if it has too many rows or bytes."""
+    if table.rows_max > part_rows_min:
+        return None
+    held, size = [], 0
+    for block in table.blocks():
+        held.append(block)
+        size += block.nbytes
+        if size > PART_BYTES_MIN:
+            return None
+    return held
+
+
+def _concatenated(blocks: Iterable[pa.Table]) -> pa.Table:
+    """All blocks as one table; sums of different widths become the widest."""
+    return pa.concat_tables(list(blocks), promote_options="permissive").combine_chunks()
+
+
+def _counted(blocks: Iterable[pa.Table], keys: tuple[str, ...]) -> pa.Table:
+    """Distinct values as rows per key: the keys, and how many rows of the table each has."""
+    held = [_rows_per_key(pa.table({key: pa.nulls(0) for key in keys}), keys)]
+    rows = 0
+    for block in blocks:
+        held.append(_rows_per_key(block, keys))
+        rows += held[-1].num_rows
+        if rows > HELD_ROWS_MAX:
+            held = [_summed(held, keys)]
+            # What cannot be made less is let grow: summing must not cost more than it gains.
+            rows = -held[0].num_rows
+    return _summed(held, keys)
+
+
+def _rows_per_key(block: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    if not keys:
+        return pa.table({DISTINCT_ROWS: pa.array([block.num_rows], pa.int64())})
+    counts = block.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    return counts.rename_columns([*keys, DISTINCT_ROWS])
+
+
+def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
+    whole = _concatenated(held)
+    if not keys:
+        total = sum(whole.column(DISTINCT_ROWS).to_pylist())
+        return pa.table({DISTINCT_ROWS: pa.array([total], pa.int64())})
+    summed = whole.group_by(list(keys), use_threads=False).aggregate([(DISTINCT_ROWS, "sum")])
+    return summed.rename_columns([*keys, DISTINCT_ROWS])
+
+
+def _by_parts(
+    finaliser: Finaliser,
+    blocks: Iterable[pa.Table],
+    window: tuple[int, int] | None,
+    scalars: Scalars,
+    bytes_max: int | None,
+) -> pa.Table | None:
+    """The result of blocks that are finished one by one; None if their types differ."""
+    plan = finaliser.statement.plan
+    held: list[Finished] = []
+    rows = size = 0
+    for block in blocks:
+        if not block.num_rows:
+            continue
+        held.append(finaliser.finished({MAIN: block}, window, scalars))
+        size += sum(array.nbytes for array in held[-1].outputs.values())
+        if bytes_max is not None and size > bytes_max and plan.limit is None:
+            raise ResultTooLarge(size, bytes_max)
+        if held[-1].kinds != held[0].kinds:
+            return None
+        rows += held[-1].rows
+        if plan.limit is not None and rows > max(HELD_ROWS_MAX, 2 * plan.limit):
+            held = [together.take(finaliser.best_rows(together)) for together in [_together(held)]]
+            rows = held[0].rows
+    return finaliser.result(_together(held)) if held else None
+
+
+def _together(held: list[Finished]) -> Finished:
+    """All of them as one; the list is empty then, so that no row is held twice for long."""
+    if len(held) == 1:
+        return held.pop()
+    made: dict[tuple[int, ...], pa.Array] = {}
+
+    def joined(arrays: Iterable[pa.Array]) -> pa.Array:
+        parts = list(arrays)
+        which = tuple(map(id, parts))  # what rows are ordered by is shown, as a rule
+        if which not in made:
+            chunks = pa.chunked_array(parts)
+            made[which] = as_array(chunks, len(chunks))
+        return made[which]
+
+    found = Finished(
+        {name: joined(each.outputs[name] for each in held) for name in held[0].outputs},
+        [joined(column) for column in zip(*(each.order for each in held), strict=True)],
+        None if held[0].repeat is None else np.concatenate([each.repeat for each in held]),
+        held[0].kinds,
+    )
+    held.clear()
+    return found

@@ -1,0 +1,171 @@
+"""What becomes of a group's distinct values at the end: their sum, their percentiles, the commonest one.
+
+A fold reads a table with one row per group and value (and how often it came, where that counts), and gives
+one value per group. So sums of distinct values and percentiles are exact; what it costs is a row per distinct
+value.
+
+Owns: the folds. Refuses to know: how such a table was reduced.
+
+Paper: Spark's `percentile` has the same values and counts, in a hash map per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.cbt.columns import normalise
+from elfmesh.cbt.laws import LAWS
+from elfmesh.ql.functions.compiler import read_column
+from elfmesh.ql.plan.statement import COUNT_COLUMN, Fold
+from elfmesh.ql.values.columns import float_values
+from elfmesh.ql.values.types import DOUBLE, VOID
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Distinct values: of which row of the result, and how often.
+
+    Attributes:
+        values: without nulls.
+        counts: int64, positive.
+        owners: int64 rows of the result.
+        rows: of the result.
+    """
+
+    values: pa.Array
+    counts: Ints
+    owners: Ints
+    rows: int
+
+
+def folded(
+    fold: Fold, main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None
+) -> pa.Array:
+    """One value per row of the main table.
+
+    Args:
+        fold: what to make of the values.
+        main: the main table's columns, of which the keys are looked at.
+        keys: of the groups.
+        rows: of the main table.
+        table: keys, x, and how often each came where the fold asks; None for no values.
+
+    Cost: one hash aggregation over both tables' keys, and a sort of the values.
+    """
+    if table is None or table.num_rows == 0 or rows == 0:
+        return pa.nulls(rows)
+    counted = COUNT_COLUMN in table.column_names
+    counts = table.column(COUNT_COLUMN).to_numpy() if counted else np.ones(table.num_rows, np.int64)
+    given = _Values(read_column(table.column("x")), counts, owners_of(main, keys, rows, table), rows)
+    if given.values.type == VOID:
+        return pa.nulls(rows)
+    return _FOLDS[fold.how](given, fold.ranks)
+
+
+def owners_of(main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table) -> Ints:
+    """int64 per row of a table: the row of the main table with the same keys."""
+    count = table.num_rows
+    if not keys:
+        return np.zeros(count, np.int64)
+    joined: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for key in keys:
+        ours, theirs = main[key], read_column(table.column(key))
+        if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
+            theirs = pc.cast(theirs, ours.type)
+        joined[key] = pa.concat_arrays([ours, theirs])
+    row = np.concatenate([np.arange(rows), np.full(count, -1)])
+    at = np.concatenate([np.full(rows, -1), np.arange(count)])
+    groups = pa.table({**joined, "row": row, "at": at}).group_by(list(keys), use_threads=False)
+    found = groups.aggregate([("row", "max"), ("at", "list")])
+    lists = found.column("at_list").combine_chunks()
+    places = lists.flatten().to_numpy()
+    of = np.repeat(found.column("row_max").to_numpy(), lists.value_lengths().to_numpy())
+    owners = np.zeros(count, np.int64)
+    owners[places[places >= 0]] = of[places >= 0]
+    return owners
+
+
+def _sum(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
+    law = LAWS["sum"]
+    return law.finish(law.lift(normalise(given.values, "x"), given.owners, given.rows), given.rows)
+
+
+def _percentiles(
+    given: _Values, ranks: tuple[float, ...], place: Callable[[Ints, float], object], falling: bool
+) -> list[npt.NDArray[np.float64]]:
+    """Per rank one value per row; rows without values are not looked at by the caller."""
+    values = float_values(
+        given.values if given.values.type == DOUBLE else pc.cast(given.values, DOUBLE, safe=False)
+    )
+    order = np.lexsort((values, given.owners))
+    values, reached = values[order], np.cumsum(given.counts[order])
+    totals = np.bincount(given.owners, given.counts, given.rows).astype(np.int64)
+    before = np.cumsum(totals) - totals
+
+    def at(places: Ints) -> npt.NDArray[np.float64]:
+        if falling:
+            places = np.maximum(totals - 1 - places, 0)
+        inside = np.minimum(np.searchsorted(reached, before + places, side="right"), len(values) - 1)
+        return np.asarray(values[inside])
+
+    out = []
+    for rank in ranks:
+        position = np.asarray(place(totals, rank), dtype=np.float64)
+        low, high = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+        least, most = at(np.maximum(low, 0)), at(np.maximum(high, 0))
+        with np.errstate(invalid="ignore"):
+            between = least + (position - low) * (most - least)
+        out.append(np.where((low == high) | (least == most), least, between))
+    return out
+
+
+def _between(totals: Ints, rank: float) -> object:
+    return (totals - 1) * rank
+
+
+def _reached(totals: Ints, rank: float) -> object:
+    return np.maximum(np.ceil(totals * rank) - 1, 0)
+
+
+def _percentile(
+    place: Callable[[Ints, float], object], *, several: bool = False, falling: bool = False
+) -> Callable[[_Values, tuple[float, ...]], pa.Array]:
+    def fold(given: _Values, ranks: tuple[float, ...]) -> pa.Array:
+        missing = np.bincount(given.owners, minlength=given.rows) == 0
+        columns = _percentiles(given, ranks, place, falling)
+        if not several:
+            return pa.array(columns[0], DOUBLE, mask=missing)
+        flat = pa.array(np.stack(columns, axis=1).reshape(-1), DOUBLE)
+        cuts = pa.array(np.arange(given.rows + 1, dtype=np.int32) * len(ranks))
+        lists = pa.ListArray.from_arrays(cuts, flat)
+        return pc.if_else(pa.array(missing), pa.scalar(None, lists.type), lists) if missing.any() else lists
+
+    return fold
+
+
+def _mode(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
+    """The commonest value, of equally common ones the least."""
+    ranked = pa.table({"owner": given.owners, "count": given.counts, "value": given.values})
+    ways = [("owner", "ascending"), ("count", "descending"), ("value", "ascending")]
+    order = pc.sort_indices(ranked, sort_keys=ways).to_numpy()
+    owners = given.owners[order]
+    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
+    place = np.full(given.rows, -1, np.int64)
+    place[owners[firsts]] = order[firsts]
+    return given.values.take(pa.array(place, mask=place < 0))
+
+
+_FOLDS: dict[str, Callable[[_Values, tuple[float, ...]], pa.Array]] = {
+    "sum": _sum, "mode": _mode,
+    "percentile": _percentile(_between), "percentiles": _percentile(_between, several=True),
+    "percentile falling": _percentile(_between, falling=True),
+    "percentile_disc": _percentile(_reached), "percentile_disc falling": _percentile(_reached, falling=True),
+}  # fmt: skip

@@ -1,0 +1,347 @@
+"""Evaluating one part: records in, rows for the PAO tables out; reduced tables in, finished rows out.
+
+A part is a statement over one stream; what reads several is put together of parts (`whole`). A `PartQuery`
+owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows no clock, so
+that one may serve every agent's worker, the master and `elf run` alike, and gives each of them the same rows.
+
+Paper: ELF 2.1 (the function an agent applies to each batch, and the one the root applies at the end).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
+from elfmesh.ql.engine.finalise_parts import Reduced, finalise_parts
+from elfmesh.ql.engine.lookup import LookupSource, look_up
+from elfmesh.ql.expressions.nodes import Expr, Field, Scalar, place_of, walk
+from elfmesh.ql.expressions.operand import Env, ExprKey, Operand
+from elfmesh.ql.expressions.operators import condition_operand
+from elfmesh.ql.functions.compiler import Compiler
+from elfmesh.ql.lowering.analysis import record_expressions
+from elfmesh.ql.plan.impossible import comparisons, explained, is_impossible, remedy
+from elfmesh.ql.plan.reduction import distinct_columns
+from elfmesh.ql.plan.statement import LOOKED_UP, MAIN, DistinctValues, Statement
+from elfmesh.ql.values.columns import as_array, bool_values, null_mask
+from elfmesh.ql.values.types import is_nested, type_name
+from elfmesh.text import suggest
+
+Ints = npt.NDArray[np.int64]
+SCHEMAS_MAX = 64
+"""Compiled schemas kept: JSON logs change theirs as optional fields come and go."""
+
+IMPLICIT_COLUMNS = ("_raw", "_source", "_host")
+"""Every format has these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What some rows contribute.
+
+    Attributes:
+        tables: per PAO table its rows: keys k0.. (x.. after them in a distinct table) and values v0...
+        panes: pane index of each row of each table ("main" included); empty without a window.
+        places: per table the place of each of its rows among those of the "main" table; None: the same rows.
+        records: the surviving rows.
+        kept: surviving rows per pane; pane 0 without a window.
+        filtered: rows per pane that WHERE dropped.
+        undated: rows without a usable event time; they are nowhere else.
+        dated: all rows that have one: those before WHERE.
+        failed: rows of which a Python function made nothing; they are nowhere else.
+        carried: of `PartQuery.carries`, key columns whose values stand for rows: what these rows hold.
+        runs: rows per pane, ascending, of tables whose rows stand in the order of their panes: where those
+            begin need not be found out again.
+    """
+
+    tables: dict[str, pa.RecordBatch]
+    panes: dict[str, Ints]
+    places: dict[str, Ints | None]
+    records: BlockRows
+    kept: Mapping[int, int]
+    filtered: Mapping[int, int]
+    undated: int
+    dated: BlockRows
+    failed: int = 0
+    carried: Mapping[str, pa.Array] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> int:
+        """How many rows survived."""
+        return self.records.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The operands of a plan for one input schema."""
+
+    where: tuple[ExprKey, Operand] | None
+    keys: tuple[Operand, ...]
+    values: tuple[Operand, ...]
+    distincts: tuple[tuple[DistinctValues, tuple[Operand, ...], Operand | None], ...]
+
+
+@dataclass(slots=True)
+class PartQuery:
+    """Evaluates one part.
+
+    Args:
+        statement: parsed, and without an open `*` (see `elfmesh.ql.expand`).
+        lookup: gives the tables that are joined to the records; only needed where there are any.
+        carries: lists, structs and maps may be keys: each is its row's own. For rows that are not grouped,
+            and are all prepared at once.
+
+    Raises:
+        QueryError: the statement still has a `*`.
+    """
+
+    statement: Statement
+    lookup: LookupSource | None = None
+    carries: bool = False
+    finaliser: Finaliser = field(init=False, repr=False)
+    _fields: tuple[str, ...] = field(init=False, repr=False)
+    _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
+        default_factory=OrderedDict, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        if self.statement.star:
+            raise self.statement.origin.error(
+                "SELECT * needs the columns of the log",
+                self.statement.offset,
+                "Name the fields after SELECT.",
+            )
+        used = {
+            node.path
+            for expr in record_expressions(self.statement.plan)
+            for node in walk(expr)
+            if isinstance(node, Field)
+        }
+        scalars = {
+            node.name
+            for expr in record_expressions(self.statement.plan)
+            for node in walk(expr)
+            if isinstance(node, Scalar)
+        }
+        self._fields = tuple(sorted(used | scalars))
+        self.finaliser = Finaliser(self.statement)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Output names in order."""
+        return tuple(name for name, _ in self.statement.plan.outputs)
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Check the names of a query against a format whose columns are known.
+
+        Raises:
+            QueryError: an unknown column, or an alias in GROUP BY that hides a column.
+        """
+        known = [*schema.names, *IMPLICIT_COLUMNS]
+        origin, plan = self.statement.origin, self.statement.plan
+        for expr in record_expressions(plan):
+            for node in walk(expr):
+                if (
+                    isinstance(node, Field)
+                    and not node.path.startswith(LOOKED_UP)
+                    and not _has_column(node.path, known)
+                ):
+                    hint = suggest(node.path, known) or f"There are {', '.join(schema.names)}."
+                    raise origin.error(f"{self.statement.stream} has no column {node.path}", node.at, hint)
+        window = self.statement.window
+        if window is not None and not _has_column(window.column, known):
+            raise origin.error(
+                f"{self.statement.stream} has no column {window.column} for the window",
+                origin.place(self.statement.offset),
+                suggest(window.column, known) or "Name the column of the event time in TUMBLE or HOP.",
+            )
+        for alias in plan.aliases_as_keys:
+            if alias.path in known:
+                raise origin.error(
+                    f"{alias.path} in GROUP BY is both a column of {self.statement.stream} and an alias",
+                    place_of(alias),
+                    "Give the output another name: AS other_name.",
+                )
+
+    def check_constants(self, schema: pa.Schema) -> None:
+        """Check what columns are compared with against a format whose types are known.
+
+        Raises:
+            QueryError: a constant that no value of its column can equal.
+        """
+        for each in comparisons(record_expressions(self.statement.plan)):
+            path = each.column.path
+            if path not in schema.names or not is_impossible(each, kind := schema.field(path).type):
+                continue
+            raise self.statement.origin.error(explained(each, kind), place_of(each.text), remedy(each, kind))
+
+    def prepare(self, records: pa.RecordBatch | BlockRows) -> Prepared:
+        """Filter some rows and compute their keys and values.
+
+        Args:
+            records: `statement.fields` as flat columns named by dotted path; an absent column is all null.
+                Queries that are given the same `BlockRows` share what they compute.
+
+        Raises:
+            QueryError: the types of the columns make an expression impossible (as Spark's analysis would).
+        """
+        given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
+        window = self.statement.window
+        dated = given if window is None else given.within(window.column, INT64_MIN, INT64_MAX)
+        if self.statement.lookups:
+            compiled, passed, rows = self._looked_up(dated)
+        else:
+            env = dated.env(self._fields)
+            compiled = self._compile(env)
+            passed = dated
+            if compiled.where is not None:
+                key, condition = compiled.where
+                passed = dated.where(key, lambda: condition.array(env))
+            rows = passed
+        tables, places, carried = self._tables(compiled, rows)
+        panes: dict[str, Ints] = {}
+        runs: dict[str, Mapping[int, int]] = {}
+        kept, before = {0: passed.rows} if passed.rows else {}, {0: dated.rows}
+        if window is not None:
+            of_rows = passed.panes(window.column, window.pane_us)
+            kept, before = dict(of_rows.counts), dict(dated.panes(window.column, window.pane_us).counts)
+            for name, where in places.items():
+                panes[name] = of_rows.indices if where is None else of_rows.indices[where]
+                if where is None and of_rows.in_order:
+                    runs[name] = of_rows.counts
+        filtered = {pane: rest for pane, rows in before.items() if (rest := rows - kept.get(pane, 0))}
+        undated = given.rows - dated.rows
+        return Prepared(
+            tables, panes, places, passed, kept, filtered, undated, dated, carried=carried, runs=runs
+        )
+
+    def finalise(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> pa.Table:
+        """The result rows of one interval.
+
+        Args:
+            tables: per PAO table the reduced rows: key columns and finished aggregate columns.
+            window: start and end in microseconds since the epoch; None without a window.
+            scalars: values of the queries in brackets, by name.
+
+        Returns:
+            The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
+            table for the same content, whatever the order of the rows that came in.
+        """
+        return self.finaliser.finalise(tables, window, scalars)
+
+    def finalise_parts(
+        self,
+        tables: Mapping[str, Reduced],
+        window: tuple[int, int] | None,
+        scalars: Scalars = NO_SCALARS,
+        bytes_max: int | None = None,
+    ) -> pa.Table:
+        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
+
+        Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
+        counts of distinct values are joined to many groups.
+        """
+        return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
+
+    def _looked_up(self, dated: BlockRows) -> tuple[_Compiled, BlockRows, BlockRows]:
+        """Join the tables; returns the rows that survive as they came, and with the tables' columns."""
+        assert self.lookup is not None, "whoever evaluates lookups has their tables"
+        matched, columns = look_up(self.statement, self.lookup, dated)
+        wider = dated.beside(columns, self.statement.fields)
+        env = wider.env(self._fields)
+        compiled = self._compile(env)
+        if compiled.where is not None:
+            matched &= bool_values(compiled.where[1].array(env))
+        if matched.all():
+            return compiled, dated, wider
+        return compiled, dated.selected(matched), wider.selected(matched)
+
+    # -- compiling
+
+    def _compile(self, env: Env) -> _Compiled:
+        columns = env.columns
+        schema = tuple(columns[name].type if name in columns else None for name in self._fields)
+        known = self._compiled.get(schema)
+        if known is None:
+            compiler = Compiler({name: array.type for name, array in columns.items()}, self.statement.origin)
+            known = self._compiled[schema] = self._build(compiler)
+            if len(self._compiled) > SCHEMAS_MAX:
+                self._compiled.popitem(last=False)
+        return known
+
+    def _build(self, compiler: Compiler) -> _Compiled:
+        plan = self.statement.plan
+
+        def condition(expr: Expr | None) -> Operand | None:
+            return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
+
+        def plain(expr: Expr, *, carried: bool = False) -> Operand:
+            operand = compiler.compile(expr)
+            if is_nested(operand.type) and not carried:
+                raise compiler.error(
+                    expr,
+                    f"{type_name(operand.type)} can be neither grouped nor aggregated",
+                    "Name a part of it, x[0], x['key'] or x.name, or write array_join(x, ',').",
+                )
+            return operand
+
+        where = condition(plan.where)
+        return _Compiled(
+            None if plan.where is None or where is None else (ExprKey(plan.where), where),
+            tuple(plain(expr, carried=self.carries) for expr in plan.keys),
+            tuple(plain(expr) for expr in plan.values),
+            tuple(
+                (one, tuple(plain(arg) for arg in one.args), condition(one.where)) for one in plan.distincts
+            ),
+        )
+
+    # -- evaluating
+
+    def _tables(
+        self, compiled: _Compiled, records: BlockRows
+    ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints | None], dict[str, pa.Array]]:
+        env = records.env(self._fields)
+        keys = {f"k{at}": key.array(env) for at, key in enumerate(compiled.keys)}
+        carried = {name: array for name, array in keys.items() if is_nested(array.type)}
+        keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
+        values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
+        tables = {MAIN: _batch({**keys, **values}, env.rows)}
+        places: dict[str, Ints | None] = {MAIN: None}
+        for one, args, where in compiled.distincts:
+            arrays = [arg.array(env) for arg in args]
+            columns = {**keys, **dict(zip(distinct_columns(len(arrays)), arrays, strict=True))}
+            keep = None if where is None else bool_values(where.array(env))
+            for array in arrays:
+                if array.null_count:
+                    keep = ~null_mask(array) if keep is None else keep & ~null_mask(array)
+            places[one.name] = None if keep is None or keep.all() else np.flatnonzero(keep)
+            chosen = places[one.name]
+            if chosen is None:
+                tables[one.name] = _batch(columns, env.rows)
+            else:
+                taken = pa.array(chosen)
+                tables[one.name] = _batch(
+                    {name: array.take(taken) for name, array in columns.items()}, len(chosen)
+                )
+        return tables, places, carried
+
+
+def _has_column(path: str, known: list[str]) -> bool:
+    return path in known or path.partition(".")[0] in known
+
+
+def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+    """A record batch; one without columns still knows how many rows it has."""
+    if columns:
+        arrays = [as_array(array, rows) for array in columns.values()]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

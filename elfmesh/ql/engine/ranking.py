@@ -1,0 +1,234 @@
+"""Functions over the rows of an interval: row_number, rank, lag and their like, and the frames of aggregates.
+
+Rows that agree in PARTITION BY belong together; within them ORDER BY decides, and then all columns of the
+row, so that equal tables always give equal numbers (Spark leaves the order of ties open).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from elfmesh.ql.engine.finalise import sorted_rows
+from elfmesh.ql.expressions.nodes import Expr, Frame, Literal, Over
+from elfmesh.ql.plan.statement import OrderItem
+from elfmesh.ql.values.columns import float_values, null_mask
+from elfmesh.ql.values.joining import row_codes, taken
+from elfmesh.ql.values.types import BIGINT, DATE, DOUBLE, TIMESTAMP, VOID, type_name
+
+Ints = npt.NDArray[np.int64]
+DAY_US = 86_400_000_000
+RUNNING = Frame(False, None, 0)
+"""The frame of ORDER BY alone: up to the current row and those that are equal to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Rows in the order of OVER.
+
+    Attributes:
+        rows: the row at each place.
+        start: per place, where its partition begins.
+        end: per place, behind its partition.
+        peers: per place, where those begin that ORDER BY does not tell apart.
+        peers_end: per place, behind these.
+    """
+
+    rows: Ints
+    start: Ints
+    end: Ints
+    peers: Ints
+    peers_end: Ints
+
+
+def ranking(
+    over: Over, columns: Sequence[pa.Array], rows: int, order: Sequence[pa.Array], partition: Ints
+) -> Ranking:
+    """The order of rows.
+
+    Args:
+        over: the function.
+        columns: all columns of the rows, which decide between ties.
+        rows: how many there are.
+        order: the values of ORDER BY.
+        partition: a number per row, equal where PARTITION BY is.
+
+    Cost: one sort of the rows.
+    """
+    items = [
+        OrderItem(expr, descending, nulls_first)
+        for expr, (descending, nulls_first) in zip(over.order, over.directions, strict=True)
+    ]
+    first = OrderItem(Literal("null", None), False, True)
+    wanted = [(pa.array(partition), first), *zip(order, items, strict=True)]
+    ranked = sorted_rows(wanted, columns, rows)
+    begins = _changes(partition[ranked])
+    news = begins | _changes(row_codes(order, [True] * len(order), rows)[ranked])
+    return Ranking(ranked, *_stretches(begins), *_stretches(news))
+
+
+def over_rows(
+    over: Over, columns: Sequence[pa.Array], rows: int, evaluate: Callable[[Expr], pa.Array]
+) -> pa.Array:
+    """The value of a function for every row.
+
+    Args:
+        over: the function; its operands are columns.
+        columns: all columns of the rows, which decide between ties.
+        rows: how many there are.
+        evaluate: the array of an operand.
+    """
+    order = [evaluate(expr) for expr in over.order]
+    partition = row_codes([evaluate(expr) for expr in over.partition], [True] * len(over.partition), rows)
+    ranked = ranking(over, columns, rows, order, partition)
+    if over.args and over.kind != "ntile":
+        values = evaluate(over.args[0])
+        inside = (
+            _shifted(over, ranked) if over.kind in ("lag", "lead") else _framed(over, ranked, order, values)
+        )
+        places = np.empty(rows, dtype=np.int64)
+        places[ranked.rows] = (
+            np.where(inside >= 0, ranked.rows[np.maximum(inside, 0)], -1) if rows else inside
+        )
+        return taken(values, places)
+    numbers = _numbers(over, ranked)
+    values = np.empty(rows, dtype=numbers.dtype)
+    values[ranked.rows] = numbers
+    return pa.array(values)
+
+
+def bounds(over: Over, ranked: Ranking, order: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+    """Per place, where the frame of its row begins, and behind its end; empty where they are equal.
+
+    Raises:
+        TypeError: a distance in values that have none.
+    """
+    frame, count = over.frame or RUNNING, len(ranked.rows)
+    place = np.arange(count, dtype=np.int64)
+    if frame.rows:
+        first = ranked.start if frame.first is None else place + int(frame.first)
+        behind = ranked.end if frame.last is None else place + int(frame.last) + 1
+    else:
+        first = ranked.start if frame.first is None else ranked.peers
+        behind = ranked.end if frame.last is None else ranked.peers_end
+        if frame.first or frame.last:
+            first, behind = _by_value(frame, over.directions[0][0], ranked, order[0], (first, behind))
+    first = np.clip(first, ranked.start, ranked.end)
+    return first, np.maximum(np.clip(behind, ranked.start, ranked.end), first)
+
+
+def _by_value(
+    frame: Frame, descending: bool, ranked: Ranking, order: pa.Array, known: tuple[Ints, Ints]
+) -> tuple[Ints, Ints]:
+    """The frame of rows whose value lies within some distance; of a null, the nulls."""
+    values = _distances(order, frame)[ranked.rows]
+    values = -values if descending else values
+    missing = null_mask(order)[ranked.rows]
+    first, behind = known[0].copy(), known[1].copy()
+    for start in np.unique(ranked.start):
+        end = int(ranked.end[start])
+        inside = start + np.flatnonzero(~missing[start:end])
+        if not len(inside):
+            continue
+        low, some = inside[0], values[inside]
+        if frame.first:
+            first[inside] = low + np.searchsorted(some, some + frame.first, "left")
+        if frame.last:
+            behind[inside] = low + np.searchsorted(some, some + frame.last, "right")
+    return first, behind
+
+
+def _distances(order: pa.Array, frame: Frame) -> Ints | npt.NDArray[np.float64]:
+    """Values that can be added to: numbers, or microseconds; anything for null."""
+    if order.type == VOID:
+        return np.zeros(len(order), dtype=np.int64)
+    if order.type == DOUBLE and not frame.timed:
+        return float_values(order)
+    if order.type == BIGINT and not frame.timed:
+        return np.asarray(order.fill_null(0).to_numpy())
+    if order.type == TIMESTAMP and frame.timed:
+        return np.asarray(order.view(pa.int64()).fill_null(0).to_numpy())
+    if order.type == DATE:
+        days = np.asarray(order.view(pa.int32()).fill_null(0).to_numpy()).astype(np.int64)
+        return days * DAY_US if frame.timed else days
+    what = "an INTERVAL" if frame.timed else "a number"
+    raise TypeError(f"RANGE with {what} is not for {type_name(order.type)}")
+
+
+def _framed(over: Over, ranked: Ranking, order: Sequence[pa.Array], values: pa.Array) -> Ints:
+    """Per place, where the value of first, last or nth_value stands; -1 for nowhere."""
+    first, behind = bounds(over, ranked, order)
+    option = over.args[1] if len(over.args) > 1 else None
+    step = 0
+    if isinstance(option, Literal) and option.kind == "bool" and option.value:  # IGNORE NULLS
+        present = ~null_mask(values)[ranked.rows]
+        seen = np.concatenate([[0], np.cumsum(present)])
+        places = np.append(np.flatnonzero(present), len(ranked.rows))
+        if over.kind.startswith("first"):
+            found = places[seen[first]]
+            return np.where(found < behind, found, -1)
+        found = places[np.maximum(seen[behind] - 1, 0)]
+        return np.where((seen[behind] > seen[first]) & (found >= first), found, -1)
+    if over.kind == "nth_value":
+        assert isinstance(option, Literal)
+        assert isinstance(option.value, int)
+        step = option.value - 1
+    found = behind - 1 if over.kind.startswith("last") else first + step
+    return np.where((found >= first) & (found < behind), found, -1)
+
+
+def _numbers(over: Over, ranked: Ranking) -> Ints | npt.NDArray[np.float64]:
+    """Per place, its number."""
+    place = np.arange(len(ranked.rows), dtype=np.int64)
+    size = ranked.end - ranked.start
+    match over.kind:
+        case "row_number":
+            return place - ranked.start + 1
+        case "rank":
+            return ranked.peers - ranked.start + 1
+        case "percent_rank":
+            return np.where(size > 1, (ranked.peers - ranked.start) / np.maximum(size - 1, 1), 0.0)
+        case "cume_dist":
+            return np.asarray((ranked.peers_end - ranked.start) / np.maximum(size, 1))
+        case "ntile":
+            (count,) = over.args
+            assert isinstance(count, Literal)
+            assert isinstance(count.value, int)
+            return _tiles(place - ranked.start, size, count.value)
+    seen = np.cumsum(ranked.peers == place)
+    return np.asarray(seen - seen[ranked.start] + 1) if len(place) else place
+
+
+def _tiles(at: Ints, size: Ints, count: int) -> Ints:
+    """Which of so many equal parts a place is in; the first ones are larger by one where they must."""
+    small, larger = size // count, size % count
+    edge = larger * (small + 1)
+    return np.where(at < edge, at // (small + 1), larger + (at - edge) // np.maximum(small, 1)) + 1
+
+
+def _changes(codes: Ints) -> npt.NDArray[np.bool_]:
+    """True at the first row and wherever a value differs from the one before."""
+    changes = np.ones(len(codes), dtype=np.bool_)
+    changes[1:] = codes[1:] != codes[:-1]
+    return changes
+
+
+def _stretches(begins: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Per place, where its stretch begins and behind its end."""
+    starts = np.flatnonzero(begins)
+    number = np.cumsum(begins) - 1
+    return starts[number], np.append(starts[1:], len(begins))[number] if len(begins) else starts
+
+
+def _shifted(over: Over, ranked: Ranking) -> Ints:
+    """The place so many before (lag) or after (lead) in the partition, or -1."""
+    step = over.args[1]
+    assert isinstance(step, Literal)
+    assert isinstance(step.value, int)
+    place = np.arange(len(ranked.rows), dtype=np.int64)
+    wanted = place - step.value if over.kind == "lag" else place + step.value
+    return np.where((wanted >= ranked.start) & (wanted < ranked.end), wanted, -1)

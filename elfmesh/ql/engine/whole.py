@@ -1,0 +1,279 @@
+"""Evaluating a statement, whatever it is put together of: the one thing workers and masters ask.
+
+A statement over one stream is one part, and nothing here costs it anything. Of a relational statement the
+tables of all parts stand side by side, named `table@part`, so that the tree reduces them as it reduces any;
+at the root each part is finished and the relation evaluated over them.
+
+Invariant: a record is contributed once if any part of its stream keeps it, and filtered if none does (D-1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import Panes, finish_blocks
+from elfmesh.errors import QueryError
+from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.engine.computed import Calls
+from elfmesh.ql.engine.exploding import untaken
+from elfmesh.ql.engine.finalise import Finaliser
+from elfmesh.ql.engine.finalise_parts import Reduced
+from elfmesh.ql.engine.lookup import LookupSource, with_tables
+from elfmesh.ql.engine.query import PartQuery, Prepared
+from elfmesh.ql.engine.relational import Relational
+from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.lowering.analysis import record_expressions
+from elfmesh.ql.plan.impossible import Doubts
+from elfmesh.ql.plan.statement import Statement, part_table
+
+T = TypeVar("T")
+Bounds = tuple[int, int] | None
+
+
+@dataclass(slots=True)
+class Query:
+    """Evaluates one statement.
+
+    Args:
+        statement: parsed, and without an open `*` (see `elfmesh.ql.expand`).
+        labels: of the agent: parts that want others are not computed here; None: all of them are.
+        lookup: see `PartQuery`.
+        functions: evaluates the statement's Python functions; only needed where it has any.
+
+    Raises:
+        QueryError: the statement still has a `*`.
+    """
+
+    statement: Statement
+    labels: Mapping[str, str] | None = None
+    lookup: LookupSource | None = None
+    functions: FunctionSource | None = None
+    _parts: tuple[PartQuery, ...] = field(init=False, repr=False)
+    _calls: Calls | None = field(init=False, repr=False, default=None)
+    _relational: Relational | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.statement.star:
+            raise self.statement.origin.error(
+                "SELECT * needs the columns of the log", self.statement.offset,
+                "Name the fields after SELECT.",
+            )  # fmt: skip
+        parts = self.statement.parts or (self.statement,)
+        if self.statement.functions:
+            self._calls = Calls(parts, self.functions)
+            parts = self._calls.parts
+        lookup, job = self.lookup, self.statement.job
+        if job is not None and job.tables:
+            lookup = with_tables(job.tables, lookup)
+        self._parts = tuple(PartQuery(part, lookup) for part in parts)
+        self._relational = None if self.statement.relation is None else Relational(self.statement)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Output names in order."""
+        return self.statement.columns
+
+    @property
+    def finaliser(self) -> Finaliser:
+        """Of a statement that is one part."""
+        assert self._relational is None
+        return self._parts[0].finaliser
+
+    def check_schema(self, schema: pa.Schema, stream: str | None = None) -> None:
+        """Check the names of a query against a format whose columns are known.
+
+        Args:
+            schema: of the stream.
+            stream: which of the statement's; None: all of them.
+
+        Raises:
+            QueryError: an unknown column, or an alias in GROUP BY that hides a column.
+        """
+        for part in self._parts if self._calls is None else map(PartQuery, self._written):
+            if stream is None or part.statement.stream == stream:
+                with self._names_outside():
+                    part.check_schema(schema)
+
+    @contextlib.contextmanager
+    def _names_outside(self) -> Iterator[None]:
+        """Say of a name that may be one of a row outside how to write that, and of no other column."""
+        try:
+            yield
+        except QueryError as error:
+            place = Place(error.line, error.column)
+            error.hint = next((each.remedy for each in self.statement.bare if each.at == place), error.hint)
+            raise
+
+    def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
+        """Check what columns are compared with against a format whose types are known; see `check_schema`.
+
+        Raises:
+            QueryError: a constant that no value of its column can equal.
+        """
+        for part in map(PartQuery, self._written):
+            if stream is None or part.statement.stream == stream:
+                part.check_constants(schema)
+
+    def doubts(self, stream: str | None = None) -> Doubts:
+        """The same for columns whose types the data tells; see `check_schema`."""
+        parts = [part for part in self._written if stream is None or part.stream == stream]
+        return Doubts(expr for part in parts for expr in record_expressions(part.plan))
+
+    @property
+    def _written(self) -> tuple[Statement, ...]:
+        """The parts as they were written, with calls of functions where these stand."""
+        return self.statement.parts or (self.statement,)
+
+    @property
+    def untaken(self) -> list[str]:
+        """For people: where text was taken apart of which none was a list or map."""
+        unlisted = {} if self._relational is None else self._relational.unlisted
+        return [untaken(call, text) for call, text in unlisted.items() if text is not None]
+
+    def streams_of(self, carried: Collection[str]) -> tuple[str, ...]:
+        """Which of an agent's streams are read here."""
+        wanted = {part.stream for part in self._written if self._is_here(part)}
+        return tuple(name for name in self.statement.streams if name in wanted and name in carried)
+
+    def prepare(self, records: pa.RecordBatch | BlockRows, stream: str | None = None) -> Prepared:
+        """Filter some rows and compute their keys and values, for every part that reads their stream.
+
+        Args:
+            records: `statement.fields` as flat columns named by dotted path; an absent column is all null.
+                Queries that are given the same `BlockRows` share what they compute.
+            stream: where they are from; None: all parts read them.
+
+        Raises:
+            QueryError: the types of the columns make an expression impossible (as Spark's analysis would).
+        """
+        given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
+        active, failed = self._active(stream), 0
+        if self._calls is not None:
+            given, failed = self._calls.evaluate(given, active)
+        if self._relational is None:
+            prepared = self._parts[0].prepare(given)
+        else:
+            each = {index: self._parts[index].prepare(given) for index in active}
+            prepared = _together(given, each, self.statement)
+        return replace(prepared, failed=failed) if failed else prepared
+
+    def _active(self, stream: str | None) -> list[int]:
+        """The parts that are computed here over a stream."""
+        if self._relational is None:
+            return [0]
+        return [
+            index
+            for index, part in enumerate(self._parts)
+            if (stream is None or part.statement.stream == stream) and self._is_here(part.statement)
+        ]
+
+    def reduced(self, stream: str, rows: BlockRows) -> dict[str, Reduced]:
+        """The reduced tables of all parts of one input, of rows that are of one interval already."""
+        prepared = self.prepare(rows, stream)
+        panes = Panes([spec for spec in self.statement.tables if spec.name in prepared.tables], None)
+        panes.insert_all(
+            {name: (np.zeros(batch.num_rows, np.int64), batch) for name, batch in prepared.tables.items()}
+        )
+        found = panes.window(0)
+        return {} if found is None else dict(finish_blocks(found))
+
+    def _is_here(self, part: Statement) -> bool:
+        return self.labels is None or all(self.labels.get(name) == value for name, value in part.labels)
+
+    def finalise(self, tables: Mapping[str, pa.Table], window: Bounds) -> pa.Table:
+        """The result rows of one interval.
+
+        Args:
+            tables: per PAO table the reduced rows: key columns and finished aggregate columns.
+            window: start and end in microseconds since the epoch; None without a window.
+
+        Returns:
+            The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
+            table for the same content, whatever the order of the rows that came in.
+        """
+        if self._relational is None:
+            return self._parts[0].finalise(tables, window)
+        parts = self._parts
+        rows = self._relational.table(
+            lambda index, scalars: parts[index].finalise(
+                _of_part(index, parts[index], tables), window, scalars
+            ),
+            window,
+        )
+        return _if_any(rows, tables, window)
+
+    def finalise_parts(
+        self, tables: Mapping[str, Reduced], window: Bounds, *, bytes_max: int | None = None
+    ) -> pa.Table:
+        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
+
+        Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
+        counts of distinct values are joined to many groups. Of a relational statement, memory for the
+        finished rows of every part, which are limited.
+        """
+        if self._relational is None:
+            return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
+        parts = self._parts
+        rows = self._relational.table(
+            lambda index, scalars: parts[index].finalise_parts(
+                _of_part(index, parts[index], tables), window, scalars
+            ),
+            window,
+        )
+        return _if_any(rows, tables, window)
+
+
+def _if_any(rows: pa.Table, tables: Mapping[str, T], window: Bounds) -> pa.Table:
+    """No rows in an interval of which no part kept a record: masters do not even ask for them."""
+    return rows if tables or window is None else rows.slice(0, 0)
+
+
+def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, T]:
+    """The tables of one part by their own names."""
+    named = {spec.name: part_table(index, spec.name) for spec in part.statement.tables}
+    return {own: tables[name] for own, name in named.items() if name in tables}
+
+
+def _together(given: BlockRows, prepared: Mapping[int, Prepared], statement: Statement) -> Prepared:
+    """What all parts of a stream make of the same rows.
+
+    They have the same time column, so the same rows are dated; a row survives if any part keeps it.
+    """
+    one = next(iter(prepared.values()))
+    if len(prepared) == 1:
+        (index,) = prepared
+        tables = {part_table(index, name): table for name, table in one.tables.items()}
+        panes = {part_table(index, name): panes for name, panes in one.panes.items()}
+        places = {part_table(index, name): places for name, places in one.places.items()}
+        return Prepared(tables, panes, places, one.records, one.kept, one.filtered, one.undated, one.dated)
+    dated = one.dated
+    masks = {index: each.records.among(each.dated) for index, each in prepared.items()}
+    anywhere = np.logical_or.reduce(list(masks.values()))
+    rows = dated if anywhere.all() else dated.selected(anywhere)
+    rank = np.cumsum(anywhere) - 1
+    tables, panes, places = {}, {}, {}
+    for index, each in prepared.items():
+        mine = rank[masks[index]]
+        for name, table in each.tables.items():
+            whole = part_table(index, name)
+            tables[whole] = table
+            own = each.places[name]
+            places[whole] = mine if own is None else mine[own]
+            if name in each.panes:
+                panes[whole] = each.panes[name]
+    window = statement.window
+    kept, before = {0: rows.rows} if rows.rows else {}, {0: dated.rows}
+    if window is not None:
+        column = statement.parts[next(iter(prepared))].window
+        assert column is not None
+        kept = dict(rows.panes(column.column, window.pane_us).counts)
+        before = dict(dated.panes(column.column, window.pane_us).counts)
+    filtered = {pane: rest for pane, number in before.items() if (rest := number - kept.get(pane, 0))}
+    return Prepared(tables, panes, places, rows, kept, filtered, one.undated, dated)

@@ -1,0 +1,1 @@
+"""Expressions of a query: nodes, operands, and the closed lists of operators and aggregates."""

@@ -1,0 +1,49 @@
+"""Aggregates on the parser's tree: where they are in an expression, and what one is over no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.aggregates import AGGREGATES
+from elfmesh.ql.expressions.refusals import MARK
+
+_COUNTS = ("count", "count_if", "approx_count_distinct")
+_LISTS = ("array_agg", "collect_list", "collect_set", "approx_top_k")
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether a call of this name, as it is marked, is an aggregate."""
+    return name.removeprefix(MARK) in AGGREGATES
+
+
+def aggregate_calls(value: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates in an expression, each with its FILTER and the like."""
+    if is_aggregate(_function(value)):
+        yield value
+        return
+    for child in list(value.iter_expressions()):
+        yield from aggregate_calls(child)
+
+
+def over_nothing(call: exp.Expr, column: exp.Expr) -> exp.Expr | None:
+    """An aggregate's column, where some rows have none: what the aggregate is over no rows.
+
+    Returns:
+        None for a sketch, which is no constant there.
+    """
+    name = _function(call).removeprefix(MARK)
+    if "sketch" in name or name.endswith(("union_agg", "merge_agg_double")):
+        return None
+    if name not in (*_COUNTS, *_LISTS):
+        return column
+    empty = exp.Literal.number(0) if name in _COUNTS else exp.Anonymous(this=f"{MARK}array")
+    return exp.Anonymous(this=f"{MARK}coalesce", expressions=[column, empty])
+
+
+def _function(node: exp.Expr) -> str:
+    """The function that a node calls, "" if it is no call."""
+    while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return str(node.name) if isinstance(node, exp.Anonymous) else ""

@@ -1,0 +1,400 @@
+"""The closed list of aggregates: what each reduces to in the tables, and what is computed of it at the end.
+
+An aggregate is one or more *states* (a law of `cbt.laws` over values of the records), or a *fold* over a
+table of distinct values, and an expression over these. Both are shared: avg(x), sum(x) and stddev(x) of one
+query count once.
+
+Owns: names, numbers of arguments and the split. Refuses to know: batches, trees, the rest of the statement.
+
+Paper: ELF 2.2 (what a job reduces is a PAO, what it shows a function of it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Literal
+
+ONE = Literal("bigint", 1)
+NULL = Literal("null", None)
+COLLECT_MAX, COUNTERS_MAX, TOP_DEFAULT, TOP_COUNTERS = 10_000, 10_000, 5, 1000
+ACCURACY_MAX = 1240
+"""Beyond 1 / this a kll cannot tell ranks apart: k is at most 4,096."""
+_KLL_ERROR = 3.3
+_THETA_LOG_MIN, _THETA_LOG_MAX, _THETA_LOG = 4, 14, 12
+
+
+class Reduction(Protocol):
+    """Where an aggregate puts what it needs, and what it may ask."""
+
+    @property
+    def time(self) -> Field:
+        """The field of the event time."""
+        ...
+
+    def state(self, kind: str, *values: Expr) -> Expr:
+        """The finished column of a law over values of the records; without any, of the records themselves."""
+        ...
+
+    def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Expr:
+        """What a fold makes of each group's distinct values; see `folds`."""
+        ...
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at an expression."""
+        ...
+
+
+Builder = Callable[[Reduction, Aggregate], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One aggregate.
+
+    Attributes:
+        least: fewest arguments.
+        most: most arguments, None for any number.
+        signature: as the reference shows it.
+        build: reduces a call.
+        distinct: whether DISTINCT is something it can do.
+    """
+
+    least: int
+    most: int | None
+    signature: str
+    build: Builder
+    distinct: bool = False
+
+
+AGGREGATES: dict[str, Form] = {}
+
+
+def _aggregate(
+    names: str, least: int = 1, most: int | None = -1, *, signature: str = "$(x)", distinct: bool = False
+) -> Callable[[Builder], Builder]:
+    def enter(build: Builder) -> Builder:
+        for name in names.split():
+            limit = least if most == -1 else most
+            AGGREGATES[name] = Form(least, limit, signature.replace("$", name), build, distinct)
+        return build
+
+    return enter
+
+
+def reduce(reduction: Reduction, node: Aggregate) -> Expr:
+    """The expression over reduced columns that an aggregate becomes.
+
+    Raises:
+        QueryError: an argument it cannot take.
+    """
+    return AGGREGATES[node.kind].build(reduction, node)
+
+
+def when(conditions: list[Expr], value: Expr) -> Expr:
+    """CASE WHEN all conditions THEN value END."""
+    if not conditions:
+        return value
+    test = conditions[0]
+    for condition in conditions[1:]:
+        test = Call("and", (test, condition))
+    return Call("case", (test, value, NULL))
+
+
+def _filtered(node: Aggregate, value: Expr, *conditions: Expr) -> Expr:
+    """A value of the records that pass the aggregate's FILTER and more; null for the others."""
+    return when([*([] if node.where is None else [node.where]), *conditions], value)
+
+
+def _present(value: Expr) -> Expr:
+    return Call("not", (Call("is null", (value,)),))
+
+
+def _number(node: Aggregate, value: Expr) -> Expr:
+    return Call("sum input", (value,), at=node.at)
+
+
+# -- parameters
+
+
+def _constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: str) -> Literal | None:
+    """Argument `at` as a literal of one of these kinds; None if it is not there."""
+    if at >= len(node.args):
+        return None
+    arg = node.args[at]
+    if not isinstance(arg, Literal) or arg.kind not in kinds.split():
+        raise reduction.error(arg, f"{what} of {node.kind} must be a constant", f"Write {_signature(node)}.")
+    return arg
+
+
+def _integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tuple[int, int]) -> int | None:
+    given = _constant(reduction, node, at, "bigint", what)
+    if given is None:
+        return None
+    assert isinstance(given.value, int)
+    if not span[0] <= given.value <= span[1]:
+        raise reduction.error(
+            given,
+            f"{what} of {node.kind} is from {span[0]} to {span[1]}, not {given.value}",
+            f"Write {span[0]} or more, and at most {span[1]}.",
+        )
+    return given.value
+
+
+def _ranks(reduction: Reduction, node: Aggregate, at: int) -> tuple[tuple[float, ...], bool]:
+    """The share or shares in argument `at`, and whether there is a list of them."""
+    arg = node.args[at]
+    several = isinstance(arg, Call) and arg.name == "array"
+    given = arg.children if several else (arg,)
+    ranks = []
+    for one in given:
+        share = one.value if isinstance(one, Literal) and one.kind in ("bigint", "double") else None
+        if share is None or not 0 <= float(share) <= 1:
+            raise reduction.error(
+                one, f"{node.kind} takes a constant share from 0 to 1", f"Write {_signature(node)}."
+            )
+        ranks.append(float(share))
+    if not ranks:
+        raise reduction.error(arg, f"{node.kind} takes at least one share", f"Write {_signature(node)}.")
+    return tuple(ranks), several
+
+
+def _signature(node: Aggregate) -> str:
+    return AGGREGATES[node.kind].signature
+
+
+# -- counts, sums, extremes
+
+
+@_aggregate("count", 1, None, signature="$(*), $(x) or $(DISTINCT x)", distinct=True)
+def _count(reduction: Reduction, node: Aggregate) -> Expr:
+    if node.distinct:
+        return reduction.fold("count", node.args, node.where, ())
+    present = [arg for arg in node.args if not (isinstance(arg, Literal) and arg.kind != "null")]
+    if not present and node.where is None:
+        return reduction.state("count")
+    if len(present) > 1:
+        return reduction.state("count", _filtered(node, ONE, *map(_present, present)))
+    return reduction.state("count", _filtered(node, present[0] if present else ONE))
+
+
+@_aggregate("count_if", signature="$(condition)")
+def _count_if(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.state("count", _filtered(node, ONE, Call("is true", node.args)))
+
+
+@_aggregate("sum", distinct=True)
+def _sum(reduction: Reduction, node: Aggregate) -> Expr:
+    number = _number(node, node.args[0])
+    if node.distinct:
+        return reduction.fold("sum", (number,), node.where, ())
+    return reduction.state("sum", _filtered(node, number))
+
+
+@_aggregate("avg mean", distinct=True)
+def _average(reduction: Reduction, node: Aggregate) -> Expr:
+    number = _number(node, node.args[0])
+    if node.distinct:
+        whole, count = (reduction.fold(how, (number,), node.where, ()) for how in ("sum", "count"))
+    else:
+        number = _filtered(node, number)
+        whole, count = reduction.state("sum", number), reduction.state("count", number)
+    return Call("average", (whole, count), at=node.at)
+
+
+@_aggregate("min max", distinct=True)
+def _extreme(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.state(node.kind, _filtered(node, node.args[0]))
+
+
+@_aggregate("bool_and every bool_or some any", signature="$(condition)", distinct=True)
+def _boolean(reduction: Reduction, node: Aggregate) -> Expr:
+    kind = "min" if node.kind in ("bool_and", "every") else "max"
+    return reduction.state(kind, _filtered(node, Call("condition", node.args, at=node.at)))
+
+
+@_aggregate("variance var_samp var_pop stddev std stddev_samp stddev_pop")
+def _spread(reduction: Reduction, node: Aggregate) -> Expr:
+    value = _filtered(node, Call("spread input", node.args, at=node.at))
+    parts = (reduction.state("variance", value), reduction.state("count", value))
+    return Call("spread", parts, node.kind, at=node.at)
+
+
+@_aggregate("covar_pop covar_samp corr", 2, signature="$(x, y)")
+def _together(reduction: Reduction, node: Aggregate) -> Expr:
+    """Of the records that have both."""
+    values = [Call("cast", (_number(node, arg),), "DOUBLE", at=node.at) for arg in node.args]
+    both = [_filtered(node, value, *map(_present, values)) for value in values]
+    parts = [reduction.state("covariance", *both), reduction.state("count", both[0])]
+    if node.kind == "corr":
+        parts += [reduction.state("variance", value) for value in both]
+    return Call("togetherness", tuple(parts), node.kind, at=node.at)
+
+
+# -- of one record
+
+
+BY_TIME = ("first", "first_value", "last", "last_value")  # they ask for the event time of records
+
+
+@_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
+def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
+    """By event time, a third argument or else that of the input; records without one lose to all others."""
+    flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
+    kind = "first" if node.kind.startswith("first") else "last"
+    value, time = node.args[0], Call("event time", node.args[2:] or (reduction.time,), kind)
+    ignore = [_present(value)] if flag is not None and flag.value else []
+    return reduction.state(kind, value, _filtered(node, time, *ignore))
+
+
+@_aggregate("min_by max_by", 2, signature="$(x, y)")
+def _by_order(reduction: Reduction, node: Aggregate) -> Expr:
+    value, order = node.args[0], Call("order input", node.args[1:], at=node.at)
+    return reduction.state("first" if node.kind == "min_by" else "last", value, _filtered(node, order))
+
+
+@_aggregate("any_value", distinct=True)
+def _any_value(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.state("min", _filtered(node, node.args[0]))
+
+
+# -- lists
+
+
+@_aggregate("array_agg collect_list collect_set", 1, 2, signature="$(x[, limit])", distinct=True)
+def _collect(reduction: Reduction, node: Aggregate) -> Expr:
+    limit = _integer(reduction, node, 1, "the limit", (1, COLLECT_MAX))
+    return _collected(reduction, node, limit)
+
+
+def _collected(reduction: Reduction, node: Aggregate, limit: int | None) -> Expr:
+    kind = "set" if node.distinct or node.kind == "collect_set" else "collect"
+    value = _filtered(node, node.args[0])
+    return reduction.state(_with(kind, limit, 100), value)
+
+
+def _with(kind: str, parameter: int | None, default: int) -> str:
+    return kind if parameter in (None, default) else f"{kind}:{parameter}"
+
+
+@_aggregate("string_agg listagg", 1, 3, signature="$(x[, separator[, limit]])", distinct=True)
+def _joined(reduction: Reduction, node: Aggregate) -> Expr:
+    separator = _constant(reduction, node, 1, "string null", "the separator")
+    limit = _integer(reduction, node, 2, "the limit", (1, COLLECT_MAX))
+    text = Aggregate(node.kind, (Call("text input", node.args[:1]),), node.distinct, node.where)
+    joint = "" if separator is None or separator.value is None else str(separator.value)
+    return Call("joined list", (_collected(reduction, text, limit),), joint, at=node.at)
+
+
+# -- percentiles, exact over a table of values with their counts
+
+
+@_aggregate("median")
+def _median(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.fold("percentile", (_number(node, node.args[0]),), node.where, (0.5,))
+
+
+@_aggregate("percentile", 2, signature="$(x, 0.99) or $(x, array(0.5, 0.99))")
+def _percentile(reduction: Reduction, node: Aggregate) -> Expr:
+    ranks, several = _ranks(reduction, node, 1)
+    how = "percentiles" if several else "percentile"
+    return reduction.fold(how, (_number(node, node.args[0]),), node.where, ranks)
+
+
+@_aggregate("percentile_cont percentile_disc", 2, 3, signature="$(0.99) WITHIN GROUP (ORDER BY x)")
+def _percentile_of_order(reduction: Reduction, node: Aggregate) -> Expr:
+    """Arguments: value, share, and true if the order is descending."""
+    ranks, several = _ranks(reduction, node, 1)
+    if several:
+        raise reduction.error(node.args[1], f"{node.kind} takes one share", f"Write {_signature(node)}.")
+    how = "percentile" if node.kind == "percentile_cont" else "percentile_disc"
+    how += " falling" if len(node.args) == 3 else ""
+    return reduction.fold(how, (_number(node, node.args[0]),), node.where, ranks)
+
+
+@_aggregate("mode")
+def _mode(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.fold("mode", node.args, node.where, ())
+
+
+# -- sketches
+
+
+@_aggregate("approx_count_distinct")
+def _approximate_count(reduction: Reduction, node: Aggregate) -> Expr:
+    return Call("hll count", (reduction.state("hll", _filtered(node, node.args[0])),), at=node.at)
+
+
+@_aggregate("hll_sketch_agg", 1, 2, signature="$(x[, 12])")
+def _hll(reduction: Reduction, node: Aggregate) -> Expr:
+    _integer(reduction, node, 1, "the logarithm of the registers", (12, 12))
+    return reduction.state("hll", _filtered(node, node.args[0]))
+
+
+@_aggregate("theta_sketch_agg", 1, 2, signature="$(x[, log2 of the entries])")
+def _theta(reduction: Reduction, node: Aggregate) -> Expr:
+    span = (_THETA_LOG_MIN, _THETA_LOG_MAX)
+    log = _integer(reduction, node, 1, "the logarithm of the entries", span)
+    kind = _with("theta", None if log is None else 1 << log, 1 << _THETA_LOG)
+    return reduction.state(kind, _filtered(node, node.args[0]))
+
+
+@_aggregate("kll_sketch_agg_double", 1, 2, signature="$(x[, k])")
+def _kll(reduction: Reduction, node: Aggregate) -> Expr:
+    k = _integer(reduction, node, 1, "the k", (8, 4096))
+    return reduction.state(_with("kll", k, 200), _filtered(node, _number(node, node.args[0])))
+
+
+def _sketch(node: Aggregate) -> Expr:
+    return _filtered(node, Call("sketch input", node.args[:1], node.kind, at=node.at))
+
+
+@_aggregate("frequent_items_sketch_agg", 1, 2, signature="$(x[, counters])")
+def _frequent(reduction: Reduction, node: Aggregate) -> Expr:
+    counters = _integer(reduction, node, 1, "the counters", (1, COUNTERS_MAX))
+    return reduction.state(_with("frequent", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
+
+
+@_aggregate("hll_union_agg", signature="$(sketch)")
+def _hll_union(reduction: Reduction, node: Aggregate) -> Expr:
+    return reduction.state("hllmerge", _sketch(node))
+
+
+@_aggregate("theta_union_agg", 1, 2, signature="$(sketch[, log2 of the entries])")
+def _theta_union(reduction: Reduction, node: Aggregate) -> Expr:
+    log = _integer(reduction, node, 1, "the logarithm of the entries", (_THETA_LOG_MIN, _THETA_LOG_MAX))
+    entries = None if log is None else 1 << log
+    return reduction.state(_with("thetamerge", entries, 1 << _THETA_LOG), _sketch(node))
+
+
+@_aggregate("kll_merge_agg_double", 1, 2, signature="$(sketch[, k])")
+def _kll_merge(reduction: Reduction, node: Aggregate) -> Expr:
+    k = _integer(reduction, node, 1, "the k", (8, 4096))
+    return reduction.state(_with("kllmerge", k, 200), _sketch(node))
+
+
+@_aggregate(
+    "approx_percentile percentile_approx", 2, 3, signature="$(x, 0.99[, accuracy]) or $(x, array(0.5, 0.99))"
+)
+def _approximate_percentile(reduction: Reduction, node: Aggregate) -> Expr:
+    ranks, several = _ranks(reduction, node, 1)
+    accuracy = _integer(reduction, node, 2, "the accuracy", (1, ACCURACY_MAX))
+    k = None if accuracy is None else min(max(8, -int(-_KLL_ERROR * accuracy // 1)), 4096)
+    value = _filtered(node, _number(node, node.args[0]))
+    # The greatest value is there for its type: a sketch knows doubles only.
+    parts = (reduction.state(_with("kll", k, 200), value), reduction.state("max", value))
+    option = ("[" if several else "") + " ".join(map(repr, ranks))
+    return Call("kll quantile", parts, option, at=node.at)
+
+
+@_aggregate("approx_top_k", 1, 3, signature="$(x[, k[, counters]])")
+def _top(reduction: Reduction, node: Aggregate) -> Expr:
+    k = _integer(reduction, node, 1, "k", (1, COUNTERS_MAX)) or TOP_DEFAULT
+    counters = _integer(reduction, node, 2, "the counters", (1, COUNTERS_MAX)) or max(TOP_COUNTERS, k)
+    if counters < k:
+        raise reduction.error(node.args[2], f"{counters} counters cannot name {k} values", "Ask for fewer.")
+    top = reduction.state(_with("top", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
+    return Call("head of list", (top,), str(k), at=node.at)

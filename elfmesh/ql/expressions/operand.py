@@ -1,0 +1,166 @@
+"""Compiled expressions: a type, and a closure over a batch.
+
+An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env`
+gives a value (array, or scalar for a constant). Every compiled call is run at most once per batch: the
+result is kept with the Env, so that a key, a filter and an aggregate that share an expression share the
+work, and so do all queries over the same rows (`elfmesh.ql.engine.block`).
+
+Invariant: running never raises because of data; a row that cannot be computed is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.ql.expressions.nodes import Expr
+from elfmesh.ql.values.cast import cast
+from elfmesh.ql.values.columns import Value, as_array, list_cuts
+from elfmesh.ql.values.growth import Growth
+from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
+
+
+@dataclass(slots=True)
+class Env:
+    """The columns of one batch, by field path or table column, and what was already computed from them.
+
+    Attributes:
+        columns: by name.
+        rows: their length.
+        memo: results of steps of this run, by the step.
+        shared: values of whole expressions, by expression; all that have the same rows may share them.
+        growth: measures the values of calls; None: nothing bounds them.
+    """
+
+    columns: Mapping[str, Value]
+    rows: int
+    memo: dict[object, Value] = field(default_factory=dict)
+    shared: MutableMapping[Hashable, Value] = field(default_factory=dict)
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A compiled expression.
+
+    Attributes:
+        type: the ELF-QL type of its value.
+        run: the value over an Env.
+        constant: `run` gives a Scalar that does not depend on the Env.
+        raw: of a STRING that is made of a BINARY, the bytes; see `bytes_text`.
+    """
+
+    type: pa.DataType
+    run: Callable[[Env], Value]
+    constant: bool = False
+    raw: Operand | None = None
+
+    def value(self) -> Any:
+        """The Python value of a constant."""
+        assert self.constant
+        return self.run(NO_ROWS).as_py()
+
+    def array(self, env: Env) -> pa.Array:
+        """The value as an array with one element per row of the Env."""
+        return as_array(self.run(env), env.rows)
+
+
+class ExprKey:
+    """An expression as a key: its hash is taken once, not from the leaves up at every look-up."""
+
+    __slots__ = ("_expr", "_hash")
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+        self._hash = hash(expr)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExprKey) and self._hash == other._hash and self._expr == other._expr
+
+
+def shared(expr: Expr, operand: Operand) -> Operand:
+    """The operand of an expression, run once for all who run an equal expression over the same rows."""
+    if operand.constant:
+        return operand
+    key, inner = ExprKey(expr), operand.run
+
+    def run(env: Env) -> Value:
+        known = env.shared.get(key)
+        if known is None:
+            known = inner(env) if env.growth is None else env.growth.measured(inner, env)
+            env.shared[key] = known
+        return known
+
+    return Operand(operand.type, run, raw=operand.raw)
+
+
+NO_ROWS = Env({}, 0)
+_ONE_ROW = Env({}, 1)
+
+
+def constant(value: Any, kind: pa.DataType) -> Operand:
+    """A constant operand."""
+    scalar = pa.scalar(value, type=kind)
+    return Operand(kind, lambda _env: scalar, constant=True)
+
+
+def lift(kind: pa.DataType, kernel: Callable[..., Value], *operands: Operand) -> Operand:
+    """An operand that applies a kernel to values; at least one of them is an array.
+
+    Constant operands reach the kernel as scalars. If all are constant, the kernel runs now, over one row.
+    """
+    if all(operand.constant for operand in operands):
+        only = as_array(kernel(*(operand.array(_ONE_ROW) for operand in operands)), 1)[0]
+        return Operand(kind, lambda _env: only, constant=True)
+    slot = object()
+
+    def run(env: Env) -> Value:
+        known = env.memo.get(slot)
+        if known is None:
+            known = env.memo[slot] = kernel(*(operand.run(env) for operand in operands))
+        return known
+
+    return Operand(kind, run)
+
+
+def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: Operand) -> Operand:
+    """As `lift`, for kernels that need every operand as an array."""
+
+    def over_arrays(*values: Value) -> Value:
+        rows = next(len(value) for value in values if not isinstance(value, pa.Scalar))
+        return kernel(*(as_array(value, rows) for value in values))
+
+    return lift(kind, over_arrays, *operands)
+
+
+def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A list column whose elements are cast to those of another list type."""
+    if array.type == VOID:
+        return pa.nulls(len(array), kind)
+    if is_list(kind.value_type):
+        flat = cast_list(array.flatten(), kind.value_type)
+    else:
+        flat = cast(array.flatten(), type_name(kind.value_type))
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(list_cuts(array), flat, mask=mask)
+
+
+def convert(operand: Operand, kind: pa.DataType) -> Operand:
+    """The operand cast implicitly to another type. The caller knows that Spark allows it."""
+    if operand.type == kind:
+        return operand
+    if operand.type == VOID:
+        return lift_arrays(kind, lambda array: pa.nulls(len(array), kind), operand)
+    if is_list(kind):
+        return lift_arrays(kind, lambda array: cast_list(array, kind), operand)
+    if kind == BINARY and operand.raw is not None:
+        return operand.raw
+    name = type_name(kind)
+    made = lift_arrays(kind, lambda array: cast(array, name), operand)
+    return replace(made, raw=operand) if (operand.type, kind) == (BINARY, STRING) else made

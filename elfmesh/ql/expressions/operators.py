@@ -1,0 +1,352 @@
+"""Operators: arithmetic, comparison, three-valued logic, IN, CASE.
+
+Spark's rules with ANSI off, on whole columns. Dividing by zero is null, `/` is a double, `div` and `%` cut
+towards zero; NaN equals NaN and is greater than every number.
+
+Deviation: integer arithmetic that leaves 64 bits is null where Spark wraps around silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.ql.expressions.nodes import Call, Expr, Literal
+from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
+from elfmesh.ql.expressions.registry import Builder, Context
+from elfmesh.ql.values import decimals
+from elfmesh.ql.values.arithmetic import (
+    add,
+    divide,
+    double_remainder,
+    int_div,
+    int_remainder,
+    multiply,
+    subtract,
+)
+from elfmesh.ql.values.civil import DAY_US
+from elfmesh.ql.values.columns import Value, choose, from_numpy, int_values, null_mask
+from elfmesh.ql.values.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    DURATION,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    compared_type,
+    is_decimal,
+    is_nested,
+    type_name,
+    wider_type,
+)
+
+OPERATORS: dict[str, Builder] = {}
+
+
+def _operator(*names: str) -> Callable[[Builder], Builder]:
+    def enter(build: Builder) -> Builder:
+        for name in names:
+            OPERATORS[name] = build
+        return build
+
+    return enter
+
+
+# -- arithmetic
+
+
+@_operator("+", "-", "*", "%", "/", "div")
+def _arithmetic(context: Context, call: Call, args: list[Operand]) -> Operand:
+    left, right = args
+    if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
+        return _date_arithmetic(context, call, left, right)
+    for operand in args:
+        if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
+            raise context.error(
+                call,
+                f"`{call.name}` does not work on {type_name(operand.type)}",
+                "Convert it first: CAST(... AS BIGINT).",
+            )
+    if is_decimal(left.type) or is_decimal(right.type):
+        if not {left.type, right.type} & {DOUBLE, STRING}:
+            return _decimal_arithmetic(call, left, right)
+        left, right = convert(left, DOUBLE), convert(right, DOUBLE)
+    if call.name == "div":
+        if {left.type, right.type} & {STRING, DOUBLE}:
+            raise context.error(
+                call, "div works on integers only", "Write floor(a / b), or CAST both sides AS BIGINT."
+            )
+        return lift_arrays(BIGINT, int_div, convert(left, BIGINT), convert(right, BIGINT))
+    if call.name == "/":
+        return lift(DOUBLE, divide, convert(left, DOUBLE), convert(right, DOUBLE))
+    kind = BIGINT if {left.type, right.type} <= {BIGINT, VOID} else DOUBLE
+    kernel = {
+        ("+", BIGINT): add, ("-", BIGINT): subtract, ("*", BIGINT): multiply,
+        ("+", DOUBLE): pc.add, ("-", DOUBLE): pc.subtract, ("*", DOUBLE): pc.multiply,
+    }.get((call.name, kind))  # fmt: skip
+    if kernel is None:
+        remainder = int_remainder if kind == BIGINT else double_remainder
+        return lift_arrays(kind, remainder, convert(left, kind), convert(right, kind))
+    return lift(kind, kernel, convert(left, kind), convert(right, kind))
+
+
+def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
+    """Exact numbers, one of them a decimal; a written integer has as many digits as are written."""
+    name = call.name
+    left, right = (
+        convert(each, pa.decimal128(len(str(abs(arg.value))), 0))
+        if isinstance(arg, Literal) and isinstance(arg.value, int) and each.type == BIGINT
+        else each
+        for each, arg in zip((left, right), call.args, strict=True)
+    )
+    left, right = (
+        convert(each, other.type) if each.type == VOID else each
+        for each, other in ((left, right), (right, left))
+    )
+    kind = decimals.result_type(name, left.type, right.type)
+    return lift_arrays(kind, decimals.arithmetic(name, kind), left, right)
+
+
+@_operator("neg")
+def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
+    (operand,) = args
+    if operand.type == DURATION:
+        return constant(-operand.value(), DURATION)
+    if is_decimal(operand.type):
+        return lift(operand.type, pc.negate, operand)
+    if operand.type in (BOOLEAN, DATE, TIMESTAMP, BINARY) or is_nested(operand.type):
+        raise context.error(
+            call, f"`-` does not work on {type_name(operand.type)}", "Convert it first: CAST(... AS BIGINT)."
+        )
+    if operand.type in (BIGINT, VOID):
+        return lift(BIGINT, subtract, constant(0, BIGINT), convert(operand, BIGINT))
+    return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))
+
+
+def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand) -> Operand:
+    if call.name == "+" and (left.type == DURATION or (left.type != DATE and right.type == DATE)):
+        left, right = right, left
+    sign = 1 if call.name == "+" else -1
+    if right.type == DURATION and left.type in (DATE, TIMESTAMP, STRING, VOID):
+        us = sign * (right.value() // _MICROSECOND)
+        if left.type == DATE and us % DAY_US == 0:
+            return lift_arrays(DATE, lambda days: shift_days(days, us // DAY_US), left)
+        moved = lift(TIMESTAMP, lambda stamps: shift_us(stamps, us), convert(left, TIMESTAMP))
+        return convert(moved, STRING) if left.type == STRING else moved
+    if call.name == "+" and left.type == DATE and right.type == VOID:
+        return convert(right, TIMESTAMP)  # Spark takes NULL for an interval
+    if left.type == DATE and right.type == BIGINT:
+        return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
+    hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
+    if call.name == "-" and left.type == right.type and left.type in (DATE, TIMESTAMP):
+        hint = {DATE: "Write datediff(a, b).", TIMESTAMP: "Write unix_timestamp(a) - unix_timestamp(b)."}[
+            left.type
+        ]
+    raise context.error(
+        call, f"`{call.name}` does not work on {type_name(left.type)} and {type_name(right.type)}", hint
+    )
+
+
+_MICROSECOND = pa.scalar(1, DURATION).as_py()
+
+
+def shift_us(stamps: pa.Array, us: int) -> pa.Array:
+    """Timestamps moved by a constant number of microseconds; null where that leaves 64 bits."""
+    moved = add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
+    return moved.view(TIMESTAMP)
+
+
+def shift_days(days: pa.Array, by: int) -> pa.Array:
+    """Dates moved by a constant number of days."""
+    return add_days(days, pa.repeat(pa.scalar(by, BIGINT), len(days)), 1)
+
+
+def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
+    """Dates moved by a column of days; null where that leaves the range of dates."""
+    base = pc.cast(days.view(pa.int32()), BIGINT)
+    moved = int_values(base) + sign * np.clip(int_values(by), -(2**33), 2**33)
+    null = null_mask(days) | null_mask(by) | (np.abs(moved) >= 2**31)
+    return from_numpy(np.where(null, 0, moved), null, DATE)
+
+
+# -- comparison
+
+
+@_operator("=", "<>", "<", "<=", ">", ">=", "<=>")
+def _compare(context: Context, call: Call, args: list[Operand]) -> Operand:
+    equality = call.name in ("=", "<>", "<=>")
+    kind = compared_type(args[0].type, args[1].type, equality=equality)
+    if kind is None or DURATION in (args[0].type, args[1].type):
+        raise context.error(
+            call,
+            f"`{call.name}` cannot compare {type_name(args[0].type)} with {type_name(args[1].type)}",
+            "Convert one side: CAST(... AS ...).",
+        )
+    if kind == VOID:
+        kind = BOOLEAN
+    if kind == STRING and any(operand.raw is not None for operand in args):
+        kind = BINARY
+    left, right = (convert(operand, kind) for operand in args)
+    kernel = _COMPARISONS[call.name] if kind != DOUBLE else _NAN_COMPARISONS[call.name]
+    return lift(BOOLEAN, kernel, left, right)
+
+
+def _null_safe_equal(equal: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    def kernel(left: Value, right: Value) -> Value:
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+        return pc.or_(pc.fill_null(equal(left, right), False), both_null)
+
+    return kernel
+
+
+def _nan_equal(left: Value, right: Value) -> Value:
+    return pc.or_kleene(pc.equal(left, right), pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _nan_less(left: Value, right: Value) -> Value:
+    nan_above = pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left)))
+    return pc.or_kleene(pc.less(left, right), nan_above)
+
+
+_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
+    "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
+    ">=": pc.greater_equal, "<=>": _null_safe_equal(pc.equal),
+}  # fmt: skip
+_NAN_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
+    "=": _nan_equal,
+    "<>": lambda a, b: pc.invert(_nan_equal(a, b)),
+    "<": _nan_less,
+    "<=": lambda a, b: pc.invert(_nan_less(b, a)),
+    ">": lambda a, b: _nan_less(b, a),
+    ">=": lambda a, b: pc.invert(_nan_less(a, b)),
+    "<=>": _null_safe_equal(_nan_equal),
+}
+
+
+# -- logic
+
+
+def condition(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
+    """Argument `at` as a boolean."""
+    return condition_operand(context, call.args[at], args[at])
+
+
+def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand:
+    """The operand as a boolean; Spark takes nothing else where a condition is wanted."""
+    if operand.type not in (BOOLEAN, VOID):
+        raise context.error(
+            expr,
+            f"a condition must be BOOLEAN, this is {type_name(operand.type)}",
+            "Compare it with something: x = 'a', x <> 0.",
+        )
+    return convert(operand, BOOLEAN)
+
+
+@_operator("and", "or")
+def _logic(context: Context, call: Call, args: list[Operand]) -> Operand:
+    kernel = pc.and_kleene if call.name == "and" else pc.or_kleene
+    return lift(BOOLEAN, kernel, condition(context, call, args, 0), condition(context, call, args, 1))
+
+
+@_operator("not")
+def _not(context: Context, call: Call, args: list[Operand]) -> Operand:
+    return lift(BOOLEAN, pc.invert, condition(context, call, args, 0))
+
+
+@_operator("is null")
+def _is_null(context: Context, call: Call, args: list[Operand]) -> Operand:
+    return lift(BOOLEAN, pc.is_null, args[0])
+
+
+@_operator("is true", "is false")
+def _is_truth(context: Context, call: Call, args: list[Operand]) -> Operand:
+    wanted = call.name == "is true"
+    return lift(
+        BOOLEAN,
+        lambda value: pc.fill_null(value if wanted else pc.invert(value), False),
+        condition(context, call, args, 0),
+    )
+
+
+@_operator("in")
+def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
+    kind = args[0].type
+    for at, operand in enumerate(args[1:], start=1):
+        wider = wider_type(kind, operand.type)
+        if wider is None:
+            raise context.error(
+                call.args[at],
+                f"IN mixes {type_name(kind)} and {type_name(operand.type)}",
+                "Convert one side: CAST(... AS ...).",
+            )
+        kind = wider
+    if kind == VOID:
+        kind = BOOLEAN
+    if kind == STRING and any(operand.raw is not None for operand in args):
+        kind = BINARY
+    operands = [convert(operand, kind) for operand in args]
+    if all(operand.constant for operand in operands[1:]):
+        values = [operand.value() for operand in operands[1:]]
+        known = pa.array([value for value in values if value is not None], type=kind)
+        has_null = len(known) < len(values)
+        return lift_arrays(BOOLEAN, lambda array: _in_constants(array, known, has_null), operands[0])
+    equal = _COMPARISONS["="] if kind != DOUBLE else _nan_equal
+
+    def any_equal(value: Value, *others: Value) -> Value:
+        found = equal(value, others[0])
+        for other in others[1:]:
+            found = pc.or_kleene(found, equal(value, other))
+        return found
+
+    return lift(BOOLEAN, any_equal, *operands)
+
+
+def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
+    if array.type == DOUBLE:  # -0.0 + 0.0 is 0.0: the two zeros are one value
+        array, known = pc.add(array, 0.0), pc.add(known, 0.0)
+    found = pc.is_in(array, value_set=known)
+    unknown = pc.and_(pc.invert(found), pa.repeat(True, len(array))) if has_null else array.is_null()
+    return pc.if_else(unknown, pa.scalar(None, BOOLEAN), found)
+
+
+# -- conditional
+
+
+def common(context: Context, call: Call, args: list[Operand], positions: list[int]) -> list[Operand]:
+    """The arguments at `positions`, all converted to their common type."""
+    kind = VOID
+    for at in positions:
+        wider = wider_type(kind, args[at].type)
+        if wider is None:
+            raise context.error(
+                call.args[at],
+                f"{call.name.upper()} mixes {type_name(kind)} and {type_name(args[at].type)} as results",
+                "Convert one of them: CAST(... AS ...).",
+            )
+        kind = wider
+    return [args[at] if kind == VOID else convert(args[at], kind) for at in positions]
+
+
+@_operator("case")
+def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """Arguments: condition, result, condition, result, ..., default."""
+    conditions = [condition(context, call, args, at) for at in range(0, len(args) - 1, 2)]
+    results = common(context, call, args, [*range(1, len(args) - 1, 2), len(args) - 1])
+    count = len(conditions)
+
+    def choose_all(*values: Value) -> Value:
+        result = values[-1]
+        for at in range(count - 1, -1, -1):
+            result = pc.if_else(pc.fill_null(values[at], False), values[count + at], result)
+        return result
+
+    return lift(results[0].type, choose_all, *conditions, *results)
+
+
+__all__ = ["DURATION", "OPERATORS", "add_days", "choose", "common", "condition", "shift_days", "type_name"]

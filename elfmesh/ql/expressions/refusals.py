@@ -1,0 +1,208 @@
+"""The words and functions ELF-QL does not have (yet), each with what to write instead.
+
+Only tables. What is refused here gets an error at its own line and column; what is in no table falls
+through to the translator, which refuses every construct it does not know by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.ql.expressions.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS
+
+MARK = "elf_"
+"""Put before the names of our functions, so that the SQL parser hands the calls through as they stand."""
+
+WINDOWS = ("tumble", "hop", "window", "session", "session_window")
+OVER_FUNCTIONS = {
+    "row_number": (0, 0), "rank": (0, 0), "dense_rank": (0, 0), "percent_rank": (0, 0), "cume_dist": (0, 0),
+    "ntile": (1, 1), "lag": (1, 2), "lead": (1, 2), "nth_value": (2, 2),
+}  # fmt: skip
+"""Functions over the rows of an interval, and the least and most of their arguments."""
+
+GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer")
+"""Functions that give a row for each element of a list or map."""
+
+GROUPING = ("grouping", "grouping_id")
+"""Say of columns whether a row of GROUPING SETS is a total over them: of one, and of all as the bits of a
+number."""
+
+ROLLUP, CUBE, SETS, SETS_OF = "rollup", "cube", "grouping_sets", "grouping_sets_of"
+"""What GROUP BY calls several groupings at once; SETS_OF: GROUPING SETS behind the list of their keys."""
+
+GROUPINGS = (ROLLUP, CUBE, SETS, SETS_OF)
+
+SPECIAL_FORMS = ("trim", "position", "substring", "substr", "overlay")
+"""Functions that may be written with words between the arguments; the SQL parser knows those forms."""
+
+
+PLAIN_FORMS = ("cast", "try_cast", "extract", "group", "exists")
+"""Calls that are always written with words between the arguments, and the GROUP ( of WITHIN GROUP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused word; `following` narrows it to the places where the next word is one of these."""
+
+    message: str
+    hint: str
+    following: tuple[str, ...] | None = None
+
+
+_SORT = Refusal("ELF-QL has no SORT BY", "Write ORDER BY.")
+_SET = Refusal("ELF-QL has no INTERSECT", "Write SELECT DISTINCT ... FROM a LEFT SEMI JOIN b ON a.x <=> b.x.")
+_MINUS = "Write SELECT DISTINCT ... FROM a LEFT ANTI JOIN b ON a.x <=> b.x."
+_CLOCK = Refusal("ELF-QL has no clock", CLOCK_HINT)
+
+UNSUPPORTED_WORDS: dict[str, Refusal] = {
+    "INTERSECT": _SET,
+    "EXCEPT": Refusal("ELF-QL has no EXCEPT", f"{_MINUS} Instead of * EXCEPT (a), name the columns."),
+    "MINUS": Refusal("ELF-QL has no MINUS", _MINUS, ("SELECT", "ALL", "DISTINCT")),
+    "LATERAL": Refusal(
+        "ELF-QL has no LATERAL (SELECT ...)",
+        "Write LATERAL VIEW explode(x) t AS e, or JOIN (SELECT ...) ON.",
+        ("(",),
+    ),
+    "PIVOT": Refusal("ELF-QL has no PIVOT", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
+    "UNPIVOT": Refusal(
+        "ELF-QL has no UNPIVOT",
+        "Write SELECT 'a' AS name, a AS value ... UNION ALL SELECT 'b', b ...",
+        ("(", "INCLUDE", "EXCLUDE"),
+    ),
+    "TABLESAMPLE": Refusal("ELF-QL has no TABLESAMPLE", "Write WHERE hash(x) % 10 = 0."),
+    "MATCH_RECOGNIZE": Refusal(
+        "ELF-QL has no MATCH_RECOGNIZE",
+        "Write lag(x) OVER (PARTITION BY k ORDER BY ts), and compare.",
+        ("(",),
+    ),
+    "WITH": Refusal(
+        "ELF-QL has no WITH RECURSIVE", "Feed results back with a job of its own.", ("RECURSIVE",)
+    ),
+    "CLUSTER BY": Refusal("ELF-QL has no CLUSTER BY", "Write ORDER BY."),
+    "SORT BY": _SORT,
+    "DISTRIBUTE BY": Refusal("ELF-QL has no DISTRIBUTE BY", "Write PARTITIONS n after CREATE JOB name."),
+    "GROUP BY": Refusal("ELF-QL has no GROUP BY DISTINCT", "Write GROUP BY a, b.", ("DISTINCT",)),
+    "ORDER BY": Refusal("ELF-QL has no ORDER BY ALL", "Name what to order by: ORDER BY 1, 2.", ("ALL",)),
+    "LIMIT": Refusal("ELF-QL has no LIMIT ALL", "Leave it out: all rows are shown without LIMIT.", ("ALL",)),
+    "TABLE": Refusal(
+        "ELF-QL has no TABLE(...)", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)
+    ),
+    "NATURAL": Refusal(
+        "ELF-QL has no NATURAL JOIN",
+        "Name the common columns: JOIN other ON a.x = b.x, or JOIN other USING (x).",
+    ),
+    "|>": Refusal(
+        "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and queries in brackets."
+    ),
+    "->": Refusal(
+        "ELF-QL has no lambda functions",
+        "Write explode(x) in a query in brackets, and compute over its rows.",
+    ),
+    **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
+    ":": Refusal("ELF-QL has no paths with `:`", "Write a.b."),
+    "?": Refusal("ELF-QL has no parameters", "Write the value."),
+}
+
+_STORED = "Results are kept and written on by sinks: write CREATE JOB name AS SELECT ..."
+_NO_TABLES = "ELF-QL reads streams and stores no tables."
+_FLAGS = "Settings are flags of `elf` and keys of agent.toml; `elf schema` lists the keys."
+_LISTED = "Use `elf get jobs`, `elf get agents` or `elf get streams`."
+_DESCRIBED = "Use `elf describe job NAME` or `elf describe stream NAME`."
+
+FOREIGN_STATEMENTS: dict[str, str] = {
+    **dict.fromkeys(("INSERT", "MERGE", "COPY", "LOAD", "REPLACE"), _STORED),
+    **dict.fromkeys(("UPDATE", "TRUNCATE", "UPSERT"), f"{_NO_TABLES} A job is changed by `elf update FILE`."),
+    "DELETE": f"{_NO_TABLES} A job is ended by `elf delete NAME`.",
+    "DROP": "End a job with `elf delete NAME`.",
+    "ALTER": "Change a job with `elf update FILE`.",
+    **dict.fromkeys(("SET", "RESET", "USE", "PRAGMA", "DECLARE"), _FLAGS),
+    **dict.fromkeys(("SHOW", "LIST"), _LISTED),
+    **dict.fromkeys(("DESCRIBE", "DESC"), _DESCRIBED),
+    "EXPLAIN": "Use `elf explain 'SELECT ...'`.",
+    **dict.fromkeys(
+        ("ANALYZE", "CACHE", "UNCACHE", "REFRESH", "REPAIR", "MSCK", "CLEAR", "ADD", "COMMENT", "VACUUM"),
+        f"{_NO_TABLES} Write SELECT ... FROM stream.",
+    ),
+    **dict.fromkeys(
+        ("BEGIN", "START", "COMMIT", "ROLLBACK", "CALL", "EXECUTE", "IF", "LOOP", "WHILE", "FOR"),
+        "ELF-QL has no scripts and no transactions: write SELECT ..., or CREATE JOB name AS SELECT ...",
+    ),
+    **dict.fromkeys(("GRANT", "REVOKE"), "Roles come with certificates: use `elf ca issue`."),
+    "VALUES": "Put the rows into a file: elf run 'SELECT * FROM t' rows.json.",
+    "TABLE": "Write SELECT * FROM stream.",
+    "FROM": "Write SELECT ... FROM stream: SELECT comes first.",
+}  # fmt: skip
+"""Statements of other SQL by their first word, and what to do instead."""
+
+_PUT = "Write CREATE JOB name AS SELECT ..., or name a query with WITH name AS (SELECT ...)."
+FOREIGN_CREATIONS: dict[str, str] = {
+    **dict.fromkeys(
+        ("TABLE", "VIEW", "TEMPORARY", "TEMP", "MATERIALIZED", "OR", "GLOBAL", "STREAM", "SINK"), _PUT
+    ),
+    "FUNCTION": "Write WITH FUNCTION name(x BIGINT) RETURNS STRING LANGUAGE PYTHON AS $$ ... $$ SELECT ...",
+}
+"""What other SQL creates, and what to write instead."""
+
+FOREIGN_RELATIONS: dict[str, str] = {
+    "VALUES": "Put the rows into a file: elf run 'SELECT ... FROM t' t.json; or into a TABLE of the job.",
+    "RANGE": "A query reads records and makes none: FROM takes the name of a stream.",
+    "EXPLODE": "Write FROM stream LATERAL VIEW explode(x) t AS e.",
+    "UNNEST": "Write FROM stream CROSS JOIN UNNEST(x) AS t(e).",
+}
+"""What other SQL has behind FROM, and what to write instead."""
+
+_DOUBLE = "Write DOUBLE."
+_UTC = "ELF-QL has one TIMESTAMP, an instant in UTC: write TIMESTAMP."
+_JSON = "Keep the text, and write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
+_NESTED = "Write from_json(text, 'ARRAY<BIGINT>'), array(x, y) or map('a', x)."
+FOREIGN_TYPES: dict[str, str] = {
+    **dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT8"), _DOUBLE),
+    **dict.fromkeys(("TIMESTAMP_NTZ", "DATETIME"), _UTC),
+    "TIME": "Write TIMESTAMP, and hour(ts) and minute(ts) of it; or keep the text.",
+    "INTERVAL": "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND.",
+    **dict.fromkeys(("VARIANT", "JSON", "JSONB", "OBJECT"), _JSON),
+    **dict.fromkeys(("ARRAY", "MAP", "STRUCT"), _NESTED),
+    **dict.fromkeys(("GEOMETRY", "GEOGRAPHY"), "Keep longitude and latitude as DOUBLE."),
+    **dict.fromkeys(("UUID", "INET", "CHARACTER"), "Write STRING."),
+    "HUGEINT": "Write DECIMAL(38, 0).",
+}
+"""Types that ELF-QL does not have, and what to write instead."""
+
+UNKNOWN_NODES: dict[str, tuple[str, str]] = {
+    "tuple": (
+        "a row of values in brackets is no value",
+        "Compare each: a = 1 AND b = 2; count(DISTINCT a, b).",
+    ),
+    "collate": ("ELF-QL has no COLLATE", FOREIGN_FUNCTIONS["collate"]),
+    "any": ("ELF-QL has no ANY (SELECT ...)", "Write x IN (SELECT y ...), or x > (SELECT min(y) ...)."),
+    "all": ("ELF-QL has no ALL (SELECT ...)", "Write x > (SELECT max(y) ...)."),
+    "lambda": ("ELF-QL has no lambda functions", FOREIGN_FUNCTIONS["transform"]),
+    "placeholder": ("ELF-QL has no parameters", "Write the value."),
+    "aliases": ("several names are for explode, posexplode and inline", "Write posexplode(x) AS (n, e)."),
+    "window": (
+        "no window has the name after OVER",
+        "Write OVER (PARTITION BY a ORDER BY b), or WINDOW w AS (...).",
+    ),
+    "bytestring": ("ELF-QL has no text of bytes", "Write X'0aff'."),
+    "bitstring": ("ELF-QL has no text of bits", "Write X'0aff'."),
+    "national": ("ELF-QL has no N'...'", "Write the text without N: '...'."),
+    "slice": ("ELF-QL has no x[a:b]", "Write slice(x, start, length)."),
+    "struct": ("ELF-QL makes no structs", FOREIGN_FUNCTIONS["struct"]),
+    "jsonextract": ("ELF-QL has no paths with `:`", "Write get_json_object(x, '$.a'), or x.a."),
+}
+"""Forms of the SQL parser that ELF-QL does not have, as it calls them."""
+
+SELECTS_NOTHING = "Name columns after SELECT; one with the name of a word of SQL is written `from`."
+STREAM_NAME = "the name of a stream"
+FILE_HINT = "Write FROM log, and name the file behind the query: elf run '... FROM log' a.log."
+
+CLAUSES: dict[str, tuple[str, str]] = {
+    "locks": ("FOR UPDATE", "Nothing is locked here: leave it out."),
+    "version": ("VERSION AS OF", "Choose times with WHERE."),
+    "when": ("VERSION AS OF", "Choose times with WHERE."),
+    "by_name": ("UNION BY NAME", "Select the columns in one order: they go by position."),
+    "sample": ("SAMPLE", "Filter with WHERE, or read less with `elf run --sample N`."),
+    "joins": ("a join in brackets", "Write the joins behind each other: a JOIN b ON ... JOIN c ON ..."),
+    "into": ("INTO", "Read results with `elf results`, or write them on with a sink."),
+}
+"""Clauses as the SQL parser calls them: how the user did, and what to do instead."""

@@ -1,0 +1,156 @@
+"""The closed list of functions: what is not here does not exist in ELF-QL.
+
+Owns the table and the way a function is entered; the functions themselves stand in `functions_*.py`, each
+with Spark's meaning and Spark's null rules. The parser asks `FUNCTIONS` for names and numbers of arguments,
+the compiler for the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Call, Expr
+from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
+from elfmesh.ql.values.columns import Value
+from elfmesh.ql.values.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    is_decimal,
+    is_nested,
+    type_name,
+)
+
+
+class Context(Protocol):
+    """What a builder may ask of the compiler."""
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at the place of an expression."""
+        ...
+
+
+Builder = Callable[[Context, Call, list[Operand]], Operand]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry: how it is called, and how it is compiled.
+
+    Attributes:
+        name: lower case.
+        least: fewest arguments.
+        most: most arguments, None for any number.
+        signature: as the reference shows it.
+        build: makes the operand from compiled arguments.
+        lists: whether its value is always a list.
+    """
+
+    name: str
+    least: int
+    most: int | None
+    signature: str
+    build: Builder
+    lists: bool = False
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(
+    names: str, least: int, most: int | None = -1, *, signature: str = "", lists: bool = False
+) -> Callable[[Builder], Builder]:
+    """Enter a builder under one or more names (separated by spaces); `most` defaults to `least`."""
+
+    def enter(build: Builder) -> Builder:
+        for name in names.split():
+            assert name not in FUNCTIONS, name
+            FUNCTIONS[name] = Function(
+                name, least, least if most == -1 else most, signature.replace("$", name), build, lists
+            )
+        return build
+
+    return enter
+
+
+def simple(
+    names: str, takes: Sequence[pa.DataType], gives: pa.DataType, kernel: Callable[..., Value],
+    *, least: int | None = None, arrays: bool = False, signature: str = "",
+) -> None:  # fmt: skip
+    """Enter a function whose arguments are converted to fixed types and whose kernel does the rest."""
+
+    def build(context: Context, call: Call, args: list[Operand]) -> Operand:
+        converted = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
+        return (lift_arrays if arrays else lift)(gives, kernel, *converted)
+
+    function(names, len(takes) if least is None else least, len(takes), signature=signature)(build)
+
+
+def argument(context: Context, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
+    """Argument `at`, implicitly converted as Spark converts function arguments.
+
+    Raises:
+        QueryError: Spark refuses the conversion.
+    """
+    given = args[at].type
+    number = given in (BIGINT, DOUBLE, STRING, VOID) or is_decimal(given)
+    allowed = {
+        STRING: not is_nested(given),
+        BINARY: given in (BINARY, STRING, VOID),
+        DOUBLE: number,
+        BIGINT: number,
+        BOOLEAN: given in (BOOLEAN, VOID),
+        DATE: given in (DATE, TIMESTAMP, STRING, VOID),
+        TIMESTAMP: given in (TIMESTAMP, DATE, STRING, VOID),
+    }[kind]
+    if not allowed:
+        raise context.error(
+            call.args[at] if at < len(call.args) else call,
+            f"argument {at + 1} of {call.name} is {type_name(given)}, not {type_name(kind)}",
+            f"Convert it first: CAST(... AS {type_name(kind)}).",
+        )
+    return convert(args[at], kind)
+
+
+def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
+    """The string constant in argument `at`; None for NULL.
+
+    Raises:
+        QueryError: the argument is not a constant.
+    """
+    if not args[at].constant:
+        raise context.error(
+            call.args[at], f"{what} of {call.name} must be a constant", "Write it as a 'string' in the query."
+        )
+    value = convert(args[at], STRING).value()
+    return None if value is None else str(value)
+
+
+def literal_int(context: Context, call: Call, args: list[Operand], at: int, what: str) -> int | None:
+    """The integer constant in argument `at`; None for NULL.
+
+    Raises:
+        QueryError: the argument is not a constant.
+    """
+    if not args[at].constant:
+        raise context.error(
+            call.args[at], f"{what} of {call.name} must be a constant", "Write it as a number in the query."
+        )
+    value = argument(context, call, args, at, BIGINT).value()
+    return None if value is None else int(value)
+
+
+def nothing(kind: pa.DataType) -> Operand:
+    """A constant null of a type."""
+    null = pa.scalar(None, type=kind)
+    return Operand(kind, lambda _env: null, constant=True)

@@ -1,0 +1,1 @@
+"""The functions of ELF-QL, each entered into the registry."""

@@ -1,0 +1,41 @@
+"""Every module that enters functions into the registry; importing this one fills it."""
+
+from __future__ import annotations
+
+from elfmesh.ql.functions import (
+    calendar_functions,
+    conditionals,
+    datetime_functions,
+    encoding,
+    formatting,
+    hashing,
+    json_values,
+    lists,
+    maps,
+    math_functions,
+    numbers,
+    padding,
+    regex_functions,
+    sketch_results,
+    strings,
+    web,
+)
+
+__all__ = [
+    "calendar_functions",
+    "conditionals",
+    "datetime_functions",
+    "encoding",
+    "formatting",
+    "hashing",
+    "json_values",
+    "lists",
+    "maps",
+    "math_functions",
+    "numbers",
+    "padding",
+    "regex_functions",
+    "sketch_results",
+    "strings",
+    "web",
+]  # fmt: skip

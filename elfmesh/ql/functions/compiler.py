@@ -1,0 +1,165 @@
+"""From expressions to operands: one compilation per input schema.
+
+Owns the mapping of nodes to kernels; knows neither statements nor windows. Types come from the batch, because
+JSON logs have no schema: the same expression may compile to other kernels when a field changes its type.
+
+Raises `QueryError` at the offending expression when Spark would refuse the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import (
+    Call,
+    Duration,
+    Expr,
+    Field,
+    Literal,
+    Ref,
+    Scalar,
+    WindowBound,
+    place_of,
+)
+from elfmesh.ql.expressions.operand import Env, Operand, constant, convert, lift_arrays, shared
+from elfmesh.ql.expressions.operators import OPERATORS
+from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.functions import all  # noqa: F401 - fills the registry
+from elfmesh.ql.values.cast import cast, castable, target_type
+from elfmesh.ql.values.columns import Value
+from elfmesh.ql.values.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    DURATION,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    canonical,
+    type_name,
+)
+
+_LITERALS: dict[str, pa.DataType] = {
+    "null": VOID, "bool": BOOLEAN, "bigint": BIGINT, "double": DOUBLE, "string": STRING,
+}  # fmt: skip
+
+
+def window_column(side: str) -> str:
+    """The name under which an Env carries a bound of the window."""
+    return f"window.{side}"
+
+
+def read_column(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column widened to its ELF-QL type; nested values are refused by the caller."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    kind = canonical(array.type)
+    if kind is None or kind == array.type:
+        return array
+    if kind == TIMESTAMP:
+        if array.type.tz is None:
+            return pc.cast(array, pa.timestamp("us"), safe=False).view(pa.int64()).view(TIMESTAMP)
+        return pc.cast(array, TIMESTAMP, safe=False)
+    if kind == BIGINT and pa.types.is_uint64(array.type):
+        try:
+            return pc.cast(array, BIGINT)
+        except pa.ArrowInvalid:
+            return pc.if_else(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), None, array).cast(BIGINT)
+    return pc.cast(array, kind, safe=False)
+
+
+class Compiler:
+    """Compiles expressions against the types of named columns.
+
+    Args:
+        types: Arrow type of each column an expression may name; a field that is missing is VOID.
+        source: for the places of errors.
+    """
+
+    def __init__(self, types: Mapping[str, pa.DataType], source: SourceText) -> None:
+        self._types = types
+        self._source = source
+        self._known: dict[Expr, Operand] = {}
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at the place of an expression."""
+        return self._source.error(message, place_of(expr), hint)
+
+    def compile(self, expr: Expr) -> Operand:
+        """The operand of an expression; equal expressions share one.
+
+        Raises:
+            QueryError: types that Spark refuses.
+        """
+        known = self._known.get(expr)
+        if known is None:
+            known = self._build(expr)
+            if isinstance(expr, Call):
+                known = shared(expr, known)
+            self._known[expr] = known
+        return known
+
+    def _build(self, expr: Expr) -> Operand:
+        if isinstance(expr, Literal):
+            return constant(expr.value, _LITERALS[expr.kind])
+        if isinstance(expr, Duration):
+            return constant(pa.scalar(expr.us, DURATION).as_py(), DURATION)
+        if isinstance(expr, Field):
+            return self._column(expr, expr.path)
+        if isinstance(expr, Ref | Scalar):
+            return self._column(expr, expr.name)
+        if isinstance(expr, WindowBound):
+            return Operand(TIMESTAMP, _reader(window_column(expr.side), TIMESTAMP))
+        assert isinstance(expr, Call), expr
+        args = [self.compile(arg) for arg in expr.args]
+        if expr.name in ("cast", "try_cast"):
+            return self._cast(expr, args[0])
+        operator = OPERATORS.get(expr.name)
+        if operator is not None:
+            return operator(self, expr, args)
+        for operand in args:
+            if operand.type == DURATION:
+                raise self.error(
+                    expr,
+                    "an INTERVAL can only be added to or subtracted from a time",
+                    "Write ts + INTERVAL '5' MINUTE.",
+                )
+        return FUNCTIONS[expr.name].build(self, expr, args)
+
+    def _column(self, expr: Expr, name: str) -> Operand:
+        given = self._types.get(name, VOID)
+        kind = canonical(given)
+        if kind is None:
+            raise self.error(
+                expr,
+                f"{name} holds {given}, which has no place in an expression",
+                "Name one of its fields with a dot.",
+            )
+        return Operand(kind, _reader(name, kind))
+
+    def _cast(self, call: Call, operand: Operand) -> Operand:
+        target = call.option
+        if operand.type == DURATION or not castable(operand.type, target):
+            raise self.error(
+                call,
+                f"{type_name(operand.type)} cannot be cast to {target}",
+                "Cast it to STRING first, or take the part that is needed.",
+            )
+        if target in ("STRING", "BINARY"):
+            return convert(operand, target_type(target))
+        strict = call.name == "try_cast"
+        return lift_arrays(target_type(target), lambda array: cast(array, target, strict=strict), operand)
+
+
+def _reader(name: str, kind: pa.DataType) -> Any:
+    def run(env: Env) -> Value:
+        column = env.columns.get(name)
+        return pa.nulls(env.rows, kind) if column is None else column
+
+    return run

@@ -1,0 +1,90 @@
+"""More of regular expressions: every match, how many, where. Patterns are RE2 and constant, as everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.ql.expressions.nodes import Call
+from elfmesh.ql.expressions.operand import Operand, lift_arrays
+from elfmesh.ql.expressions.regex import compile_pattern
+from elfmesh.ql.expressions.registry import (
+    Context,
+    argument,
+    function,
+    literal_int,
+    literal_text,
+    nothing,
+)
+from elfmesh.ql.values.columns import map_distinct
+from elfmesh.ql.values.types import BIGINT, STRING
+
+_MATCHES_MAX = 100_000
+"""Of one value; a list of more would be longer than any line of a log."""
+
+
+def _matching(
+    context: Context,
+    call: Call,
+    args: list[Operand],
+    kind: pa.DataType,
+    make: Callable[[Any], Callable[[str], Any]],
+) -> Operand:
+    pattern = literal_text(context, call, args, 1, "the pattern")
+    operand = argument(context, call, args, 0, STRING)
+    if pattern is None:
+        return nothing(kind)
+    one = make(compile_pattern(context, call.args[1], pattern))
+    return lift_arrays(kind, lambda x: map_distinct(one, x, kind), operand)
+
+
+@function("regexp_extract_all", 2, 3, signature="$(x, pattern[, group])", lists=True)
+def _extract_all(context: Context, call: Call, args: list[Operand]) -> Operand:
+    group = literal_int(context, call, args, 2, "the group") if len(args) == 3 else 1
+    texts = pa.list_(STRING)
+    if group is None:
+        return nothing(texts)
+
+    def make(pattern: Any) -> Callable[[str], list[str]]:
+        if not 0 <= group <= pattern.groups:
+            raise context.error(
+                call, f"the pattern has {pattern.groups} groups, not {group}", "Group 0 is the whole match."
+            )
+        return lambda text: [
+            match[group] or "" for match, _ in zip(pattern.finditer(text), range(_MATCHES_MAX), strict=False)
+        ]
+
+    return _matching(context, call, args, texts, make)
+
+
+@function("regexp_count", 2, signature="$(x, pattern)")
+def _count(context: Context, call: Call, args: list[Operand]) -> Operand:
+    return _matching(
+        context, call, args, BIGINT, lambda pattern: lambda text: sum(1 for _ in pattern.finditer(text))
+    )
+
+
+@function("regexp_substr", 2, signature="$(x, pattern)")
+def _substr(context: Context, call: Call, args: list[Operand]) -> Operand:
+    def make(pattern: Any) -> Callable[[str], str | None]:
+        def one(text: str) -> str | None:
+            match = pattern.search(text)
+            return None if match is None or match[0] == "" else str(match[0])
+
+        return one
+
+    return _matching(context, call, args, STRING, make)
+
+
+@function("regexp_instr", 2, signature="$(x, pattern)")
+def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
+    def make(pattern: Any) -> Callable[[str], int]:
+        def one(text: str) -> int:
+            match = pattern.search(text)
+            return 0 if match is None else match.start() + 1
+
+        return one
+
+    return _matching(context, call, args, BIGINT, make)

@@ -1,0 +1,389 @@
+"""From a SELECT to a plan: what is computed per record, what is reduced, what is computed at the end.
+
+Every expression is split at the aggregates: below them it runs on the agents, batch by batch; above them
+it runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., states a0, a1, ...,
+distinct counts d0, d1, ... and folds of distinct values f0, f1, .... A query without aggregates groups by all
+its output expressions with a hidden count, so that it, too, reduces.
+
+Invariants: no field is left above the aggregates; `fields` names everything that is read.
+Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final function at the root).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.aggregates import reduce
+from elfmesh.ql.expressions.nodes import (
+    Aggregate,
+    Call,
+    Duration,
+    Expr,
+    Field,
+    Literal,
+    PythonCall,
+    Ref,
+    Scalar,
+    Star,
+    WindowBound,
+    WindowCall,
+    place_of,
+    rewrite,
+    walk,
+)
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.names import Item, Names
+from elfmesh.ql.plan.reduction import Columns, makes_list
+from elfmesh.ql.plan.render import render
+from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.statement import LOOKED_UP, OrderItem, Plan, TableSpec, Window
+from elfmesh.text import suggest
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What analysis adds to a statement."""
+
+    plan: Plan
+    window: Window | None
+    fields: tuple[str, ...]
+    tables: tuple[TableSpec, ...]
+    star: bool
+
+
+def analyse(source: SourceText, select: Select, star_columns: Sequence[str] | None) -> Analysis:
+    """Resolve names, find the window and split every expression at its aggregates.
+
+    Raises:
+        QueryError: the statement means nothing, or something ELF-QL does not have.
+    """
+    return _Analyser(source, select, star_columns).run()
+
+
+class _Analyser:
+    def __init__(self, source: SourceText, select: Select, star_columns: Sequence[str] | None) -> None:
+        self._source = source
+        self._select = select
+        self._reduction = Columns()
+        self._star = False
+        self._window, group = self._find_window()
+        self._items = self._name_items(star_columns)
+        where = None if select.where is None else self._bounds(select.where)
+        self._where = where
+        self._names = Names(source, self._items, where)
+        self._group = None if group is None else [self._bounds(expr) for expr in group]
+
+    def run(self) -> Analysis:
+        select = self._select
+        self._check_record_expressions()
+        having = None if select.having is None else self._bounds(select.having)
+        order = [(self._bounds(item.expr), item) for item in select.order]
+        everything = [item.expr for item in self._items] + [expr for expr, _ in order]
+        grouped = self._group is not None or having is not None
+        grouped = grouped or any(isinstance(node, Aggregate) for expr in everything for node in walk(expr))
+        if grouped and self._star:
+            raise self._error(select.items[0][1], "* cannot be grouped", "Name the fields, or count(*).")
+        finish = self._aggregated() if grouped else self._projected
+        outputs = tuple((item.name, finish(item.expr)) for item in self._items)
+        filtered = None
+        if having is not None:
+            filtered = finish(self._names.in_having(having, self._reduction.keys))
+        ordered = tuple(
+            OrderItem(self._order_item(expr, outputs, finish), item.descending, item.nulls_first)
+            for expr, item in order
+        )
+        repeat = ""
+        reduction = self._reduction
+        if not grouped and not select.distinct:
+            repeat = reduction.state("count").name
+        elif not reduction.keys and not reduction.aggregates:
+            reduction.state("count")
+        plan = Plan(
+            self._where, tuple(reduction.keys), tuple(reduction.values), tuple(reduction.distincts),
+            tuple(reduction.folds), outputs, filtered, ordered,
+            None if select.limit is None else select.limit + select.offset, select.distinct, repeat,
+            one_row=grouped
+            and self._group is None
+            and (self._window is None or select.derived or select.beside),
+            aliases_as_keys=tuple(
+                expr
+                for expr in self._group or []
+                if isinstance(expr, Field) and self._names.is_alias_key(expr)
+            ),
+            offset=select.offset,
+        )  # fmt: skip
+        self._check_python(plan, [item.expr for item in ordered])
+        return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)
+
+    def _check_python(self, plan: Plan, order: Sequence[Expr]) -> None:
+        """Python functions are evaluated over the records of a stream, before anything else."""
+        late = [expr for _, expr in plan.outputs] + [each for each in (plan.having,) if each is not None]
+        for expr in (*late, *order, *(record_expressions(plan) if self._select.derived else ())):
+            refuse_python(expr, self._source)
+        for expr in record_expressions(plan):
+            for call in walk(expr):
+                if isinstance(call, PythonCall) and any(
+                    isinstance(node, Field) and node.path.startswith(LOOKED_UP) for node in walk(call)
+                ):
+                    raise self._error(
+                        call, f"{call.name} is given a column of a lookup table",
+                        "It sees the fields of the stream only.",
+                    )  # fmt: skip
+
+    def _error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        place = place_of(expr)
+        return self._source.error(message, place if place.line else self._select.start, hint)
+
+    # -- the window
+
+    def _find_window(self) -> tuple[Window | None, list[Expr] | None]:
+        """The window of GROUP BY (or of EVERY), and the other grouping expressions."""
+        found: WindowCall | None = None
+        others: list[Expr] = []
+        for expr in self._select.group or []:
+            call = expr.args[0] if isinstance(expr, Call) and expr.name == "window bound" else expr
+            if isinstance(call, Literal) and call.kind == "bigint":
+                call = self._ordinal(call)
+            if not isinstance(call, WindowCall):
+                others.append(expr)
+                continue
+            if found is not None and found != call:
+                raise self._error(call, "a query has one window", "Write one job for each window.")
+            found = call
+        window = self._select.window
+        if found is not None and not self._select.derived:
+            window = Window(found.kind, found.column, found.size_us, found.slide_us)
+        return window, None if self._select.group is None else others
+
+    def _bounds(self, expr: Expr) -> Expr:
+        """`window(...).start` as a bound of the query's window; any other use of a window is refused."""
+
+        def change(node: Expr) -> Expr | None:
+            call = node.args[0] if isinstance(node, Call) and node.name == "window bound" else node
+            if isinstance(call, WindowCall):
+                mine = self._window
+                if mine is None or not self._is_mine(call, mine):
+                    raise self._error(call, "this window is not in GROUP BY", "Add it to GROUP BY, once.")
+                if call is node:
+                    raise self._error(
+                        call, "a window is not a value", "Select window_start and window_end instead."
+                    )
+                assert isinstance(node, Call)
+                return WindowBound(node.option, at=node.at)
+            if isinstance(node, WindowBound) and self._window is None:
+                raise self._error(
+                    node,
+                    f"window_{node.side} needs a window",
+                    "Add GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
+                )
+            if (
+                self._window is not None
+                and isinstance(node, Field)
+                and node.path in ("window", "session_window")
+                and not node.quoted
+            ):
+                raise self._error(
+                    node, "a window is not a value", "Select window_start and window_end instead."
+                )
+            return None
+
+        return rewrite(expr, change)
+
+    def _is_mine(self, call: WindowCall, mine: Window) -> bool:
+        lengths = (call.kind, call.size_us, call.slide_us) == (mine.kind, mine.size_us, mine.slide_us)
+        return lengths and (self._select.derived or call.column == mine.column)
+
+    # -- names
+
+    def _name_items(self, star_columns: Sequence[str] | None) -> list[Item]:
+        items: list[Item] = []
+        for name, expr in self._select.items:
+            if not isinstance(expr, Star):
+                bound = self._bounds(expr)
+                items.append(Item(name or render(bound), bound, name is not None))
+            elif star_columns is None:
+                self._star = True
+            else:
+                items += [Item(column, Field(column, True, at=expr.at), False) for column in star_columns]
+        seen: set[str] = set()
+        for item in items:
+            if item.name.lower() in seen:
+                raise self._error(
+                    item.expr, f"two columns are called {item.name}", "Name one of them: AS other_name."
+                )
+            seen.add(item.name.lower())
+        return items
+
+    def _ordinal(self, literal: Literal) -> Expr:
+        """The select item a number in GROUP BY or ORDER BY stands for, as it is written."""
+        at = literal.value
+        assert isinstance(at, int)
+        if any(isinstance(expr, Star) for _, expr in self._select.items):
+            raise self._error(literal, "numbers cannot be used with *", "Write the name of the column.")
+        if not 1 <= at <= len(self._select.items):
+            count = len(self._select.items)
+            raise self._error(
+                literal, f"there is no column {at}", f"The query has {count} column{'s' * (count != 1)}."
+            )
+        return self._select.items[at - 1][1]
+
+    def _check_record_expressions(self) -> None:
+        """What runs on single records must not look at aggregates, the window or aliases."""
+        if self._where is not None:
+            self._refuse_above(self._where, "WHERE", "Filter groups with HAVING.")
+            self._names.refuse_aliases(self._where, "WHERE")
+        for item in self._items:
+            self._names.refuse_aliases(item.expr, "a select item", item)
+
+    def _refuse_above(self, expr: Expr, clause: str, hint: str) -> None:
+        for node in walk(expr):
+            if isinstance(node, Aggregate):
+                raise self._error(node, f"{clause} cannot hold an aggregate", hint)
+            if isinstance(node, WindowBound):
+                raise self._error(node, f"{clause} cannot look at the window", f"Use the time itself. {hint}")
+
+    # -- splitting at the aggregates
+
+    def _session_bound(self, side: str) -> Expr:
+        """The start or end of a group's session: its first record, or so long behind its last one."""
+        window = self._window
+        assert window is not None
+        first, last = (self._reduction.state(law, Call("event time", (self.time,))) for law in ("min", "max"))
+        return first if side == "start" else Call("+", (last, Duration(window.size_us)))
+
+    def _aggregated(self) -> Callable[[Expr], Expr]:
+        if self._window is not None and self._window.is_session:
+            self._session_bound("start")  # these states come first: the root looks at them by name
+        for expr in self._group or []:
+            given = expr
+            if isinstance(expr, Literal) and expr.kind == "bigint":
+                given = self._bounds(self._ordinal(expr))
+            else:
+                given = self._names.in_group_by(expr)
+            if isinstance(given, WindowBound | Literal | Scalar):
+                continue  # constant within an interval
+            for node in walk(given):
+                if isinstance(node, Aggregate):
+                    raise self._error(
+                        expr, "GROUP BY cannot hold an aggregate", "Group by fields or expressions of them."
+                    )
+                if isinstance(node, Star):
+                    raise self._error(expr, "GROUP BY cannot hold *", "Name the fields.")
+            self._refuse_above(given, "GROUP BY", "")
+            self._reduction.key(given)
+        return self._split
+
+    def _grouping_hint(self, name: str) -> str:
+        """What to write for a name that is neither a key nor an output."""
+        outputs = [item.name for item in self._items if not item.name.startswith("#")]
+        ways = f"Add it to GROUP BY, or write min({name}) or max({name})"
+        near = "" if name in outputs else suggest(name, outputs)
+        own = f"; the query's own columns are {', '.join(outputs)}" if outputs else ""
+        return near or f"{ways}{own}."
+
+    def _split(self, expr: Expr) -> Expr:
+        def change(node: Expr) -> Expr | None:
+            if node in self._reduction.keys:
+                return self._reduction.key(node)
+            if isinstance(node, Aggregate):
+                return self._reduce(node)
+            if isinstance(node, WindowBound) and self._window is not None and self._window.is_session:
+                return self._session_bound(node.side)
+            if isinstance(node, Field):
+                raise self._error(
+                    node,
+                    f"{node.path} is neither grouped nor aggregated",
+                    self._grouping_hint(node.path),
+                )
+            return None
+
+        return rewrite(expr, change)
+
+    def _reduce(self, node: Aggregate) -> Expr:
+        for child in node.children:
+            self._refuse_above(
+                child, f"the argument of {node.kind}", "Aggregate in a query in brackets below."
+            )
+            self._names.refuse_aliases(child, f"the argument of {node.kind}")
+        return reduce(self, node)
+
+    # -- what an aggregate asks for
+
+    @property
+    def time(self) -> Field:
+        """The event time: the window's column, else ts."""
+        return Field("ts" if self._window is None else self._window.column, True)
+
+    def state(self, kind: str, *values: Expr) -> Expr:
+        """A state of the main table."""
+        return self._reduction.state(kind, *values)
+
+    def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Expr:
+        """A fold over distinct values."""
+        return self._reduction.fold(how, args, where, ranks)
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at an expression."""
+        return self._error(expr, message, hint)
+
+    def _projected(self, expr: Expr) -> Expr:
+        """An output of a query without aggregates: a key, unless it is the same for every record."""
+        if not any(isinstance(node, Field) for node in walk(expr)):
+            return expr
+        if any(isinstance(node, WindowBound | Scalar) for node in walk(expr)) or makes_list(expr):
+            return rewrite(
+                expr,
+                lambda node: self._reduction.key(node) if isinstance(node, Field | PythonCall) else None,
+            )
+        return self._reduction.key(expr)
+
+    def _order_item(
+        self, expr: Expr, outputs: tuple[tuple[str, Expr], ...], finish: Callable[[Expr], Expr]
+    ) -> Expr:
+        if isinstance(expr, Literal) and expr.kind == "bigint":
+            self._ordinal(expr)
+            assert isinstance(expr.value, int)
+            return outputs[expr.value - 1][1]
+        done = finish(self._names.in_order_by(expr))
+        constant = not any(isinstance(node, Ref) for node in walk(done))
+        if self._select.distinct and not constant and done not in [output for _, output in outputs]:
+            raise self._error(
+                expr, "SELECT DISTINCT can be ordered by its own columns only", "Select this one too."
+            )
+        return done
+
+    def _fields(self, plan: Plan) -> tuple[str, ...]:
+        paths = {"*"} if self._star else set()
+        if self._window is not None:
+            paths.add(self._window.column)
+        for expr in record_expressions(plan):
+            paths |= {
+                node.path
+                for node in walk(expr)
+                if isinstance(node, Field) and not node.path.startswith(LOOKED_UP)
+            }
+        return tuple(sorted(paths))
+
+
+def refuse_python(expr: Expr, source: SourceText) -> None:
+    """Refuse calls of Python functions where there are no records of a stream.
+
+    Raises:
+        QueryError: at the call.
+    """
+    for node in walk(expr):
+        if isinstance(node, PythonCall):
+            raise source.error(
+                f"{node.name} is a Python function: it is evaluated on the agents, over single records",
+                node.at,
+                "Give it fields, before aggregates and joins: sum(f(x)), or FROM (SELECT f(x) AS y FROM s).",
+            )
+
+
+def record_expressions(plan: Plan) -> list[Expr]:
+    """Every expression of a plan that is evaluated on records."""
+    exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
+    wheres = [plan.where, *(one.where for one in plan.distincts)]
+    return exprs + [where for where in wheres if where is not None]

@@ -1,0 +1,392 @@
+"""From drafts to what agents compute (parts) and what the root does with it (relations).
+
+A SELECT over one stream is a part as it stands: filtered and reduced on the agents and in the tree. Of a
+stream that is joined, or whose records must wait for a value of the whole interval, the part is the multiset
+of the fields that are needed, after the conditions that need nothing else. All above is relations.
+
+Invariants: equal parts are one part. A statement has one window: every part is cut by it, and whatever is
+above the parts sees one interval at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from elfmesh.ql.expressions.aggregates import BY_TIME
+from elfmesh.ql.expressions.nodes import (
+    Aggregate,
+    Call,
+    Expr,
+    Field,
+    Literal,
+    Over,
+    Scalar,
+    place_of,
+    rewrite,
+    walk,
+)
+from elfmesh.ql.expressions.refusals import GENERATORS, GROUPING
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.lowering.analysis import analyse, refuse_python
+from elfmesh.ql.plan.draft_types import (
+    Draft,
+    ElementsRead,
+    JoinDraft,
+    SelectDraft,
+    StreamRead,
+    UnionDraft,
+)
+from elfmesh.ql.plan.lookup_plan import Lookups, conjuncts, key_fields, named, owner
+from elfmesh.ql.plan.relation import Derived, Exploded, Joined, JoinKey, Part, Prefixed, made
+from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.scope import Input
+from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, Statement, Window, is_beside
+from elfmesh.ql.plan.windowing import Times
+from elfmesh.ql.plan.windows import TIME_COLUMN
+
+PARTS_MAX = 256
+"""Parts of one statement: each is a table at every agent."""
+
+
+@dataclass(slots=True)
+class Lowering(ABC):
+    """Plans one statement.
+
+    Attributes:
+        origin: its text.
+        window: of the statement; None: all records are one interval.
+        times: time columns that TUMBLE and its like name, by input (its id) and by stream.
+        parts: what was planned for the agents so far.
+    """
+
+    origin: SourceText
+    window: Window | None
+    times: Times
+    parts: list[Statement] = field(default_factory=list)
+
+    @abstractmethod
+    def query(self, draft: Draft) -> Relation:
+        """The relation of a query; see `planning`."""
+
+    def all_rows(self, source: Relation, *, distinct: bool = False) -> Relation:
+        """All columns of a relation in the order of results: once each, or as often as they come."""
+        items: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in source.columns]
+        return self.over(source, Select(items, None, None, None, [], None, distinct, None, source.at))
+
+    def over(self, source: Relation, select: Select) -> Derived:
+        """A SELECT over the columns of a relation."""
+        return self._derived(source, replace(select, window=self.window, derived=True))
+
+    def select(self, draft: SelectDraft, select: Select) -> Relation:
+        """One SELECT without functions over rows, on the agents as far as possible."""
+        for expr in (*early_expressions(select), *late_expressions(select)):
+            for node in walk(expr):
+                if isinstance(node, Call) and node.name in GENERATORS:
+                    raise self.origin.error(
+                        f"{node.name} stands alone in the select list", node.at,
+                        "Write SELECT ... FROM (SELECT explode(x) AS e, y FROM stream) t.",
+                    )  # fmt: skip
+                if isinstance(node, Over):
+                    raise self.origin.error(
+                        "OVER stands in the select list or ORDER BY", node.at,
+                        "Filter outside: SELECT ... FROM (SELECT ..., rank() OVER (...) AS n) WHERE n = 1.",
+                    )  # fmt: skip
+        read = draft.reads[0]
+        tables = Lookups(self.origin, draft)
+        if isinstance(read, StreamRead) and len(tables.others) == 1 and not (_waits(select) or draft.nested):
+            if len(draft.reads) == 1:
+                return self._part(read, select, self._time(draft, 0))
+            own = tables.own_names(0, named(select, draft.columns))
+            return self._part(read, own, self._time(draft, 0), tables.of(0))
+        window, time = self.window, self.time_of(draft)
+        if time is not None and _asks_for_time(select):
+            draft.scope.inputs[0].used.setdefault(time.path)  # or the rows of the stream would lose it
+            window = None if window is None else replace(window, column=time.path)
+        where = conjuncts(select.where)
+        source, rest = self._inputs(draft, where)
+        return self._derived(source, replace(select, where=_all_of(rest), window=window, derived=True))
+
+    # -- parts
+
+    def _part(
+        self, read: StreamRead, select: Select, time: str, lookups: tuple[LookupJoin, ...] = ()
+    ) -> Part:
+        window = None if self.window is None else replace(self.window, column=time)
+        done = analyse(self.origin, replace(select, window=window, beside=True), None)
+        part = Statement(
+            "", self.origin.name, None, read.stream, read.labels, window,
+            tuple(sorted({*done.fields, *key_fields(lookups)})), done.tables, done.star, done.plan,
+            self.origin, lookups=lookups,
+        )  # fmt: skip
+        if done.star:
+            raise self.origin.error(
+                f"* needs the columns of {read.stream}, which has no schema", select.start, "Name the fields."
+            )
+        mine = _meaning(part)
+        for index, known in enumerate(self.parts):
+            if _meaning(known) == mine:
+                return Part(part.columns, select.start, index)
+        self.parts.append(part)
+        if len(self.parts) > PARTS_MAX:
+            raise self.origin.error(f"more than {PARTS_MAX} parts", select.start, "Write several jobs.")
+        return Part(part.columns, select.start, len(self.parts) - 1)
+
+    def _raw(self, draft: SelectDraft, at: int, where: list[Expr], tables: Lookups) -> Relation:
+        """The rows of one input, with the columns that are used of it."""
+        read, one = draft.reads[at], draft.scope.inputs[at]
+        if isinstance(read, SelectDraft | UnionDraft):
+            return self.query(read)
+        assert isinstance(read, StreamRead)
+        # Hidden names: fields may differ in case only, which output columns must not.
+        items: list[tuple[str | None, Expr]] = [
+            (f"#{number}", Field(name, True, at=one.at)) for number, name in enumerate(one.used)
+        ]
+        looked_up = tables.columns(at)
+        items += [(f"#@{number}", Field(path, True, at=one.at)) for number, path in enumerate(looked_up)]
+        columns = (*one.used, *looked_up) or ("#0",)
+        items = items or [("#0", Literal("bigint", 1))]
+        select = Select(items, _all_of(where), None, None, [], None, False, None, one.at)
+        part = self._part(read, select, self._time(draft, at), tables.of(at))
+        return Prefixed(columns, one.at, part)
+
+    def _time(self, draft: SelectDraft, at: int) -> str:
+        read = draft.reads[at]
+        assert isinstance(read, StreamRead)
+        return self.times.get(id(draft.scope.inputs[at])) or self.times.get(read.stream, TIME_COLUMN)
+
+    def time_of(self, draft: SelectDraft) -> Field | None:
+        """The field of the event time of a query's input; None where it has none, or there are several."""
+        read = draft.reads[0]
+        if draft.scope.joined:
+            return None
+        if isinstance(read, StreamRead):
+            return Field(self._time(draft, 0), True)
+        return Field(TIME_COLUMN, True) if TIME_COLUMN in (draft.scope.inputs[0].columns or ()) else None
+
+    # -- joins
+
+    def _inputs(self, draft: SelectDraft, where: list[Expr]) -> tuple[Relation, list[Expr]]:
+        """All inputs joined, and the conditions of WHERE that are left for afterwards."""
+        source, rest = self._in_from(draft, where)
+        for one, (query, join) in zip(draft.scope.nested, draft.nested, strict=True):
+            columns = tuple(f"{one.name}.{name}" for name in query.columns)
+            source = self._join(source, Prefixed(columns, one.at, self.query(query)), join, one)
+        return source, rest
+
+    def _in_from(self, draft: SelectDraft, where: list[Expr]) -> tuple[Relation, list[Expr]]:
+        """The inputs after FROM joined, and the conditions of WHERE that are left for afterwards."""
+        tables = Lookups(self.origin, draft)
+        if not draft.scope.joined:
+            if not isinstance(draft.reads[0], StreamRead):
+                return self._raw(draft, 0, [], tables), where
+            nested = {f"{one.name}.{name}" for one in draft.scope.nested for name in one.columns or ()}
+            early = [each for each in where if not (_holds(each, Scalar) or _uses(each, nested))]
+            return self._raw(draft, 0, early, tables), [each for each in where if each not in early]
+        names = [one.name for one in draft.scope.inputs]
+        pushed: list[list[Expr]] = [[] for _ in names]
+        rest: list[Expr] = []
+        for condition in where:
+            at = self._pushed_to(draft, condition)
+            (rest if at is None else pushed[at]).append(condition)
+        joined = self._prefixed(draft, 0, pushed[0], tables)
+        for at, join in enumerate(draft.joins, 1):
+            read = draft.reads[at]
+            if isinstance(read, ElementsRead):
+                joined = self._exploded(joined, read, draft.scope.inputs[at])
+            elif at in tables.others:
+                right = self._prefixed(draft, at, pushed[at], tables)
+                joined = self._join(joined, right, join, draft.scope.inputs[at])
+        return joined, rest
+
+    def _exploded(self, source: Relation, read: ElementsRead, one: Input) -> Relation:
+        """The rows of the inputs before, with the columns of an input that is made of them."""
+        own = tuple(f"{one.name}.{name}" for name in one.columns or ())
+        chosen = (*source.columns, *(made(at) for at in range(len(own))))
+        return Exploded((*source.columns, *own), one.at, source, read.values, read.call, chosen)
+
+    def _pushed_to(self, draft: SelectDraft, condition: Expr) -> int | None:
+        """The stream whose agents can apply a condition before the join; None: it has to wait."""
+        if _holds(condition, Scalar):
+            return None
+        used = {node.path for node in walk(condition) if isinstance(node, Field)}
+        for at, (one, read) in enumerate(zip(draft.scope.inputs, draft.reads, strict=True)):
+            if not used or not isinstance(read, StreamRead):
+                continue
+            if all(owner(path, draft.scope.inputs) is one for path in used):
+                # A row that an outer join fills up with nulls must meet the condition after the join.
+                filled = at > 0 and draft.joins[at - 1].kind in ("left", "full", "semi", "anti")
+                filled = filled or any(join.kind in ("right", "full") for join in draft.joins[at:])
+                return None if filled else at
+        return None
+
+    def _prefixed(self, draft: SelectDraft, at: int, where: list[Expr], tables: Lookups) -> Relation:
+        one = draft.scope.inputs[at]
+        own = [
+            rewrite(
+                condition,
+                lambda node: (
+                    Field(node.path.removeprefix(f"{one.name}."), True, at=node.at)
+                    if isinstance(node, Field)
+                    else None
+                ),
+            )
+            for condition in where
+        ]
+        source = self._raw(draft, at, own, tables)
+        names = (
+            name.removeprefix(LOOKED_UP) if name.startswith(LOOKED_UP) else f"{one.name}.{name}"
+            for name in source.columns
+        )
+        return Prefixed(tuple(names), one.at, source)
+
+    def _join(self, left: Relation, right: Relation, join: JoinDraft, one: Input) -> Relation:
+        keys: list[JoinKey] = []
+        residual: list[Expr] = []
+        for condition in conjuncts(join.on):
+            refuse_python(condition, self.origin)
+            key = _key(condition, set(left.columns), set(right.columns))
+            if key is None:
+                if _holds(condition, Aggregate):
+                    raise self.origin.error(
+                        "ON cannot hold an aggregate",
+                        place_of(condition),
+                        "Aggregate in a query in brackets, and join with that.",
+                    )
+                residual.append(condition)
+            else:
+                keys.append(key)
+        columns = left.columns if join.kind in ("semi", "anti") else (*left.columns, *right.columns)
+        return Joined(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
+
+    def check_times(self) -> None:
+        """Refuse parts of one stream that read its time from different columns.
+
+        Raises:
+            QueryError: a record would then be in two intervals.
+        """
+        first: dict[str, str] = {}
+        for part in self.parts:
+            column = part.window.column if part.window is not None else ""
+            if first.setdefault(part.stream, column) != column:
+                raise self.origin.error(
+                    f"{part.stream} is cut into intervals by {first[part.stream]} and by {column}",
+                    place_of(part.plan.outputs[0][1]),
+                    "Use one time column of a stream in all its queries.",
+                )
+
+    # -- relations
+
+    def _derived(self, source: Relation, select: Select) -> Derived:
+        for expr in (*early_expressions(select), *late_expressions(select)):
+            for node in walk(expr):
+                if isinstance(node, Field) and node.quoted and node.path not in source.columns:
+                    raise self.origin.error(
+                        f"{node.path} cannot be seen after this join", node.at,
+                        "LEFT SEMI JOIN and LEFT ANTI JOIN keep the columns of the left side only.",
+                    )  # fmt: skip
+        done = analyse(self.origin, select, None)
+        statement = Statement(
+            "",
+            self.origin.name,
+            None,
+            "",
+            (),
+            None,
+            source.columns,
+            done.tables,
+            False,
+            done.plan,
+            self.origin,
+        )
+        return Derived(statement.columns, select.start, source, statement)
+
+
+def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
+    """Whether a query is one part: all of it is filtered and reduced where the records are."""
+    if not isinstance(draft, SelectDraft) or len(draft.reads) > 1 or draft.sets is not None or draft.nested:
+        return False
+    if draft.select.qualify is not None:
+        return False
+    wanted = (*early_expressions(draft.select), *late_expressions(draft.select))
+    found = any(isinstance(node, Over | Scalar) for expr in wanted for node in walk(expr))
+    above = (*GROUPING, *GENERATORS)
+    grouping = any(isinstance(n, Call) and n.name in above for expr in wanted for n in walk(expr))
+    read = draft.reads[0]
+    alone = isinstance(read, StreamRead) and not is_beside(read.stream)
+    return alone and not found and not grouping
+
+
+def early_expressions(select: Select) -> list[Expr]:
+    """What is computed on single rows whatever the query is."""
+    return [*([] if select.where is None else [select.where]), *(select.group or [])]
+
+
+def late_expressions(select: Select) -> list[Expr]:
+    """Select items, HAVING, QUALIFY and ORDER BY."""
+    having = [each for each in (select.having, select.qualify) if each is not None]
+    return [expr for _, expr in select.items] + having + [item.expr for item in select.order]
+
+
+def refuse_grouping(select: Select, origin: SourceText) -> None:
+    """Refuse grouping(x) where there is one grouping only."""
+    for expr in (*early_expressions(select), *late_expressions(select)):
+        for node in walk(expr):
+            if isinstance(node, Call) and node.name in GROUPING:
+                raise origin.error(
+                    f"{node.name} needs GROUPING SETS, ROLLUP or CUBE", node.at, "It is 0 in every row."
+                )
+
+
+def _waits(select: Select) -> bool:
+    """Whether the records have to wait for a value of the whole interval."""
+    if any(_holds(expr, Scalar) for expr in early_expressions(select)):
+        return True
+    aggregates = [
+        node for expr in late_expressions(select) for node in walk(expr) if isinstance(node, Aggregate)
+    ]
+    return any(_holds(child, Scalar) for node in aggregates for child in node.children)
+
+
+def _asks_for_time(select: Select) -> bool:
+    """Whether an aggregate takes the first or last record."""
+    aggregates = [node for expr in late_expressions(select) for node in walk(expr)]
+    return any(isinstance(node, Aggregate) and node.kind in BY_TIME for node in aggregates)
+
+
+def _meaning(part: Statement) -> object:
+    return (part.stream, part.labels, part.window, part.tables, part.plan, part.lookups)
+
+
+def _holds(expr: Expr, kind: type[Expr]) -> bool:
+    return any(isinstance(node, kind) for node in walk(expr))
+
+
+def _uses(expr: Expr, names: Collection[str]) -> bool:
+    return any(isinstance(node, Field) and node.path in names for node in walk(expr))
+
+
+def _all_of(conditions: Sequence[Expr]) -> Expr | None:
+    joined: Expr | None = None
+    for condition in conditions:
+        joined = condition if joined is None else Call("and", (joined, condition), at=condition.at)
+    return joined
+
+
+def _key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
+    """The key that an equation of both sides makes."""
+    if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
+        return None
+    used = [{node.path for node in walk(arg) if isinstance(node, Field)} for arg in condition.args]
+    if len(used) != 2 or _holds(condition, Scalar) or not all(used):
+        return None
+    first, second = condition.args
+    if used[0] <= right and used[1] <= left:
+        used.reverse()
+        first, second = second, first
+    if used[0] <= left and used[1] <= right:
+        return JoinKey(first, second, condition.name == "<=>", condition.name == "in")
+    return None

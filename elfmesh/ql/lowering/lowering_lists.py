@@ -1,0 +1,70 @@
+"""explode(list) in a select list: the rows below with the list, and above a row for each of its elements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Over, walk
+from elfmesh.ql.expressions.refusals import GENERATORS
+from elfmesh.ql.lowering.lowering import Lowering, early_expressions
+from elfmesh.ql.plan.draft_types import SelectDraft
+from elfmesh.ql.plan.elements import Elements, Order
+from elfmesh.ql.plan.relation import Exploded
+from elfmesh.ql.plan.relation import made as made_column
+from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.statement import OrderItem
+
+MADE = made_column(0)
+HINT = "Write SELECT ... FROM (SELECT explode(x) AS e, y FROM stream) t."
+
+
+def explodes(draft: SelectDraft) -> bool:
+    """Whether a select item is explode(list)."""
+    return any(isinstance(expr, Call) and expr.name in GENERATORS for _, expr in draft.select.items)
+
+
+def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
+    """A SELECT with one explode(list) among plain expressions.
+
+    Raises:
+        QueryError: it is not alone in its item, or stands beside what works on groups.
+    """
+    select, found = draft.select, [expr for _, expr in draft.select.items if _is_generator(expr)]
+    inner = [child for expr in found for child in expr.children]
+    others = [expr for _, expr in select.items if not _is_generator(expr)]
+    for expr in (*inner, *others, *early_expressions(select), *(item.expr for item in select.order)):
+        for node in walk(expr):
+            if isinstance(node, Aggregate | Over) or _is_generator(node):
+                raise plan.origin.error("explode stands beside plain expressions only", node.at, HINT)
+    if len(found) > 1 or select.group is not None or select.having is not None:
+        raise plan.origin.error("one explode in a SELECT without GROUP BY", found[-1].at, HINT)
+    made = found[0]
+    assert isinstance(made, Call)
+    items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate((*inner, *others))]
+    below = plan.select(draft, replace(select, items=items, order=[], limit=None, offset=0, distinct=False))
+    places = iter(range(1, len(items)))
+    columns = tuple(MADE if _is_generator(expr) else f"#{next(places)}" for _, expr in select.items)
+    call = Elements(made.name, 1, Order.NONE, False, made.name == "explode_outer", made.at)
+    rows = Exploded(draft.columns, draft.at, below, Field("#0", True, at=made.at), call, columns)
+    if not (select.order or select.distinct or select.limit is not None or select.offset):
+        return rows
+    whole: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in rows.columns]
+    order = [replace(item, expr=_output(plan, draft, item)) for item in select.order]
+    above = Select(
+        whole, None, None, None, order, select.limit, select.distinct, None, select.start, select.offset
+    )
+    return plan.over(rows, above)
+
+
+def _output(plan: Lowering, draft: SelectDraft, item: OrderItem) -> Expr:
+    """What ORDER BY names among the columns that come out."""
+    for name, (_, expr) in zip(draft.columns, draft.select.items, strict=True):
+        named = isinstance(item.expr, Field) and item.expr.path.lower() == name.lower()
+        if named or item.expr == expr:
+            return Field(name, True, at=item.expr.at)
+    raise plan.origin.error("beside explode ORDER BY takes columns of the select list", item.expr.at, HINT)
+
+
+def _is_generator(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.name in GENERATORS

@@ -1,0 +1,53 @@
+"""From the draft of any query to its relation: which form of lowering it takes.
+
+Stands above the forms, which know each other only by `Lowering.query`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.ql.expressions.nodes import Expr, Over, walk
+from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grouping
+from elfmesh.ql.lowering.lowering_lists import exploded, explodes
+from elfmesh.ql.lowering.lowering_rows import over_rows
+from elfmesh.ql.plan.draft_types import Draft, SelectDraft, UnionDraft
+from elfmesh.ql.plan.names import Item, Names
+from elfmesh.ql.plan.relation import Union
+from elfmesh.ql.plan.relation_base import Relation
+
+
+@dataclass(slots=True)
+class Planner(Lowering):
+    """Plans one statement."""
+
+    def query(self, draft: Draft) -> Relation:
+        """The relation of a query.
+
+        Raises:
+            QueryError: what is asked means nothing, or cannot be computed anywhere.
+        """
+        if isinstance(draft, UnionDraft):
+            union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
+            return self.all_rows(union, distinct=True) if draft.distinct else union
+        select = draft.select
+        over = any(isinstance(node, Over) for expr in late_expressions(select) for node in walk(expr))
+        if select.qualify is not None and not over:
+            raise self.origin.error(
+                "QUALIFY needs a function over rows", select.qualify.at,
+                "Filter rows with WHERE, groups with HAVING.",
+            )  # fmt: skip
+        if select.where is not None:
+            self._refuse_aliases(draft, select.where)
+        if draft.sets is not None:
+            return over_rows(self, draft)
+        if explodes(draft):
+            return exploded(self, draft)
+        refuse_grouping(draft.select, self.origin)
+        return over_rows(self, draft) if over else self.select(draft, select)
+
+    def _refuse_aliases(self, draft: SelectDraft, where: Expr) -> None:
+        """Refuse aliases in WHERE: as fields of a stream they would be null without a word."""
+        named = zip(draft.columns, draft.select.items, strict=True)
+        items = [Item(name, expr, given is not None) for name, (given, expr) in named]
+        Names(self.origin, items, None).refuse_aliases(where, "WHERE")

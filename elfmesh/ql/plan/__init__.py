@@ -1,0 +1,1 @@
+"""What a statement means: frozen data between the text and the engine."""

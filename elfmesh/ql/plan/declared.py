@@ -1,0 +1,223 @@
+"""Reading WITH FUNCTION ... LANGUAGE PYTHON AS $$ ... $$ before the SQL parser sees the rest.
+
+Owns the syntax of declarations, and that a body between fences is one token, whatever stands in it.
+
+Invariant: masking changes no offset and no line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.aggregates import AGGREGATES
+from elfmesh.ql.expressions.nodes import Expr, PythonCall, Star
+from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.expressions.refusals import (
+    GROUPING,
+    OVER_FUNCTIONS,
+    PLAIN_FORMS,
+    SPECIAL_FORMS,
+    WINDOWS,
+)
+from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.values.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    type_name,
+)
+from elfmesh.text import suggest
+
+SOURCE_BYTES_MAX = 64 << 10
+FUNCTIONS_MAX = 16
+"""Functions of one statement: their worker loads all of them."""
+
+ARGUMENTS_MAX = 32
+TYPES: Mapping[str, pa.DataType] = {
+    type_name(kind): kind for kind in (BIGINT, DOUBLE, STRING, BOOLEAN, BINARY, TIMESTAMP, DATE)
+}
+"""What arguments and results may be."""
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}")
+_FENCE = "$$"
+_QUOTED = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\$\$(.*?)\$\$", re.DOTALL
+)
+_SHAPE = (
+    "Write WITH FUNCTION name(x BIGINT) RETURNS STRING LANGUAGE PYTHON AS $$ def name(x): ... $$ SELECT ..."
+)
+
+
+def masked(text: str) -> str:
+    """The text with every $$ body $$ as a string of blanks: of the same length, with the same lines."""
+    if _FENCE not in text:
+        return text
+
+    def blank(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        return "'" + re.sub(r"[^\n]", " ", match[0][1:-1]) + "'"
+
+    return _QUOTED.sub(blank, text)
+
+
+def is_fenced(source: SourceText, token: Token) -> bool:
+    """Whether a token stands for a $$ body $$."""
+    return token.token_type == TokenType.STRING and source.text.startswith(_FENCE, token.start)
+
+
+def cut_functions(
+    source: SourceText, tokens: Sequence[Token], begin: int
+) -> tuple[dict[str, PythonFunction], int]:
+    """The functions declared at a place of a statement's tokens, and where its query begins.
+
+    Raises:
+        QueryError: they are declared wrongly, or a body stands anywhere else.
+    """
+    reader = _Reader(source, tokens, begin)
+    found = reader.declarations()
+    for token in tokens[reader.at :]:
+        if is_fenced(source, token):
+            raise source.error("$$ encloses the source of a function, nothing else", token.start, _SHAPE)
+    return found, reader.at
+
+
+def python_call(translator: Translating, function: PythonFunction, node: exp.Anonymous) -> Expr:
+    """A call of a declared function.
+
+    Raises:
+        QueryError: it takes other arguments.
+    """
+    args = tuple(translator.expr(arg) for arg in node.expressions)
+    if len(args) != len(function.takes) or any(isinstance(arg, Star) for arg in args):
+        number = len(function.takes)
+        message = f"{function.name} takes {number} argument{'s' * (number != 1)}"
+        raise translator.error(node, message, f"It is declared as {function.signature}.")
+    return PythonCall(function.name, args, at=translator.place(node), function=function)
+
+
+class _Reader:
+    """Reads declarations, token by token."""
+
+    def __init__(self, source: SourceText, tokens: Sequence[Token], at: int) -> None:
+        self._source, self._tokens, self.at = source, tokens, at
+
+    def declarations(self) -> dict[str, PythonFunction]:
+        found: dict[str, PythonFunction] = {}
+        if (self._word(), self._word(1)) != ("WITH", "FUNCTION"):
+            return found
+        self.at += 1
+        while True:
+            place = self._place(1)
+            function = self._declaration()
+            if function.name in found or _is_known(function.name):
+                raise self._source.error(
+                    f"there is a function {function.name} already", place, "Give it another name."
+                )
+            found[function.name] = function
+            if len(found) > FUNCTIONS_MAX:
+                raise self._source.error(f"more than {FUNCTIONS_MAX} functions", place, "Leave some out.")
+            if self._word() != ",":
+                return found
+            self.at += 1
+
+    def _declaration(self) -> PythonFunction:
+        self._expect("FUNCTION")
+        name = self._name("the name of the function")
+        takes = self._arguments()
+        self._expect("RETURNS")
+        gives = self._type()
+        self._expect("LANGUAGE")
+        self._expect("PYTHON")
+        vectorised = self._word() in ("VECTORISED", "VECTORIZED")
+        self.at += vectorised
+        self._expect("AS")
+        return PythonFunction(name, takes, gives, vectorised, self._body(name))
+
+    def _arguments(self) -> tuple[tuple[str, pa.DataType], ...]:
+        takes: dict[str, pa.DataType] = {}
+        self._expect("(")
+        while self._word() != ")":
+            if takes:
+                self._expect(",")
+            place = self._place()
+            name = self._name("the name of an argument")
+            if name in takes or len(takes) == ARGUMENTS_MAX:
+                raise self._source.error(
+                    f"{name} is there twice, or more than {ARGUMENTS_MAX} arguments", place
+                )
+            takes[name] = self._type()
+        self.at += 1
+        if not takes:
+            raise self._error("a function without arguments is a constant", "Write the constant itself.")
+        return tuple(takes.items())
+
+    def _body(self, name: str) -> str:
+        token = self._tokens[self.at] if self.at < len(self._tokens) else None
+        if token is None or not is_fenced(self._source, token):
+            raise self._error("the source of a function stands between $$ and $$", _SHAPE)
+        body = self._source.text[token.start + len(_FENCE) : token.end + 1 - len(_FENCE)]
+        if len(body.encode()) > SOURCE_BYTES_MAX:
+            raise self._error(f"the source of {name} is longer than {SOURCE_BYTES_MAX} bytes")
+        if not re.search(rf"(?m)^def {name}\b|^{name}\s*=", body):
+            raise self._error(
+                f"the source does not define {name}",
+                f"Write `def {name}(...):` at the beginning of a line, not indented.",
+            )
+        self.at += 1
+        return body
+
+    def _name(self, what: str) -> str:
+        token = self._tokens[self.at] if self.at < len(self._tokens) else None
+        name = "" if token is None or token.token_type == TokenType.STRING else token.text.lower()
+        if not _NAME.fullmatch(name):
+            raise self._error(f"expected {what}, found `{self._shown()}`", _SHAPE)
+        self.at += 1
+        return name
+
+    def _type(self) -> pa.DataType:
+        kind = TYPES.get(self._word())
+        if kind is None:
+            hint = suggest(self._word(), TYPES) or f"There are {', '.join(TYPES)}."
+            raise self._error(f"`{self._shown()}` is no type of a function", hint)
+        self.at += 1
+        return kind
+
+    def _expect(self, word: str) -> None:
+        if self._word() != word:
+            raise self._error(f"expected {word}, found `{self._shown()}`", _SHAPE)
+        self.at += 1
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self.at + ahead
+        return self._tokens[at].text.upper() if at < len(self._tokens) else ""
+
+    def _place(self, ahead: int = 0) -> int:
+        at = self.at + ahead
+        return self._tokens[at].start if at < len(self._tokens) else self._tokens[-1].end + 1
+
+    def _shown(self) -> str:
+        if self.at >= len(self._tokens):
+            return "the end of the text"
+        token = self._tokens[self.at]
+        return self._source.text[token.start : token.end + 1][:40]
+
+    def _error(self, message: str, hint: str = "") -> QueryError:
+        return self._source.error(message, self._place(), hint)
+
+
+def _is_known(name: str) -> bool:
+    others = (*AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *SPECIAL_FORMS, *PLAIN_FORMS, *GROUPING)
+    return name in FUNCTIONS or name in others

@@ -1,0 +1,49 @@
+"""How a list or a map is taken apart into rows: explode and its kin, LATERAL VIEW and UNNEST. Only data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from elfmesh.ql.expressions.text_source import Place
+
+
+class Order(Enum):
+    """Which number of an element is a column, too."""
+
+    NONE = "none"
+    FIRST = "first"
+    """The first column, from 0: posexplode."""
+    LAST = "last"
+    """The last column, from 1: WITH ORDINALITY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """How rows are made of elements.
+
+    Attributes:
+        name: of the function, for messages.
+        count: how many columns come out.
+        order: whether the number of an element is one of them.
+        fields: an element is a struct, whose fields are the columns: inline.
+        outer: a row without elements stays, with nulls.
+        at: where it stands.
+    """
+
+    name: str
+    count: int
+    order: Order
+    fields: bool
+    outer: bool
+    at: Place
+
+    @property
+    def values(self) -> int:
+        """How many columns an element itself gives."""
+        return self.count - (self.order is not Order.NONE)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an element is a key with its value."""
+        return self.values == 2 and not self.fields

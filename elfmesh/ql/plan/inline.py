@@ -1,0 +1,219 @@
+"""Tables that a job's text carries along: `TABLE name(column TYPE, ...) AS $$ data $$` before AS SELECT.
+
+A query joins one as `lookup.name`, as it joins a file beside the agent. The data is Arrow IPC under zstd in
+base64, so it is part of the text: it goes to every agent with the job's version, is in force from the
+boundary of that version on, on all of them, and no interval mixes two. Without AS the table is declared and
+empty.
+
+Owns the syntax, the bytes and their bounds. Knows no file and no client: `control.publish` writes new texts.
+
+Invariant: a parsed table can be read: its bytes are checked against its columns where it is parsed.
+
+Paper: ELF 2.4, 4.1 (what is found offline is fed back into the running job).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+from sqlglot.tokenizer_core import Token
+
+from elfmesh.errors import DataError, ProtocolError, QueryError
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.declared import TYPES, is_fenced
+from elfmesh.ql.values.plain_ipc import check_plain, unfold
+from elfmesh.ql.values.types import type_name
+from elfmesh.text import suggest
+
+WORD = "TABLE"
+DATA_CHARS_MAX = 96 << 10
+"""Of all tables of a text: it goes to every agent, and said again whenever an agent asks what runs."""
+
+BYTES_MAX = 16 << 20
+"""Of a table, unpacked: it is held by every agent, and hashed for every block of records."""
+
+COLUMNS_MAX = 64
+KEPT_MAX = 32
+LEVEL = 19
+"""Of zstd: it is packed once and carried often."""
+
+_SHAPE = "Write TABLE name(column STRING, ...) before AS SELECT; `elf publish` fills it."
+
+
+@dataclass(frozen=True, slots=True)
+class InlineTable:
+    """One table of a text.
+
+    Attributes:
+        name: `lookup.name` in the query.
+        columns: names and types.
+        data: base64, "" for an empty table.
+        span: where in the whole text ` AS $$ data $$` stands, or would.
+    """
+
+    name: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+    data: str = field(repr=False)
+    span: tuple[int, int] = field(compare=False, repr=False, default=(0, 0))
+
+    @property
+    def digest(self) -> str:
+        """The version: of the content."""
+        return hashlib.sha256(self.data.encode()).hexdigest()[:16]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return pa.schema(list(self.columns))
+
+    def table(self) -> pa.Table:
+        """The rows. Cost: unpacked once, then kept."""
+        return unpacked(self.data, self.columns)
+
+
+def packed(table: pa.Table) -> str:
+    """The data of a table, the same for the same rows.
+
+    Raises:
+        DataError: it is larger than a text may carry.
+    """
+    if table.nbytes > BYTES_MAX:
+        raise DataError(f"the table has {table.nbytes} bytes; at most {BYTES_MAX} can be held by every agent")
+    sink = pa.BufferOutputStream()
+    plain = table.replace_schema_metadata(None).combine_chunks()
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    data = base64.b64encode(zstandard.ZstdCompressor(level=LEVEL).compress(sink.getvalue())).decode()
+    if len(data) > DATA_CHARS_MAX:
+        raise DataError(
+            f"the table has {table.num_rows} rows, {len(data)} bytes packed; a job carries at most"
+            f" {DATA_CHARS_MAX}",
+            hint="Publish fewer rows or columns, or a file beside each agent: [lookups.NAME] in agent.toml.",
+        )
+    return data
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Table:
+    """The rows of some data.
+
+    Raises:
+        DataError: it is damaged, too large, or has other columns.
+    """
+    schema = pa.schema(list(columns))
+    if not data:
+        return schema.empty_table()
+    try:
+        raw = base64.b64decode(data, validate=True)
+        plain = unfold(raw, BYTES_MAX + (1 << 16))
+        check_plain(plain)
+        with pa.ipc.open_stream(plain) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (binascii.Error, ProtocolError, pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"is damaged: {error}") from None
+    if table.schema != schema:
+        raise DataError("has other columns than it is declared with")
+    return table
+
+
+def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) -> str:
+    """Why a query cannot join a table, "" if it can.
+
+    Args:
+        table: the table.
+        columns: what is read of it.
+        keys: the columns that are compared: no two rows may have the same ones.
+    """
+    known = [name for name, _ in table.columns]
+    for column in columns:
+        if column not in known:
+            hint = suggest(column, known) or f"It has {', '.join(known)}."
+            return f"lookup.{table.name} has no column {column}. {hint}"
+    held = table.table().select(list(keys))
+    for key in keys:
+        held = held.filter(pc.is_valid(held[key]))
+    if held.num_rows and held.group_by(list(keys)).aggregate([]).num_rows < held.num_rows:
+        return f"lookup.{table.name} has a key ({', '.join(keys)}) twice. Keep one row for each key."
+    return ""
+
+
+def read_table(source: SourceText, tokens: Sequence[Token], at: int) -> tuple[InlineTable, int]:
+    """The table that is declared behind the word TABLE, and where the text goes on.
+
+    Raises:
+        QueryError: it is declared wrongly, or its data is none.
+    """
+    reader = _Reader(source, tokens, at)
+    return reader.table(), reader.at
+
+
+class _Reader:
+    def __init__(self, source: SourceText, tokens: Sequence[Token], at: int) -> None:
+        self._source, self._tokens, self.at = source, tokens, at
+
+    def table(self) -> InlineTable:
+        begin = self._token().start
+        name = self._take()
+        if not name.isidentifier():
+            raise self._error(begin, f"`{name}` is no name of a table")
+        self._expect("(")
+        columns: dict[str, pa.DataType] = {}
+        while True:
+            place = self._token().start
+            column, kind = self._take(), TYPES.get(self._take().upper())
+            if not column.isidentifier() or column in columns or kind is None or len(columns) == COLUMNS_MAX:
+                text = f"`{column}` is no column of a table: a name of its own, and one of {', '.join(TYPES)}"
+                raise self._error(place, text)
+            columns[column] = kind
+            if self._take() == ")":
+                break
+            self.at -= 1
+            self._expect(",")
+        start = end = self._tokens[self.at - 1].end + 1
+        data = ""
+        fence = self._tokens[self.at + 1] if self.at + 1 < len(self._tokens) else None
+        if self._token().text.upper() == "AS" and fence is not None and is_fenced(self._source, fence):
+            data = "".join(self._source.text[fence.start + 2 : fence.end - 1].split())
+            end = fence.end + 1
+            self.at += 2
+        found = InlineTable(name, tuple(columns.items()), data, (start, end))
+        if len(data) > DATA_CHARS_MAX:
+            raise self._error(begin, f"the data of {name} is longer than {DATA_CHARS_MAX} characters")
+        try:
+            found.table()
+        except DataError as error:
+            raise self._error(begin, f"the data of table {name} {error.message}") from None
+        return found
+
+    def _token(self) -> Token:
+        if self.at >= len(self._tokens):
+            raise self._error(self._tokens[-1].end + 1, "the declaration of a table ends too early")
+        return self._tokens[self.at]
+
+    def _take(self) -> str:
+        token = self._token()
+        self.at += 1
+        return token.text
+
+    def _expect(self, word: str) -> None:
+        token = self._token()
+        if token.text != word:
+            raise self._error(token.start, f"expected `{word}`, found `{token.text[:40]}`")
+        self.at += 1
+
+    def _error(self, place: int, message: str) -> QueryError:
+        return self._source.error(message, place, _SHAPE)
+
+
+def declaration(schema: pa.Schema) -> str:
+    """The columns of a declaration, as a text has them."""
+    return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)

@@ -1,0 +1,87 @@
+"""The columns that a statement reduces to: keys, values, states, tables of distinct values, and folds.
+
+Owns: their names, k0, v0, a0, d0, f0, and that equal ones are one. Refuses to know: where they come from.
+
+Paper: ELF 2.2 (a PAO is what of a group is kept).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elfmesh.ql.expressions.nodes import Call, Expr, Ref
+from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.plan.statement import COUNT_COLUMN, MAIN, DistinctValues, Fold, TableSpec
+
+_CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
+
+
+@dataclass(slots=True)
+class Columns:
+    """The columns a statement reduces to, collected while its expressions are split; equal ones are one."""
+
+    keys: dict[Expr, int] = field(default_factory=dict)
+    values: dict[Expr, int] = field(default_factory=dict)
+    aggregates: dict[tuple[str, str | tuple[str, ...] | None], int] = field(default_factory=dict)
+    distincts: list[DistinctValues] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+    _known: dict[object, DistinctValues | Fold] = field(default_factory=dict)
+
+    def key(self, expr: Expr) -> Ref:
+        """A key column."""
+        return Ref(f"k{self.keys.setdefault(expr, len(self.keys))}", at=expr.at)
+
+    def state(self, kind: str, *exprs: Expr) -> Ref:
+        """A state of the main table."""
+        names = tuple(self._value(expr) for expr in exprs)
+        given = (kind, names[0] if len(names) == 1 else names or None)
+        return Ref(f"a{self.aggregates.setdefault(given, len(self.aggregates))}")
+
+    def _value(self, expr: Expr) -> str:
+        return f"v{self.values.setdefault(expr, len(self.values))}"
+
+    def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Ref:
+        """A count of a table of distinct values, or a fold over it."""
+        counted = how not in ("count", "sum")
+        table = self._known.get((args, where, counted))
+        if not isinstance(table, DistinctValues):
+            table = DistinctValues(f"d{len(self.distincts)}", args, where, counted)
+            self._known[args, where, counted] = table
+            self.distincts.append(table)
+        if how == "count":
+            return Ref(table.name)
+        fold = self._known.get((table.name, how, ranks))
+        if not isinstance(fold, Fold):
+            fold = Fold(f"f{len(self.folds)}", table.name, how, ranks)
+            self._known[table.name, how, ranks] = fold
+            self.folds.append(fold)
+        return Ref(fold.name)
+
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables, the main one first."""
+        keys = tuple(f"k{at}" for at in range(len(self.keys)))
+        main = TableSpec(MAIN, keys, {f"a{at}": given for given, at in self.aggregates.items()})
+        others = [
+            TableSpec(
+                one.name,
+                (*keys, *distinct_columns(len(one.args))),
+                {COUNT_COLUMN: ("count", None)} if one.counted else {},
+            )
+            for one in self.distincts
+        ]
+        return (main, *others)
+
+
+def distinct_columns(count: int) -> tuple[str, ...]:
+    """Key columns of a distinct table after the group keys: x, x1, x2, ..."""
+    return tuple(f"x{at or ''}" for at in range(count))
+
+
+def makes_list(expr: Expr) -> bool:
+    """Whether an expression is a list by its functions: no key, so it is made of its fields at the end."""
+    if not isinstance(expr, Call):
+        return False
+    if expr.name in _CHOICES:
+        return any(makes_list(arg) for arg in expr.args)
+    known = FUNCTIONS.get(expr.name)
+    return known is not None and known.lists

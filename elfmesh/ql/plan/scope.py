@@ -1,0 +1,249 @@
+"""What the names of one SELECT mean: the inputs after FROM and JOIN, and the columns they have.
+
+A stream has no schema: any name may be a field of it. A query in brackets has known columns. Where Spark
+would ask the schema, the answer here is the same or there is none: a name that two inputs may have is
+refused until it says which.
+
+Names inside a join are called `input.column`; a SELECT over one input calls its columns as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Field
+from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.plan.names import Bare
+from elfmesh.text import suggest
+
+RECORD, GROUP, LATE = "record", "group", "late"
+"""Where a name stands: in a select item, WHERE or ON; in GROUP BY; in HAVING or ORDER BY."""
+
+
+@dataclass(slots=True)
+class Input:
+    """One input of a SELECT.
+
+    Attributes:
+        name: what it is called in the text: its alias, or its own name.
+        columns: known names; None: a stream or a lookup table, which may have any.
+        also: another name that qualifies its fields.
+        used: of unknown columns, those that are named, in order.
+        at: where it stands.
+        made: of the rows of the inputs before it, by LATERAL VIEW or UNNEST: its names come first.
+        listed: what `*` means of a stream, where that is known.
+        stream: of records that show their fields, the name of the stream.
+        declared: of a stream, the columns that its format says it has.
+    """
+
+    name: str
+    columns: tuple[str, ...] | None
+    at: Place
+    also: str = ""
+    used: dict[str, None] = field(default_factory=dict)
+    made: bool = False
+    listed: tuple[str, ...] | None = None
+    stream: str = ""
+    declared: tuple[str, ...] | None = None
+
+    @property
+    def known(self) -> tuple[str, ...] | None:
+        """All names that it can have; None: it may have any."""
+        return self.declared if self.columns is None else self.columns
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a qualifier means this input."""
+        return name.lower() in {each.lower() for each in (self.name, self.also) if each}
+
+    def find(self, name: str) -> str | None:
+        """Its own spelling of a known column; None if it has none."""
+        if self.columns is None:
+            return None
+        if name in self.columns:
+            return name
+        return next((column for column in self.columns if column.lower() == name.lower()), None)
+
+
+STAR = "*"
+"""The name of what stands for all columns of a stream."""
+
+IMPLICIT = ("ts", "_raw", "_source", "_host")
+"""Columns that every stream has."""
+
+
+class Scope:
+    """Resolves the names of one SELECT.
+
+    Args:
+        source: for the places of errors.
+        inputs: after FROM and JOIN, in order.
+        aliases: output names of the SELECT, lower case; true of those that read a field of that name
+            themselves: in front of the groups they can only be that.
+        around: of a query that stands for a value, the scopes it stands in.
+        bare: takes the names that may be those of a row outside.
+    """
+
+    def __init__(
+        self,
+        source: SourceText,
+        inputs: Sequence[Input],
+        aliases: Mapping[str, bool],
+        around: Sequence[Scope] = (),
+        bare: list[Bare] | None = None,
+    ) -> None:
+        self._around = around
+        self._bare = bare
+        self._source = source
+        self.inputs = list(inputs)
+        self._aliases = aliases
+        self.clause = RECORD
+        self.joined = len(self.inputs) > 1
+        self.nested: list[Input] = []
+        """Queries in brackets that are joined to these; no name of the text is one of theirs."""
+        for one in self.inputs if self.joined else ():
+            one.also = ""  # with an alias it has no other name, or a stream could not be joined to itself
+        for at, one in enumerate(self.inputs):
+            if any(one.answers_to(other.name) for other in self.inputs[:at]):
+                raise source.error(
+                    f"two inputs are called {one.name}", one.at, f"Name one of them: {one.name} AS other."
+                )
+
+    @contextlib.contextmanager
+    def within(self, clause: str) -> Iterator[None]:
+        """Names stand in this clause; inside an aggregate they are fields whatever is around it."""
+        before, self.clause = self.clause, clause
+        try:
+            yield
+        finally:
+            self.clause = before
+
+    def qualifies(self, name: str) -> bool:
+        """Whether a name before a dot means an input."""
+        return any(one.answers_to(name) for one in self.inputs)
+
+    def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
+        """The field that a name means.
+
+        Raises:
+            QueryError: no input has it, or several may.
+        """
+        if len(parts) > 1:
+            for one in self.nested:
+                if one.name == parts[0]:
+                    return Field(".".join(parts), True, at=at)
+            for one in self.inputs:
+                if one.answers_to(parts[0]):
+                    return self._of(one, ".".join(parts[1:]), True, at)
+            if any(scope.qualifies(parts[0]) for scope in self._around):
+                raise self._source.error(
+                    f"{parts[0]} is outside: a query in brackets sees its own inputs only", at,
+                    "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP BY k) t ON ...",
+                )  # fmt: skip
+        name = ".".join(parts)
+        is_alias = not quoted and len(parts) == 1 and name.lower() in self._aliases
+        if not self.joined and self.inputs[0].columns is None:
+            self._may_be_outside(self.inputs[0], name, at)
+            return self._of(self.inputs[0], name, quoted, at)
+        if is_alias and self.clause == LATE:
+            return Field(name, False, at=at)
+        having = [one for one in self.inputs if one.find(name) is not None]
+        unknown = [one for one in self.inputs if one.columns is None]
+        made = [one for one in having if one.made]
+        if made:
+            having, unknown = made, []
+        if is_alias and not having and self.clause == GROUP:
+            return Field(name, False, at=at)
+        if is_alias and self._aliases[name.lower()] and self.clause != LATE:
+            is_alias = False
+        if len(having) + len(unknown) > 1 or (is_alias and unknown):
+            names = " or ".join(f"{one.name}.{name}" for one in [*having, *unknown])
+            raise self._source.error(f"{name} may be a column of several inputs", at, f"Write {names}.")
+        if not having and not unknown:
+            if is_alias:
+                return Field(name, False, at=at)
+            known = [column for one in self.inputs for column in one.columns or ()]
+            raise self._source.error(f"there is no column {name}", at, _instead(name, known))
+        if unknown:
+            self._may_be_outside(unknown[0], name, at)
+        return self._of((having or unknown)[0], name, True, at)
+
+    def _may_be_outside(self, one: Input, name: str, at: Place) -> None:
+        """Note a name that is taken for a field of a stream, and may be one of a row outside."""
+        if self._bare is None or not one.stream or not self._around or name in IMPLICIT:
+            return
+        others = [each for scope in self._around for each in scope.inputs if each.name != one.name]
+        if others:
+            names = tuple(f"{each.name}.{name}" for each in (*others, one))
+            self._bare.append(Bare(one.stream, name, at, names))
+
+    def structure(self, parts: Sequence[str]) -> int:
+        """How many names of a path are a known column of which the others are parts; 0: all are its name."""
+        if len(parts) < 2:
+            return 0
+        for one in self.inputs:  # before a part of a column that is called as the input is
+            if one.answers_to(parts[0]):
+                if one.columns is None or one.find(".".join(parts[1:])) is not None:
+                    return 0
+                if one.find(parts[1]) is not None:
+                    return 2
+        for one in self.inputs:
+            if one.find(".".join(parts)) is None and one.find(parts[0]) is not None:
+                return 1
+        return 0
+
+    def stars(self, qualifier: str, at: Place) -> list[Field]:
+        """The columns that `*` or `input.*` stands for.
+
+        Raises:
+            QueryError: one of the inputs is a stream.
+        """
+        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        if not chosen:
+            raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")
+        found = []
+        for one in chosen:
+            columns = one.listed if one.columns is None else one.columns
+            if columns is None:
+                raise self._source.error(
+                    f"* needs the columns of {one.name}, which has no schema", at, "Name the fields."
+                )
+            found += [self._of(one, column, True, at) for column in columns]
+        return found
+
+    def is_open(self, qualifier: str) -> bool:
+        """Whether `*` or `input.*` means columns that are not known."""
+        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        return any(one.columns is None and one.listed is None for one in chosen)
+
+    def plain(self, path: str) -> str:
+        """The name of a column without its input."""
+        for one in self.inputs if self.joined else ():
+            if path.startswith(f"{one.name}."):
+                return path.removeprefix(f"{one.name}.")
+        return path
+
+    def error(self, message: str, at: Place, hint: str) -> QueryError:
+        """An error in the text of this SELECT."""
+        return self._source.error(message, at, hint)
+
+    def _of(self, one: Input, name: str, quoted: bool, at: Place) -> Field:
+        if one.columns is None:
+            one.used[name] = None
+        else:
+            known = one.find(name)
+            if known is None:
+                others = [other for other in self.inputs if other is not one and other.find(name)]
+                hint = f"Write {others[0].name}.{name}." if others else _instead(name, one.columns)
+                raise self._source.error(f"{one.name} has no column {name}", at, hint)
+            name = known
+        return Field(f"{one.name}.{name}" if self.joined else name, quoted, at=at)
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What to write for a column that is not among the known ones."""
+    if STAR in known:
+        return f"The columns of `*` are not known here: write SELECT {name}, ... in the query below."
+    return suggest(name, known) or f"There are {', '.join(known)}."

@@ -1,0 +1,85 @@
+"""A statement that waits for the columns of streams before it can be planned: `*` beside other inputs.
+
+Only the SELECT of one stream alone can be planned with an open `*`; of all others the names of every query
+depend on it. Until the columns are known such a statement says what it reads, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.plan.statement import Plan, Statement
+
+Listed = Mapping[str, tuple[str, ...]]
+"""The columns that `*` means, by stream."""
+
+LOOKUP = "lookup"
+"""FROM and JOIN `lookup.name` mean a table from a file."""
+
+_NOTHING = Plan(None, (), (), (), (), (), None, (), None, False, "", False, ())
+
+
+def waiting(
+    origin: SourceText,
+    tree: exp.Query,
+    labels: Mapping[int, tuple[tuple[str, str], ...]],
+    listed: Listed,
+    star: Place,
+) -> Statement:
+    """The statement, as far as it is known.
+
+    Args:
+        origin: its text.
+        tree: the same, parsed.
+        labels: ON (...) of streams, by the offset of the stream's name.
+        listed: the columns that are known so far.
+        star: where `*` stands.
+
+    Raises:
+        QueryError: it reads results of jobs.
+    """
+    tables = [table for table in _tables(tree) if table.db.lower() != LOOKUP]
+    if any(table.db for table in tables):
+        raise origin.error("* beside results of jobs needs their columns", star, "Name the fields.")
+    found = ((one.name, labels.get((one.this._meta or {}).get("start", -1), ())) for one in tables)
+    parts = tuple(
+        Statement("", origin.name, None, name, wanted, None, ("*",), (), True, _NOTHING, origin)
+        for name, wanted in dict.fromkeys(found)
+    )
+    return Statement(
+        "", origin.name, None, parts[0].stream, parts[0].labels, None, ("*",), (), True, _NOTHING, origin,
+        parts=parts, listed=tuple(listed.items()),
+    )  # fmt: skip
+
+
+def streams_read(tree: exp.Query) -> set[str]:
+    """The streams of a tree."""
+    return {table.name for table in _tables(tree) if not table.db}
+
+
+def _tables(tree: exp.Query) -> Iterator[exp.Table]:
+    """The tables of a tree that are no queries of WITH, in the order of the text."""
+    for table in tree.find_all(exp.Table, bfs=False):
+        if table.db or not _is_named(table):
+            yield table
+
+
+def _is_named(table: exp.Table) -> bool:
+    """Whether WITH defines the name of a table where it stands."""
+    name, node, passed = table.name.lower(), table, None
+    above: Any = table
+    while above is not None:
+        given = above.args.get("with_") or above.args.get("with") if isinstance(above, exp.Query) else None
+        for one in () if given is None else given.expressions:
+            if given is passed and one is node:
+                break  # a query of WITH sees those before it
+            if one.alias.lower() == name:
+                return True
+        if isinstance(above.parent, exp.With):
+            node, passed = above, above.parent
+        above = above.parent
+    return False

@@ -1,0 +1,111 @@
+"""The one window of a statement, and the time column of each stream it is cut by.
+
+Any GROUP BY of the statement may say the window; agents cut the records by it, so its column is a field of a
+stream, perhaps handed on by queries in between. Refuses a second window, and a time computed on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elfmesh.ql.expressions.nodes import Field, Literal, WindowBound, WindowCall
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead, UnionDraft
+from elfmesh.ql.plan.statement import Window, is_beside
+from elfmesh.ql.plan.windows import TIME_COLUMN
+
+Times = dict[int | str, str]
+"""Time columns by the id of an input, and by the name of a stream."""
+
+
+def window_of(
+    origin: SourceText, drafts: Sequence[Draft], every: Window | None, times: Times
+) -> Window | None:
+    """The window of a statement: what any GROUP BY of it says, or EVERY.
+
+    Args:
+        origin: the text.
+        drafts: all queries of the statement.
+        every: the window of EVERY.
+        times: filled with the time columns that are named.
+
+    Raises:
+        QueryError: it has several.
+    """
+    found: WindowCall | None = None
+    for draft in drafts:
+        for select in selects(draft):
+            for call in _calls(select):
+                if found is not None and _shape(call) != _shape(found):
+                    raise origin.error(
+                        "a statement has one window, in all its queries",
+                        call.at,
+                        "Write one job for each window.",
+                    )
+                found = call
+                _assign(origin, call, call.column, select, times)
+    if found is None:
+        return every
+    return Window(found.kind, TIME_COLUMN, found.size_us, found.slide_us)
+
+
+def _shape(call: WindowCall) -> tuple[str, int, int]:
+    return call.kind, call.size_us, call.slide_us
+
+
+def selects(draft: Draft) -> list[SelectDraft]:
+    """A query and all queries it reads."""
+    if isinstance(draft, UnionDraft):
+        return [each for source in draft.sources for each in selects(source)]
+    below = [read for read in draft.reads if isinstance(read, SelectDraft | UnionDraft)]
+    below += [each for each, _ in draft.nested]
+    return [draft, *(each for read in below for each in selects(read))]
+
+
+def _calls(draft: SelectDraft) -> list[WindowCall]:
+    items = [expr for _, expr in draft.select.items]
+    found = []
+    for expr in draft.select.group or []:
+        given = expr
+        if isinstance(expr, Literal) and isinstance(expr.value, int) and 1 <= expr.value <= len(items):
+            given = items[expr.value - 1]
+        found += [node for node in (given, *given.children) if isinstance(node, WindowCall)]
+    return found
+
+
+def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraft, times: Times) -> None:
+    """Note which streams a window's time column belongs to, through the queries that hand it on.
+
+    Raises:
+        QueryError: it is computed on its way; agents cut the records by a field.
+    """
+    inputs = draft.scope.inputs
+    first, _, rest = column.partition(".")
+    named = [at for at, one in enumerate(inputs) if rest and one.answers_to(first)]
+    for at in named or range(len(inputs)):
+        name, read = rest if named else column, draft.reads[at]
+        if isinstance(read, StreamRead) and is_beside(read.stream):
+            continue  # an interval sees the one result, whatever its rows say
+        if isinstance(read, StreamRead):
+            times[id(inputs[at])] = times[read.stream] = name
+        elif isinstance(read, SelectDraft | UnionDraft):
+            _trace(origin, call, name, read, times)
+
+
+def _trace(origin: SourceText, call: WindowCall, name: str, draft: Draft, times: Times) -> None:
+    """The time column of a query's streams that its output column is."""
+    at = next((at for at, column in enumerate(draft.columns) if column.lower() == name.lower()), None)
+    if at is None:
+        raise origin.error(f"the window's column {name} is not selected below", call.at, "Select it.")
+    if isinstance(draft, UnionDraft):
+        for source in draft.sources:
+            _trace(origin, call, source.columns[at], source, times)
+        return
+    expr = draft.select.items[at][1]
+    if isinstance(expr, Field):
+        _assign(origin, call, expr.path, draft, times)
+    elif not isinstance(expr, WindowBound):
+        raise origin.error(
+            f"the window's column {name} is computed in a query below", call.at,
+            "Write TUMBLE over a field of the stream, in the query that reads it.",
+        )  # fmt: skip

@@ -1,0 +1,150 @@
+"""TUMBLE, HOP, SESSION and Spark's spellings: from the call's arguments to lengths in microseconds.
+
+HOP is (column, slide, size); Spark's window is (column, size[, slide]); SESSION and session_window are
+(column, gap). The column may be left out: it is then `ts`. A month has no fixed length: it makes no window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import gcd
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from elfmesh.errors import ConfigError, QueryError
+from elfmesh.ql.expressions.aggregates import AGGREGATES
+from elfmesh.ql.expressions.nodes import Duration, Expr, Field, Literal, WindowCall
+from elfmesh.ql.expressions.refusals import MARK
+from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.plan.statement import SESSION
+from elfmesh.units import format_duration, parse_duration_us, unit_us
+
+TIME_COLUMN = "ts"
+"""The event time of a record, as every format delivers it."""
+
+PANES_MAX = 10_000
+"""Panes in one window: more would make an interval's state and its merge unbounded."""
+
+_SHAPES = {
+    "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",
+    "hop": "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND) (slide, then size)",
+    "window": "window(ts, '30 seconds') or window(ts, '30 seconds', '10 seconds') (size, then slide)",
+    "session": "SESSION(ts, INTERVAL '5' MINUTE)",
+    "session_window": "session_window(ts, '5 minutes')",
+}
+
+
+_AROUND = (exp.Add, exp.Sub, exp.WindowSpec, exp.Anonymous)
+"""What an INTERVAL stands in: sums with times, frames, and calls, which say themselves what they take."""
+
+_MONTHS = re.compile(r"(\d{1,6}) (months?|quarters?|years?)")
+
+
+class Complain(Protocol):
+    """Makes the error about a node."""
+
+    def __call__(self, node: Any, message: str, hint: str = "") -> QueryError:
+        """The error, not yet raised."""
+        ...
+
+
+def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
+    """Microseconds of an INTERVAL.
+
+    Raises:
+        QueryError: months, years, ranges (DAY TO SECOND) or something that is no constant.
+    """
+    unit, value = node.args.get("unit"), node.this
+    hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
+    around = node.parent
+    while isinstance(around, exp.Neg | exp.Paren):
+        around = around.parent
+    if not isinstance(around, _AROUND) or around.name.removeprefix(MARK) in AGGREGATES:
+        raise error(node, "an INTERVAL is no value of its own", "Add it to a time: ts + INTERVAL '5' MINUTE.")
+    if unit is not None and not isinstance(unit, exp.Var):
+        raise error(node, "INTERVAL takes one unit", hint)
+    sign = 1
+    if isinstance(value, exp.Neg):
+        sign, value = -1, value.this
+    if not isinstance(value, exp.Literal):
+        raise error(node, "INTERVAL takes a constant", hint)
+    text = value.name if unit is None else f"{value.name} {unit.name}"
+    if text.startswith("-"):
+        sign, text = -sign, text[1:]
+    if unit is not None and unit_us(unit.name) is None:
+        raise error(node, f"an INTERVAL of {unit.name} has no fixed length", hint)
+    try:
+        return sign * parse_duration_us(text)
+    except ConfigError:
+        raise error(node, f"INTERVAL {value.sql()} is not a duration of fixed length", hint) from None
+
+
+def interval_months(node: object) -> int | None:
+    """The months of an INTERVAL of whole months, quarters or years; None for anything else."""
+    if not isinstance(node, exp.Interval):
+        return None
+    unit, value, sign = node.args.get("unit"), node.this, 1
+    if isinstance(value, exp.Neg):
+        sign, value = -1, value.this
+    if not isinstance(value, exp.Literal):
+        return None
+    text = value.name if unit is None else f"{value.name} {unit.name}"
+    match = _MONTHS.fullmatch(text.strip().lower())
+    if match is None:
+        return None
+    return sign * int(match[1]) * {"m": 1, "q": 3, "y": 12}[match[2][0]]
+
+
+def window_call(
+    name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
+) -> WindowCall:
+    """The window of a call of TUMBLE, HOP, SESSION, window or session_window.
+
+    Raises:
+        QueryError: wrong number or kind of arguments, or lengths that make no window.
+    """
+    shape = f"Write {_SHAPES[name]}."
+    args = [translate(arg) for arg in node.expressions]
+    column = TIME_COLUMN
+    if args and isinstance(args[0], Field):
+        column, args = args[0].path, args[1:]
+    lengths = [_length_us(arg, node, error, shape) for arg in args]
+    most = 2 if name in ("hop", "window") else 1
+    least = 2 if name == "hop" else 1
+    if not least <= len(lengths) <= most:
+        off = len(lengths) > most and not name.startswith("session")
+        extra = " A window that starts off the epoch is not there yet." if off else ""
+        raise error(node, f"{name} does not take these arguments", shape + extra)
+    if name == "hop":
+        slide, size = lengths
+    else:
+        size = lengths[0]
+        slide = lengths[1] if len(lengths) == 2 else size
+    if slide > size:
+        raise error(
+            node,
+            f"the window slides by {format_duration(slide)} but is only {format_duration(size)} wide",
+            f"{shape} The slide is at most the size, or records would fall between windows.",
+        )
+    kind = SESSION if name.startswith("session") else "tumble" if slide == size else "hop"
+    call = WindowCall(kind, column, size, slide, at=at)
+    if size // gcd(size, slide) > PANES_MAX:
+        raise error(node, f"the window is cut into more than {PANES_MAX} panes", "Make the slide longer.")
+    return call
+
+
+def _length_us(arg: Expr, node: exp.Anonymous, error: Complain, shape: str) -> int:
+    if isinstance(arg, Duration):
+        us = arg.us
+    elif isinstance(arg, Literal) and isinstance(arg.value, str):
+        try:
+            us = parse_duration_us(arg.value.lower().removeprefix("interval"))
+        except ConfigError as problem:
+            raise error(node, problem.message, shape) from None
+    else:
+        raise error(node, "the column of a window is a field, its lengths are constants", shape)
+    if us <= 0:
+        raise error(node, "a window must be longer than nothing", shape)
+    return us

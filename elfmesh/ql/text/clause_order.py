@@ -1,0 +1,77 @@
+"""The order of the clauses of a SELECT, which the parser takes in any: `LIMIT 3 WHERE ...` is refused here.
+
+Reads tokens only. A word that a log has as a field (`offset`, `limit`, `window`) is a clause only where what
+follows it is what follows the clause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.ql.expressions.text_source import SourceText
+
+ORDER = "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT, OFFSET"
+HINT = f"The order is {ORDER}, each at most once."
+
+_RANKS: Mapping[TokenType, int] = {
+    TokenType.JOIN: 1, TokenType.LATERAL: 1, TokenType.WHERE: 2, TokenType.GROUP_BY: 3, TokenType.HAVING: 4,
+    TokenType.WINDOW: 5, TokenType.QUALIFY: 6, TokenType.ORDER_BY: 7, TokenType.SORT_BY: 7,
+    TokenType.CLUSTER_BY: 7, TokenType.DISTRIBUTE_BY: 7, TokenType.LIMIT: 8, TokenType.OFFSET: 9,
+}  # fmt: skip
+_WHERE, _HAVING, _WINDOW, _ORDER_BY, _LIMIT = 2, 4, 5, 7, 8
+_REPEATED = {TokenType.JOIN, TokenType.LATERAL, TokenType.SORT_BY, TokenType.DISTRIBUTE_BY}
+_SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+_OPENING, _CLOSING = {TokenType.L_PAREN, TokenType.L_BRACKET}, {TokenType.R_PAREN, TokenType.R_BRACKET}
+_NOTHING = (0, "")
+
+
+def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse clauses that stand behind those they come before.
+
+    Raises:
+        QueryError: at the first such clause.
+    """
+    outer: list[tuple[int, str]] = []
+    rank, word = _NOTHING
+    for at, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _OPENING:
+            outer.append((rank, word))
+            rank, word = _NOTHING
+        elif kind in _CLOSING:
+            rank, word = outer.pop() if outer else _NOTHING
+        elif kind in _SETS:
+            if rank >= _ORDER_BY:
+                here = token.text.upper()
+                hint = f"Write {word} at the end, for all rows, or put the query before {here} in brackets."
+                raise origin.error(f"{word} stands before {here}", token.start, hint)
+            rank, word = _NOTHING
+        elif kind == TokenType.SELECT:
+            rank, word = _NOTHING
+        elif kind == TokenType.COMMA and rank in (_WHERE, _HAVING):
+            raise origin.error(f"a comma stands in {word}", token.start, "Join conditions with AND.")
+        elif found := _rank(tokens, at):
+            here = token.text.upper()
+            if found == _WINDOW and rank < _LIMIT:  # it may also stand behind ORDER BY
+                found = max(rank, found)
+            elif found < rank or (found == rank and kind not in _REPEATED):
+                raise origin.error(f"{here} stands behind {word}", token.start, HINT)
+            rank, word = found, here
+
+
+def _rank(tokens: Sequence[Token], at: int) -> int:
+    """Which clause begins at a token; 0: none does."""
+    kind = tokens[at].token_type
+    before = tokens[at - 1].token_type if at else TokenType.SELECT
+    after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.END
+    if before == TokenType.DOT or after == TokenType.DOT:
+        return 0
+    if kind in (TokenType.LIMIT, TokenType.OFFSET):
+        is_clause = after in (TokenType.NUMBER, TokenType.ALL, TokenType.L_PAREN)
+        return _RANKS[kind] if is_clause and before not in (TokenType.COMMA, TokenType.SELECT) else 0
+    if kind == TokenType.WINDOW:
+        behind = tokens[at + 2].token_type if at + 2 < len(tokens) else TokenType.END
+        return _RANKS[kind] if after != TokenType.L_PAREN and behind == TokenType.ALIAS else 0
+    return _RANKS.get(kind, 0)

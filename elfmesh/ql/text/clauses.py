@@ -1,0 +1,356 @@
+"""Cutting our own words out of a text, token by token, before the rest goes to the SQL parser.
+
+Works on the tokens of sqlglot's Spark tokenizer and hands tokens back; nothing of sqlglot is subclassed, so
+the compiled build works as well. Cut are CREATE JOB with its options and ON (label = 'value'). Function names
+are marked, so that the parser passes every call through untouched (`date_format` stays `date_format`).
+Syntax that ELF-QL does not have is refused here, where each token knows its place.
+
+Invariant: the tokens handed back keep their offsets, so every later error points into the user's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh import ids
+from elfmesh.errors import ConfigError, QueryError
+from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.expressions.refusals import (
+    FILE_HINT,
+    FOREIGN_CREATIONS,
+    FOREIGN_RELATIONS,
+    STREAM_NAME,
+)
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan import inline
+from elfmesh.ql.plan.declared import cut_functions
+from elfmesh.ql.plan.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
+from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_words
+from elfmesh.ql.text.tokens import as_calls, check_brackets, names_columns, normalised
+from elfmesh.text import suggest
+from elfmesh.units import parse_duration_us, unit_us
+
+PARTITIONS_MAX = 64
+"""Trees of one job: each is a root of its own, so more than this costs more messages than it spreads load."""
+
+REPLICAS_MAX = 3
+"""Peers that keep each contribution: each of them writes and syncs it."""
+
+KEEP = "KEEP PARTIALS"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
+_DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON")
+_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP, inline.WORD)
+_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
+_QUERY = ("SELECT", "WITH")
+_STRAGGLER = ("CORRECT", "SKIP", "WAIT")
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was cut out, and the tokens that remain: plain Spark SQL with marked function names.
+
+    Attributes:
+        labels: ON (...) after a stream, by the offset of the stream's name.
+        beside: what stands before the names of jobs behind LATEST and SAME, by their offsets.
+        functions: Python functions that are declared, by name.
+    """
+
+    tokens: list[Token]
+    job: JobClause | None
+    job_at: int
+    every_at: int
+    labels: Mapping[int, tuple[tuple[str, str], ...]]
+    beside: Mapping[int, str]
+    functions: Mapping[str, PythonFunction]
+
+
+class Cutter:
+    """Cuts one statement; `tokens` is not empty."""
+
+    def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
+        self._source = source
+        self._tokens = normalised(source, tokens)
+        self._at = 0
+        self._every_at = 0
+        self._functions: Mapping[str, PythonFunction] = {}
+
+    def cut(self) -> Cut:
+        """Run over the whole statement.
+
+        Raises:
+            QueryError: our own words used wrongly, or syntax that ELF-QL does not have.
+        """
+        job_at, job = self._tokens[0].start, self._job()
+        self._functions, begin = cut_functions(self._source, self._tokens, self._at)
+        self._at = begin
+        if self._word() not in (*_QUERY, "("):
+            raise no_select(self._source, self._tokens, begin)
+        check_brackets(self._source, self._tokens[begin:])
+        refuse_words(self._source, self._tokens, begin)
+        beside = self._cut_beside(begin)
+        labels, keep = self._inputs(begin)
+        marked = as_calls(mark_functions(self._source, keep, self._functions))
+        return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
+
+    # -- reading tokens
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at].text.upper() if at < len(self._tokens) else ""
+
+    def _shown(self) -> str:
+        if self._at >= len(self._tokens):
+            return "the end of the text"
+        token = self._tokens[self._at]
+        return self._source.text[token.start : token.end + 1]
+
+    def _error(self, message: str, hint: str = "") -> QueryError:
+        at = self._tokens[self._at].start if self._at < len(self._tokens) else self._tokens[-1].end + 1
+        return self._source.error(message, at, hint)
+
+    # -- CREATE JOB
+
+    def _job(self) -> JobClause | None:
+        if self._word() != "CREATE":
+            return None
+        self._at += 1
+        if self._word() != "JOB":
+            hint = FOREIGN_CREATIONS.get(self._word(), "Write CREATE JOB name AS SELECT ...")
+            raise self._error(f"only jobs can be created, not `{self._shown()}`", hint)
+        self._at += 1
+        namespace, name = self._job_name()
+        given: dict[str, int | str] = {}
+        tables: dict[str, inline.InlineTable] = {}
+        while self._word() != "AS":
+            if self._word() == inline.WORD:
+                self._table(tables)
+                continue
+            option = self._option()
+            if option in given:
+                raise self._error(f"{option} is given twice", "Leave one of them out.")
+            start = self._tokens[self._at].start
+            self._at += len(option.split())
+            given[option] = self._option_value(option)
+            if option == "EVERY":
+                self._every_at = start
+        self._at += 1
+        every, horizon = given.get("EVERY"), given.get("HORIZON")
+        return JobClause(
+            namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
+            int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
+            int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
+            int(given.get("REPLICAS", 0)), KEEP in given, tuple(tables.values()),
+        )  # fmt: skip
+
+    def _table(self, tables: dict[str, inline.InlineTable]) -> None:
+        found, at = inline.read_table(self._source, self._tokens, self._at + 1)
+        if found.name in tables:
+            raise self._error(f"table {found.name} is there twice", "Give one of them another name.")
+        tables[found.name], self._at = found, at
+
+    def _job_name(self) -> tuple[str, str]:
+        parts = [self._identifier("the name of the job")]
+        while self._word() == ".":
+            self._at += 1
+            parts.append(self._identifier("the rest of the job's name"))
+        if len(parts) > 2:
+            raise self._error("a job's name has at most two parts", "Write namespace.name.")
+        for part in parts:
+            if not ids.JOB_NAME.fullmatch(part):
+                raise self._error(f"`{part}` is not the name of a job or a namespace", _NAME_HINT)
+        return (parts[0], parts[1]) if len(parts) == 2 else ("default", parts[0])
+
+    def _identifier(self, what: str) -> str:
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
+            is_file = token is not None and token.token_type == TokenType.STRING and what == STREAM_NAME
+            hint = FILE_HINT if is_file else "Names are letters, digits, `_`, `-` and `.`."
+            if what == STREAM_NAME and token is not None and not is_file:
+                hint += " A column that is called from is written `from`."
+            raise self._error(f"expected {what}, found `{self._shown()}`", hint)
+        self._at += 1
+        return token.text
+
+    def _option(self) -> str:
+        word = self._word()
+        if word in ("ON", "KEEP"):
+            word = f"{word} {self._word(1)}"
+        if word not in _OPTIONS:
+            known = f"Options are {', '.join(_OPTIONS)}; then AS SELECT."
+            hint = suggest(word, (*_OPTIONS, "AS")) or known
+            raise self._error(f"expected an option of the job or AS, found `{self._shown()}`", hint)
+        return word
+
+    def _option_value(self, option: str) -> int | str:
+        if option == KEEP:
+            return 1
+        if option == "ON STRAGGLER":
+            if self._word() not in _STRAGGLER:
+                hint = suggest(self._word(), _STRAGGLER) or "Write CORRECT, SKIP or WAIT."
+                raise self._error(f"ON STRAGGLER takes CORRECT, SKIP or WAIT, not `{self._shown()}`", hint)
+            self._at += 1
+            return self._tokens[self._at - 1].text.lower()
+        if option in _NUMBERS:
+            (least, most), text = _NUMBERS[option], self._word()
+            if not text.isdigit() or not least <= int(text) <= most:
+                raise self._error(
+                    f"{option} takes a number from {least} to {most}, not `{self._shown()}`",
+                    f"Write {option} {most}.",
+                )
+            self._at += 1
+            return int(text)
+        start = self._at
+        value = self._duration(option)
+        if value == 0 and option == "EVERY":
+            self._at = start
+            raise self._error("EVERY must be longer than nothing", "Write EVERY '30 s'.")
+        return value
+
+    def _duration(self, option: str) -> int:
+        hint = f"Write {option} '30 s' or {option} INTERVAL 30 SECONDS."
+        if self._word() == "INTERVAL":
+            self._at += 1
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        text = "" if token is None else token.text
+        unit = unit_us(self._word(1))
+        if token is not None and unit is not None and re.fullmatch(r"\d+(\.\d+)?", text):
+            self._at += 2
+            return round(float(text) * unit)
+        if token is None or token.token_type != TokenType.STRING:
+            raise self._error(f"{option} takes a duration, not `{self._shown()}`", hint)
+        try:
+            value = parse_duration_us(text)
+        except ConfigError as error:
+            raise self._error(error.message, hint) from None
+        self._at += 1
+        return value
+
+    # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]
+
+    def _cut_beside(self, begin: int) -> dict[int, str]:
+        """Take LATEST and SAME out where a job follows; returns what they mean by the offsets of its name."""
+        found, keep = dict[int, str](), self._tokens[:begin]
+        for at in range(begin, len(self._tokens)):
+            self._at = at
+            quoted = self._tokens[at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+            named = self._word() in BESIDE and self._word(2) == "." and not quoted
+            if named and self._word(-1) in ("FROM", "JOIN"):
+                found[self._tokens[at + 1].start] = BESIDE[self._word()]
+            else:
+                keep.append(self._tokens[at])
+        self._tokens, self._at = keep, begin
+        return found
+
+    def _inputs(self, begin: int) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:
+        """The labels of all streams after FROM, and the tokens without them."""
+        labels: dict[int, tuple[tuple[str, str], ...]] = {}
+        keep: list[Token] = []
+        # Of each open bracket, whether it holds a query: EXTRACT(x FROM y) reads nothing.
+        queries, found, start = [True], False, begin
+        self._at = begin
+        while self._at < len(self._tokens):
+            quoted = self._tokens[self._at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+            word = "" if quoted else self._word()
+            self._at += 1
+            if word == "(":
+                queries.append(self._word() in _QUERY)
+            elif word == ")":
+                queries.pop()
+            elif word == "FROM" and queries[-1] and self._word(-2) != "DISTINCT":  # not IS DISTINCT FROM
+                found = True
+                while self._word() != "(" and (self._word() != "UNNEST" or self._word(1) != "("):
+                    at = self._stream()
+                    if self._word() == "ON":
+                        keep += self._tokens[start : self._at]
+                        self._at += 1
+                        labels[at] = self._labels()
+                        start = self._at
+                    if self._word() != ",":
+                        break
+                    self._at += 1
+        if not found:
+            raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
+        return labels, keep + self._tokens[start:]
+
+    def _stream(self) -> int:
+        """Read past the name of an input and its alias; returns the offset of the name."""
+        if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
+            raise self._error("STREAM is not a word of ELF-QL", "Write FROM name.")
+        at = self._tokens[self._at].start if self._at < len(self._tokens) else 0
+        self._identifier(STREAM_NAME)
+        if self._word() == ".":
+            self._at += 1
+            self._identifier("the rest of the name")
+        if self._word() == "AS":
+            self._at += 1
+            self._identifier("an alias")
+        elif self._at < len(self._tokens) and self._tokens[self._at].token_type in (
+            TokenType.VAR,
+            TokenType.IDENTIFIER,
+        ):
+            self._refuse_option_after_from()
+            self._identifier("an alias")
+        self._refuse_option_after_from()
+        if self._word() == "(":
+            self._after_bracket(at)
+        return at
+
+    def _after_bracket(self, at: int) -> None:
+        """Read past the columns of an alias, t(a, b); refuse a table function and a file."""
+        if names_columns(self._tokens, self._at) and self._tokens[self._at - 1].start != at:
+            while self._word() != ")":
+                self._at += 1
+            self._at += 1
+            return
+        name, argument = self._tokens[self._at - 1].text, self._tokens[self._at + 1].token_type
+        if self._tokens[self._at - 1].start != at:
+            raise self._error(f"the columns of {name} are names in brackets", f"Write {name}(a, b).")
+        hint = FILE_HINT if argument == TokenType.STRING else "FROM takes the name of a stream."
+        hint = FOREIGN_RELATIONS.get(name.upper(), hint)
+        message = "ELF-QL has no VALUES" if name.upper() == "VALUES" else f"ELF-QL has no {name}(...) in FROM"
+        raise self._source.error(message, at, hint)
+
+    def _refuse_option_after_from(self) -> None:
+        word = self._word()
+        last = self._at < len(self._tokens) and self._tokens[self._at].token_type == TokenType.VAR
+        if last and word in ("GROUP", "ORDER"):
+            raise self._error(f"{word} needs BY", f"Write {word} BY a, b.")
+        if word in _OPTIONS and (self._word(1) or " ")[0] in "0123456789I":
+            raise self._error(
+                f"{word} is an option of a job, not of a query",
+                f"Write CREATE JOB name {word} ... AS SELECT ...",
+            )
+
+    def _labels(self) -> tuple[tuple[str, str], ...]:
+        hint = "Write ON (role = 'web', zone = 'eu-1')."
+        if self._word() != "(":
+            raise self._error(f"ON takes labels in brackets, not `{self._shown()}`", hint)
+        labels: dict[str, str] = {}
+        while True:
+            self._at += 1
+            key = self._identifier("the name of a label")
+            if self._word() != "=":
+                raise self._error(f"expected `=` after the label {key}, found `{self._shown()}`", hint)
+            self._at += 1
+            token = self._tokens[self._at] if self._at < len(self._tokens) else None
+            if token is None or token.token_type != TokenType.STRING:
+                raise self._error(f"the value of a label is a 'string', not `{self._shown()}`", hint)
+            if labels.get(key, token.text) != token.text:
+                raise self._error(
+                    f"no agent has two values of the label {key}",
+                    "Leave one of them out, or choose by another label.",
+                )
+            labels[key] = token.text
+            self._at += 1
+            if self._word() not in (",", "AND"):
+                break
+        if self._word() != ")":
+            raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
+        self._at += 1
+        return tuple(labels.items())

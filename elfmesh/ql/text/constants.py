@@ -1,0 +1,55 @@
+"""What is wrong with the constants of a call, before any record comes: a pattern that RE2 refuses, a format.
+
+A function reads its constant arguments when a call is compiled against the types of a block. A job whose
+pattern cannot be compiled would make a bad line of every record. Calls are therefore compiled once without
+any columns when the text is read: a missing field is null, and a call of nulls is valid unless its constants
+are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Literal, walk
+from elfmesh.ql.expressions.operators import OPERATORS
+from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.functions.compiler import Compiler
+
+_NULL = Literal("null", None)
+
+
+def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
+    """Compile every call that has a constant text among its arguments, with null for what depends on records.
+
+    Raises:
+        QueryError: a function cannot use its constant, at the constant's place.
+    """
+    compiler = Compiler({}, origin)
+    for expr in exprs:
+        for node in walk(expr):
+            if type(node) is Call and _is_function(node) and any(_has_text(arg) for arg in node.args):
+                args = tuple(arg if _is_constant(arg) else _NULL for arg in node.args)
+                compiler.compile(replace(node, args=args))
+
+
+def _has_text(expr: Expr) -> bool:
+    """Whether an argument is a constant text, or computed of constants with one among them."""
+    return _is_constant(expr) and any(
+        isinstance(node, Literal) and node.kind == "string" for node in walk(expr)
+    )
+
+
+def _is_constant(expr: Expr) -> bool:
+    """Whether nothing but constants is in it: `concat('a', 'b')` is one as well."""
+    return all(
+        isinstance(node, Literal | Duration)
+        or (type(node) is Call and _is_function(node) and bool(node.args))  # without arguments: now()
+        for node in walk(expr)
+    )
+
+
+def _is_function(call: Call) -> bool:
+    """Whether a call has one value for each record: explode has several."""
+    return call.name in FUNCTIONS or call.name in OPERATORS or call.name in ("cast", "try_cast")

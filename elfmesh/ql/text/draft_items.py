@@ -1,0 +1,55 @@
+"""The select list: each item in our nodes, under the name that its column has."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.nodes import Call, Expr, Field, Star, WindowBound
+from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.text.paths import dotted_parts
+from elfmesh.ql.text.translate import Translator
+
+
+def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> list[tuple[str | None, Expr]]:
+    """The items with their names.
+
+    Args:
+        tree: the SELECT.
+        translator: into our nodes.
+        stars: takes the places where `*` means columns that are not known, also if they are asked for here.
+
+    Raises:
+        QueryError: `*` has a name, or an unknown name.
+    """
+    scope = translator.scope
+    schemaless = not scope.joined and scope.inputs[0].columns is None
+    items: list[tuple[str | None, Expr]] = []
+    for node in tree.expressions:
+        if isinstance(node, exp.Alias):
+            expr = translator.expr(node.this)
+            if isinstance(expr, Star):
+                raise translator.error(
+                    node, "* is no value: it takes no name", "Write * alone, or name a field."
+                )
+            items.append((node.alias, expr))
+            continue
+        expr = translator.expr(node)
+        qualifier = node.table if isinstance(node, exp.Column) else ""
+        if unlisted := isinstance(expr, Star) and scope.is_open(qualifier):
+            stars.append(translator.place(node))
+        if isinstance(expr, WindowBound) and node.name.lower() == expr.side:
+            items.append((expr.side, expr))  # window.start: a field is its last part, as everywhere
+        elif schemaless and (unlisted or not isinstance(expr, Star)):
+            items.append((None, expr))
+        elif isinstance(expr, Star):
+            fields = scope.stars(qualifier, translator.place(node))
+            items += [(scope.plain(each.path), each) for each in fields]
+        elif isinstance(expr, Field):
+            plain = scope.plain(expr.path)
+            one = next((one for one in scope.inputs if one.find(plain)), None)
+            items.append((plain if one is not None else plain.rpartition(".")[2], expr))
+        elif isinstance(expr, Call) and expr.name == "field of":
+            items.append((expr.option if dotted_parts(node) else None, expr))
+        else:
+            items.append((None, expr))
+    return items

@@ -1,0 +1,66 @@
+"""Names that an alias gives to columns: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
+
+Rewrites the parser's tree: a query with such an alias is read by a SELECT that names each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.ql.plan.draft_types import Draft
+
+Complain = Callable[..., Exception]
+
+_INNER = "#r"
+"""The query that is read, which no name of the text means."""
+
+
+def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
+    """A query under the column names of its alias; the query itself if the alias names no columns.
+
+    Args:
+        tree: the query.
+        alias: the parser's alias, of which the columns are names.
+        draft: of the query, of which the columns are known.
+        error: makes a `QueryError` at a node.
+
+    Raises:
+        QueryError: more or fewer names than columns, or `*` over a stream, whose columns are not known.
+    """
+    given = alias.args.get("columns") if alias is not None else None
+    if not given:
+        return tree
+    called = alias.name
+    if "*" in draft.columns:
+        hint = "Name the fields after SELECT."
+        raise error(given[0], f"the columns of {called} cannot be renamed: those of `*` are not known", hint)
+    if len(given) != len(draft.columns):
+        message = f"{called} has {len(draft.columns)} columns, and {len(given)} names"
+        raise error(given[0], message, "Give each column a name.")
+    inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
+    names = [name.name for name in given]
+    if len({name.lower() for name in names}) < len(names):
+        raise error(given[0], f"{called} has two columns of one name", "Give each column its own.")
+    items = [
+        exp.alias_(exp.column(column, table=_INNER, quoted=True), name, quoted=True)
+        for column, name in zip(draft.columns, names, strict=True)
+    ]
+    return exp.Select(
+        expressions=items, from_=exp.From(this=exp.Subquery(this=inner, alias=exp.to_identifier(_INNER)))
+    )
+
+
+def no_order(alias: Any, name: str, error: Complain) -> Exception:
+    """The error for FROM stream AS t(a, b): the fields of a stream have no order."""
+    message = f"the columns of {name} have no order, so a list cannot name them"
+    hint = f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {alias.name}."
+    return error(alias.args["columns"][0], message, hint)
+
+
+def reads_itself(item: exp.Alias) -> bool:
+    """Whether a select item reads a field that is called as the item is."""
+    name = item.alias.lower()
+    return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))

@@ -1,0 +1,377 @@
+"""From sqlglot's tree of SELECTs to drafts: the clauses in our nodes, every name resolved to an input.
+
+Owns the reading of SELECT, FROM, JOIN, WITH, UNION and what may stand in them; a clause that is not read here
+is refused. What is computed where is decided afterwards, in `lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Scalar
+from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
+from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText
+from elfmesh.ql.plan.draft_types import (
+    Draft,
+    ElementsRead,
+    JoinDraft,
+    LookupRead,
+    Read,
+    SelectDraft,
+    StreamRead,
+    UnionDraft,
+    told_apart,
+)
+from elfmesh.ql.plan.names import Bare
+from elfmesh.ql.plan.render import render
+from elfmesh.ql.plan.scope import GROUP, LATE, Input, Scope
+from elfmesh.ql.plan.selection import Select, expressions
+from elfmesh.ql.plan.statement import RESULT, OrderItem
+from elfmesh.ql.plan.waiting import LOOKUP
+from elfmesh.ql.text.constants import check_constants
+from elfmesh.ql.text.draft_elements import Lateral, in_items, is_lateral, unnested, views
+from elfmesh.ql.text.draft_groups import read_groups
+from elfmesh.ql.text.draft_items import read_items
+from elfmesh.ql.text.draft_limits import TOO_MANY, NodeBudget, row_count
+from elfmesh.ql.text.draft_names import no_order, reads_itself, renamed
+from elfmesh.ql.text.draft_windows import with_windows
+from elfmesh.ql.text.outer_names import Declared, OuterNames
+from elfmesh.ql.text.translate import Translator
+from elfmesh.ql.text.unnesting import Nested, Unnesting
+
+DEPTH_MAX = 32
+"""Queries inside queries."""
+
+_CLAUSES = {
+    "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",
+    "joins", "laterals", "qualify", "windows", "with_", "with",
+}  # fmt: skip
+_JOINS = {
+    ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left",
+    ("LEFT", "OUTER"): "left", ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full",
+    ("FULL", "OUTER"): "full", ("", "SEMI"): "semi", ("LEFT", "SEMI"): "semi", ("", "ANTI"): "anti",
+    ("LEFT", "ANTI"): "anti",
+}  # fmt: skip
+_JOIN_HINT = "Write [LEFT|RIGHT|FULL|LEFT SEMI|LEFT ANTI|CROSS] JOIN other ON a.x = b.y."
+
+
+@dataclass(slots=True)
+class Drafter:
+    """Reads the tree of one statement.
+
+    Attributes:
+        origin: its text.
+        labels: ON (...) of streams, by the offset of the stream's name.
+        beside: what stands before jobs' names behind LATEST and SAME, by their offsets.
+        start: place of errors about what has none.
+        scalars: queries in brackets of which one value is needed, inner ones first.
+        functions: Python functions that the statement declares.
+        listed: the columns that `*` means, by stream.
+        declared: the columns of streams whose formats say them, by stream.
+        stars: where `*` means columns that are not known.
+        bare: names that may be those of a row outside.
+    """
+
+    origin: SourceText
+    labels: Mapping[int, tuple[tuple[str, str], ...]]
+    beside: Mapping[int, str]
+    start: Place
+    scalars: list[tuple[str, Draft]] = field(default_factory=list)
+    functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    declared: Declared = field(default_factory=dict)
+    stars: list[Place] = field(default_factory=list)
+    bare: list[Bare] = field(default_factory=list)
+    _depth: int = 0
+    _budget: NodeBudget = field(default_factory=NodeBudget)
+    _around: list[Scope] = field(default_factory=list)
+
+    def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
+        """The draft of a query.
+
+        Args:
+            tree: SELECT, UNION, or one of them in brackets.
+            named: what WITH has defined so far: a name, lower case, and its tree and what it may name.
+
+        Raises:
+            QueryError: something ELF-QL does not have, or an unknown name.
+        """
+        self._depth += 1
+        try:
+            if self._depth > DEPTH_MAX:
+                raise self._error(tree, "queries are nested too deeply", "Write it flatter.")
+            return self._draft(tree, dict(named or {}))
+        finally:
+            self._depth -= 1
+
+    def _draft(self, tree: Any, named: dict[str, Any]) -> Draft:
+        own = set[str]()
+        given = tree.args.get("with_") or tree.args.get("with")
+        for cte in () if given is None else given.expressions:
+            name = cte.args["alias"].this.name
+            if name.lower() in own:
+                raise self._error(cte, f"WITH defines {name} twice", "Give one of them another name.")
+            own.add(name.lower())
+            before = len(self.scalars)
+            draft = self.draft(cte.this, named)  # wrong is wrong, whether anybody reads it or not
+            del self.scalars[before:]
+            named[name.lower()] = (renamed(cte.this, cte.args["alias"], draft, self._error), dict(named))
+        if isinstance(tree, exp.Subquery):
+            self._refuse_clauses(tree, {"this", "alias", "with_"})
+            return self.draft(tree.this, named)
+        if isinstance(tree, exp.Union):
+            return self._union(tree, named)
+        if not isinstance(tree, exp.Select):
+            raise self._error(tree, "this is not a SELECT", "Write SELECT ... FROM stream.")
+        return self._select(tree, named)
+
+    # -- SELECT
+
+    def _select(self, tree: exp.Select, named: Mapping[str, Any]) -> SelectDraft:
+        if not self._budget.spend(tree):
+            raise self._error(tree, *TOO_MANY)
+        self._refuse_clauses(tree, _CLAUSES)
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise self._error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
+        if not tree.expressions:
+            raise self._error(None, "the query selects nothing", SELECTS_NOTHING)
+        given = tree.args.get("from_") or tree.args.get("from")
+        if given is None:
+            raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
+        tree = with_windows(tree, self._error)
+        tree, extra = in_items(tree, self._place, self._error)
+        read, one = self._input(given.this, named)
+        reads, inputs = [read], [one]
+        joins: list[Any] = [
+            unnested(join, at, self._place, self._error) if is_lateral(join) else join
+            for at, join in enumerate(tree.args.get("joins") or [])
+        ]
+        joins += [*views(tree, self._place, self._error), *extra]
+        for join in joins:
+            if isinstance(join, Lateral):
+                one = join.one
+                read = ElementsRead(Literal("null", None), join.call)  # read below, when names are known
+            else:
+                read, one = self._input(join.this, named)
+            reads.append(read)
+            inputs.append(one)
+        tree, nested = self._unnested(tree, inputs, named)
+        aliases = {
+            node.alias.lower(): reads_itself(node) for node in tree.expressions if isinstance(node, exp.Alias)
+        }
+        scope = Scope(self.origin, inputs, aliases, tuple(self._around), self.bare)
+        translator = self._translator(named, scope)
+        how = [self._beside(join, translator, at, reads) for at, join in enumerate(joins, 1)]
+        inner = [self._nested(each, named, translator) for each in nested]
+        items = read_items(tree, translator, self.stars)
+        where, having = tree.args.get("where"), tree.args.get("having")
+        where = None if where is None else translator.expr(where.this)
+        with scope.within(GROUP):
+            group, sets = read_groups(tree, translator, items)
+        with scope.within(LATE):
+            having = None if having is None else translator.expr(having.this)
+            qualify = tree.args.get("qualify")
+            qualify = None if qualify is None else translator.expr(qualify.this)
+            order = self._order(tree, translator)
+        place = translator.place(tree)
+        select = Select(
+            items, where, group, having, order, row_count(tree, "limit", translator), distinct is not None,
+            None, place if self._depth > 1 and place != NOWHERE else self.start,
+            row_count(tree, "offset", translator) or 0, qualify=qualify,
+        )  # fmt: skip
+        check_constants(self.origin, (*expressions(select), *(one.on for one in how if one.on is not None)))
+        columns = tuple(name or render(expr) for name, expr in items)
+        return SelectDraft(select, scope, reads, how, columns, sets, select.start, inner)
+
+    def _unnested(
+        self, tree: exp.Select, inputs: list[Input], named: Mapping[str, Any]
+    ) -> tuple[exp.Select, list[Nested]]:
+        """The SELECT without the queries in brackets that depend on its rows, and these."""
+        if tree.find(exp.Exists, exp.Subquery) is None:
+            return tree, []
+        tree = tree.copy()
+        OuterNames(self.declared, self._error).qualify(tree, inputs, named)
+        return tree, Unnesting(tree, self._error).nested
+
+    def _nested(
+        self, one: Nested, named: Mapping[str, Any], translator: Translator
+    ) -> tuple[Draft, JoinDraft]:
+        scope = translator.scope
+        self._around.append(scope)
+        draft = self.draft(one.query, named)
+        self._around.pop()
+        scope.nested.append(Input(one.name, draft.columns, self._place(one.query)))
+        return draft, JoinDraft(one.kind, translator.expr(one.on))
+
+    def _translator(self, named: Mapping[str, Any], scope: Scope) -> Translator:
+        def scalar(node: Any) -> Expr:
+            return self._scalar(node, named, scope)
+
+        return Translator(self.origin, scope, self.start, scalar, self.functions)
+
+    def _input(self, table: Any, named: Mapping[str, Any]) -> tuple[Read, Input]:
+        place = self._place(table)
+        alias, called = table.args.get("alias"), table.alias
+        if isinstance(table, exp.Subquery):
+            self._refuse_clauses(table, {"this", "alias", "with_"})
+            draft = self._named(table, alias, named)
+            return draft, Input(called or "#", draft.columns, place)
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise self._error(
+                table, "FROM takes the name of a stream", "Write FROM stream alias ON (k = 'v')."
+            )
+        self._refuse_clauses(table, {"this", "alias", "db"})
+        name, space = table.name, table.db
+        if name.lower() in named and not space:
+            tree, before = named[name.lower()]
+            around, self._around = self._around, []  # a query of WITH sees no rows outside
+            draft = self._named(tree, alias, before)
+            self._around = around
+            return draft, Input(called or name, draft.columns, place)
+        if alias is not None and alias.args.get("columns"):
+            raise no_order(alias, name, self._error)
+        if space.lower() == LOOKUP:
+            return LookupRead(name), Input(called or name, None, place, name)
+        if space:
+            at = (table.args["db"]._meta or {}).get("start", -1)
+            if at in self.labels:
+                raise self._error(table, "results have no labels", "ON (...) chooses agents of a stream.")
+            job = f"{self.beside.get(at, '')}{space}{RESULT}{name}"
+            return StreamRead(job, ()), Input(called or name, None, place, name)
+        labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
+        return StreamRead(name, labels), Input(
+            called or name, None, place, name, listed=self.listed.get(name), stream=name,
+            declared=self.declared.get(name),
+        )  # fmt: skip
+
+    def _named(self, tree: Any, alias: Any, named: Mapping[str, Any]) -> Draft:
+        """The draft of a query below, under the column names of its alias."""
+        before = len(self.scalars)
+        draft = self.draft(tree, named)
+        outer = renamed(tree, alias, draft, self._error)
+        if outer is tree:
+            return draft
+        del self.scalars[before:]
+        return self.draft(outer, named)
+
+    def _beside(self, join: Any, translator: Translator, at: int, reads: list[Read]) -> JoinDraft:
+        """How one more input stands beside those before it, whose names it sees."""
+        scope = translator.scope
+        later = scope.inputs[at + 1 :]
+        del scope.inputs[at + 1 :]
+        try:
+            if not isinstance(join, Lateral):
+                return self._join(join, translator, at)
+            mine = scope.inputs.pop()
+            try:
+                reads[at] = ElementsRead(translator.expr(join.values), join.call)
+            finally:
+                scope.inputs.append(mine)
+            return JoinDraft("lateral", None)
+        finally:
+            scope.inputs += later
+
+    def _join(self, join: exp.Join, translator: Translator, at: int) -> JoinDraft:
+        self._refuse_clauses(join, {"this", "on", "using", "side", "kind"})
+        kind = _JOINS.get((join.side.upper(), join.kind.upper()))
+        if kind is None:
+            raise self._error(join, f"{join.side} {join.kind} JOIN is not there".strip(), _JOIN_HINT)
+        on: Expr | None = None
+        if join.args.get("on") is not None:
+            on = translator.expr(join.args["on"])
+        for name in join.args.get("using") or ():
+            on = self._using(name, translator.scope, at, on, translator)
+        if (on is None) != (kind == "cross"):
+            message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
+            raise self._error(join, message, _JOIN_HINT)
+        return JoinDraft("inner" if kind == "cross" else kind, on)
+
+    def _using(self, name: Any, scope: Scope, at: int, on: Expr | None, translator: Translator) -> Expr:
+        if at > 1:
+            raise self._error(name, "USING in a chain of joins is not there", "Write ON a.x = b.x.")
+        place = translator.place(name)
+        sides = tuple(scope.field([one.name, name.name], True, place) for one in scope.inputs[:2])
+        equal = Call("=", sides, at=place)
+        return equal if on is None else Call("and", (on, equal), at=place)
+
+    def _order(self, tree: Any, translator: Translator) -> list[OrderItem]:
+        order = tree.args.get("order")
+        items = []
+        for node in order.expressions if order is not None else ():
+            if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
+                raise self._error(
+                    node, "this form of ORDER BY is not there", "Write ORDER BY a DESC NULLS LAST."
+                )
+            expr = translator.expr(node.this)
+            items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
+        return items
+
+    def _scalar(self, node: Any, named: Mapping[str, Any], scope: Scope) -> Expr:
+        place = self._place(node)
+        self._around.append(scope)
+        draft = self.draft(node.this, named)
+        self._around.pop()
+        if len(draft.columns) != 1:
+            raise self.origin.error(
+                f"a query that stands for a value has one column, not {len(draft.columns)}",
+                place,
+                "Select one column, or join with the query: JOIN (SELECT ...) t ON ...",
+            )
+        name = f"#q{len(self.scalars)}"
+        self.scalars.append((name, draft))
+        return Scalar(name, at=place)
+
+    # -- UNION
+
+    def _union(self, tree: exp.Union, named: Mapping[str, Any]) -> Draft:
+        known = {"this", "expression", "distinct", "order", "limit", "offset", "with_", "with"}
+        self._refuse_clauses(tree, known)
+        left, right = self.draft(tree.this, named), told_apart(self.draft(tree.expression, named))
+        distinct = bool(tree.args.get("distinct"))
+        if len(left.columns) != len(right.columns):
+            raise self._error(
+                tree.expression,
+                f"UNION of {len(left.columns)} and {len(right.columns)} columns",
+                "Select equally many in each query.",
+            )
+        sources = [left]
+        if isinstance(left, UnionDraft) and not distinct and not left.distinct:
+            sources = left.sources
+        union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree))
+        if not any(tree.args.get(name) for name in ("order", "limit", "offset")):
+            return union
+        scope = Scope(self.origin, [Input("#", union.columns, union.at)], {})
+        translator = self._translator(named, scope)
+        with scope.within(LATE):
+            order = self._order(tree, translator)
+        items = [(name, scope.field([name], True, union.at)) for name in union.columns]
+        select = Select(
+            list(items), None, None, None, order, row_count(tree, "limit", translator), False, None,
+            union.at if union.at != NOWHERE else self.start, row_count(tree, "offset", translator) or 0,
+        )  # fmt: skip
+        return SelectDraft(select, scope, [union], [], union.columns, None, select.start)
+
+    # -- places and errors
+
+    def _place(self, node: Any) -> Place:
+        for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
+            start = below._meta.get("start") if below._meta else None
+            if start is not None:
+                return self.origin.place(start)
+        return self.start
+
+    def _error(self, node: Any, message: str, hint: str = "") -> Exception:
+        return self.origin.error(message, self._place(node), hint)
+
+    def _refuse_clauses(self, node: Any, known: set[str]) -> None:
+        for name, given in node.args.items():
+            if given and name not in known:
+                one = given[0] if isinstance(given, list) else given
+                what, hint = CLAUSES.get(name, (name.strip("_").upper(), ""))
+                raise self._error(one if isinstance(one, exp.Expr) else node, f"{what} is not there", hint)

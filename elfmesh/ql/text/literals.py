@@ -1,0 +1,68 @@
+"""Numbers and bytes as they are written, with their signs and suffixes, in the parser's tree."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
+from elfmesh.ql.plan.translating import Translating
+
+_LIMIT_64 = 2**63
+
+
+def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Literal:
+    """A string, a bigint or a double.
+
+    Args:
+        translator: for places and errors.
+        node: without its sign.
+        negated: whether a `-` stands before it: -9223372036854775808 is a bigint.
+
+    Raises:
+        QueryError: an integer that 64 bits do not hold.
+    """
+    place = translator.place(node)
+    if node.is_string:
+        return Literal("string", node.name, at=place)
+    sign = -1 if negated else 1
+    if not re.fullmatch(r"\d+", node.name):
+        double = sign * float(node.name)
+        if math.isinf(double):
+            raise translator.error(node, f"{node.name} does not fit into a double", "Write a smaller one.")
+        return Literal("double", double, at=place)
+    value = sign * int(node.name)
+    if not -_LIMIT_64 <= value < _LIMIT_64:
+        raise translator.error(
+            node, f"{node.name} does not fit into 64 bits", f"Write it as a double: {node.name}D."
+        )
+    return Literal("bigint", value, at=place)
+
+
+def binary(translator: Translating, node: exp.HexString) -> Expr:
+    """X'0aff': the bytes that `unhex` makes of the digits."""
+    place = translator.place(node)
+    return Call("unhex", (Literal("string", str(node.this), at=place),), at=place)
+
+
+def negative(translator: Translating, node: exp.Neg) -> Expr:
+    """`-x`; of a number that is written it is the number's sign, also of -128Y, which is one literal."""
+    inner, place = node.this, translator.place(node)
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        found = literal(translator, inner, negated=True)
+        return Literal(found.kind, found.value, at=place)
+    if isinstance(inner, exp.TryCast) and _is_typed_integer(inner):
+        target = inner.args["to"].this.name
+        return Call("cast", (literal(translator, inner.this, negated=True),), target, at=place)
+    value = translator.expr(inner)
+    if isinstance(value, Star):
+        raise translator.error(node, "* is no value", "Write * alone, or name a field.")
+    return Call("neg", (value,), at=place)
+
+
+def _is_typed_integer(node: exp.TryCast) -> bool:
+    """Whether this is 128Y, 5S, 7L, or 128::TINYINT, which is the same."""
+    number = isinstance(node.this, exp.Literal) and node.this.name.isdigit() and not node.this.is_string
+    return number and node.args["to"].this.name in ("TINYINT", "SMALLINT", "INT", "BIGINT")

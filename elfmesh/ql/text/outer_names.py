@@ -1,0 +1,205 @@
+"""Names of the row outside that a query in brackets uses without their input: they get it here.
+
+    SELECT ... FROM x WHERE (SELECT count(*) FROM y WHERE y1 = x1) = 1        y1 = x.x1
+
+A name means a column of the query that it stands in. It means one of the query around only where all columns
+in the query itself are known, and it is none of them. The columns of a query are those of its select list,
+those of a stream what its format declares; a stream whose records show their fields may have any name.
+
+Rewrites the parser's tree; resolves nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.refusals import GENERATORS, MARK
+from elfmesh.ql.expressions.text_source import NOWHERE
+from elfmesh.ql.plan.scope import Input
+from elfmesh.ql.text.paths import dotted_parts
+
+Complain = Callable[..., Exception]
+Declared = Mapping[str, tuple[str, ...]]
+"""The columns of streams whose formats say them, by stream."""
+
+UNNAMED = "#"
+"""How an input without a name begins: no name of the text means it."""
+
+_WINDOW = {"window", "window_start", "window_end", "session_window"}
+
+
+@dataclass(slots=True)
+class OuterNames:
+    """Writes names of rows outside with their input.
+
+    Args:
+        declared: by stream.
+        error: makes the error at a node.
+    """
+
+    declared: Declared
+    error: Complain
+
+    def qualify(self, tree: exp.Select, inputs: Sequence[Input], named: Mapping[str, Any]) -> None:
+        """Change the queries in brackets of a SELECT in place.
+
+        Args:
+            tree: the SELECT.
+            inputs: of the SELECT.
+            named: what WITH defines there, as `Drafter.draft` takes it.
+
+        Raises:
+            QueryError: a name may be one of several inputs outside.
+        """
+        for query in _queries(tree):
+            if not isinstance(query.parent, exp.CTE) and not _is_input(query):
+                self._inside(query, [inputs], named)
+
+    def _inside(self, query: Any, around: Sequence[Sequence[Input]], named: Mapping[str, Any]) -> None:
+        named = self._with(query, named)
+        scopes = around
+        if isinstance(query, exp.Select):
+            own = list(self._inputs(query, named))
+            scopes = [*around, own]
+            if all(one.known is not None for one in own):
+                for column in _own_columns(query):
+                    self._outside(column, scopes)
+        for below in _queries(query):
+            self._inside(below, around if _is_input(below) else scopes, named)
+
+    def _outside(self, column: exp.Column, scopes: Sequence[Sequence[Input]]) -> None:
+        """Write a column with its input, if it is one of a row outside."""
+        parts = [part.name for part in column.parts]
+        if len(parts) > 1 and any(one.answers_to(parts[0]) for scope in scopes for one in scope):
+            return
+        if any(_has(one, parts) for one in scopes[-1]):
+            return
+        for scope in reversed(scopes[:-1]):
+            having = [one for one in scope if _has(one, parts)]
+            maybe = having or [one for one in scope if one.known is None]
+            if len(maybe) > 1:
+                names = " or ".join(f"{one.name}.{'.'.join(parts)}" for one in maybe)
+                raise self.error(
+                    column, f"{'.'.join(parts)} may be a column of several inputs", f"Write {names}."
+                )
+            if maybe:
+                self._written(column, maybe[0].name)
+                return
+
+    def _written(self, column: exp.Column, name: str) -> None:
+        if name.startswith(UNNAMED):
+            path = ".".join(part.name for part in column.parts)
+            hint = f"Give the query outside a name: FROM (SELECT ...) AS x, and write x.{path}."
+            raise self.error(column, f"{path} is a column of a query outside that has no name", hint)
+        free = next((each for each in ("table", "db", "catalog") if column.args.get(each) is None), None)
+        if free is not None:
+            column.set(free, exp.to_identifier(name, quoted=True))
+
+    # -- what columns there are
+
+    def _with(self, query: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = query.args.get("with_") or query.args.get("with")
+        found = dict(named)
+        for cte in () if given is None else given.expressions:
+            found[cte.alias.lower()] = (cte, dict(found))
+        return found
+
+    def _inputs(self, select: exp.Select, named: Mapping[str, Any]) -> Iterator[Input]:
+        given = select.args.get("from_") or select.args.get("from")
+        tables = [] if given is None else [given.this]
+        tables += [join.this for join in select.args.get("joins") or ()]
+        for table in (*tables, *(select.args.get("laterals") or ())):
+            name = table.alias or (table.name if isinstance(table, exp.Table) else "")
+            yield Input(name or UNNAMED, self._columns_of(table, named), NOWHERE)
+
+    def _columns_of(self, table: Any, named: Mapping[str, Any]) -> tuple[str, ...] | None:
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            return tuple(column.name for column in alias.columns)
+        if isinstance(table, exp.Subquery | exp.CTE):
+            return self._columns(table.this, named)
+        if not isinstance(table, exp.Table) or table.db:
+            return None
+        found = named.get(table.name.lower())
+        return self.declared.get(table.name) if found is None else self._columns_of_named(*found)
+
+    def _columns_of_named(self, tree: Any, named: Mapping[str, Any]) -> tuple[str, ...] | None:
+        return self._columns_of(tree, named) if isinstance(tree, exp.CTE) else self._columns(tree, named)
+
+    def _columns(self, query: Any, named: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The names of the columns of a query; "" of one without a name; None: they are not known."""
+        if isinstance(query, exp.Subquery):
+            return self._columns_of(query, self._with(query, named))
+        if isinstance(query, exp.SetOperation):
+            return self._columns(query.this, self._with(query, named))
+        if not isinstance(query, exp.Select):
+            return None
+        found: list[str] = []
+        for item in query.expressions:
+            names = self._names(item, query, named)
+            if names is None:
+                return None
+            found += names
+        return tuple(found)
+
+    def _names(self, item: Any, query: exp.Select, named: Mapping[str, Any]) -> Sequence[str] | None:
+        if isinstance(item, exp.Alias):
+            return [item.alias]
+        if isinstance(item, exp.Aliases):
+            return [name.name for name in item.expressions]
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            qualifier = item.table.lower() if isinstance(item, exp.Column) else ""
+            found: list[str] = []
+            for one in self._inputs(query, self._with(query, named)):
+                if qualifier in ("", one.name.lower()):
+                    if one.columns is None:
+                        return None
+                    found += one.columns
+            return found
+        if isinstance(item, exp.Anonymous) and str(item.this).removeprefix(MARK) in GENERATORS:
+            return None
+        path = dotted_parts(item)
+        return [""] if path is None else [path[0][-1]]
+
+
+def _has(one: Input, parts: Sequence[str]) -> bool:
+    """Whether an input is known to have a column, or one of which the name is a part."""
+    known = {name.lower() for name in one.known or ()}
+    return parts[0].lower() in known or ".".join(parts).lower() in known
+
+
+def _queries(tree: Any) -> Iterator[Any]:
+    """The queries next below a node."""
+    for node in list(tree.iter_expressions()):
+        if isinstance(node, exp.Select | exp.SetOperation):
+            yield node
+        else:
+            yield from _queries(node)
+
+
+def _is_input(query: exp.Expr) -> bool:
+    """Whether a query stands in FROM, in JOIN or in another query of a UNION, or is defined by WITH."""
+    above = query.parent
+    while isinstance(above, exp.Subquery):
+        above = above.parent
+    return isinstance(above, exp.From | exp.Join | exp.CTE | exp.SetOperation)
+
+
+def _own_columns(query: exp.Select) -> Iterator[exp.Column]:
+    """The columns that a SELECT names itself, without those that its own select list may mean."""
+    aliases = {item.alias.lower() for item in query.expressions if isinstance(item, exp.Alias)}
+    for column in list(query.find_all(exp.Column)):
+        name = column.parts[0].name.lower()
+        if isinstance(column.this, exp.Star) or name in aliases or name in _WINDOW:
+            continue
+        above = column.parent
+        while above is not None and not isinstance(above, exp.Query | exp.Lambda):
+            above = above.parent
+        if isinstance(above, exp.Subquery):  # a query in brackets is its SELECT
+            above = above.this
+        if above is query:
+            yield column

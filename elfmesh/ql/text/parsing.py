@@ -1,0 +1,378 @@
+"""From text to statements: the only entry into the language.
+
+    text -> tokens (sqlglot's Spark tokenizer) -> our own words cut out (clauses) -> sqlglot's Spark parser
+         -> drafts in our nodes (drafts, translate) -> parts and relations (lowering, analysis) -> Statement
+
+Nothing of sqlglot is subclassed. Its errors are translated into ours: one line, with the place in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Star
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.lowering.analysis import analyse
+from elfmesh.ql.lowering.lowering import is_part
+from elfmesh.ql.lowering.planning import Planner
+from elfmesh.ql.plan.declared import masked
+from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
+from elfmesh.ql.plan.inline import check_uses
+from elfmesh.ql.plan.relation import Derived, Part, rests_on
+from elfmesh.ql.plan.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
+from elfmesh.ql.plan.waiting import Listed, streams_read, waiting
+from elfmesh.ql.plan.windowing import Times, window_of
+from elfmesh.ql.plan.windows import TIME_COLUMN
+from elfmesh.ql.text.clause_order import check_order
+from elfmesh.ql.text.clauses import Cut, Cutter
+from elfmesh.ql.text.drafts import Drafter
+from elfmesh.ql.text.parsing_errors import translated, unreadable
+from elfmesh.ql.text.precedence import regrouped
+from elfmesh.units import format_duration
+
+TEXT_CHARS_MAX = 256 << 10
+"""A query text: far longer ones are not written by people, and parsing recurses."""
+
+PARSED_MAX = 64
+"""Statements kept: an agent reads the text of a job that begins or changes at half a dozen places."""
+
+NUMBER_CHARS_MAX = 1_000
+"""Digits of a number: Python refuses to read far longer ones, and no type holds them."""
+
+_DIALECT = "spark"
+
+DEPTH_MAX = 200
+"""How deep expressions may be: what follows goes down them by recursion, on agents from deeper stacks than
+here, and one that has accepted a text must not be the only one that can read it."""
+
+
+JOINS_MAX = 8
+"""Joins behind each other without a condition in between."""
+
+
+def parse(text: str, *, source: str = "query") -> Statement:
+    """Parse exactly one statement; the same object for the same text as long as it is kept. Cost: 1 to 2 ms.
+
+    Args:
+        text: a SELECT, or CREATE JOB ... AS SELECT; a closing semicolon is fine.
+        source: what the text was read from, for error messages.
+
+    Raises:
+        QueryError: with line, column and, where there is one, a hint.
+    """
+    return _parse(text, source)
+
+
+@lru_cache(maxsize=PARSED_MAX)  # of a function that can be called in one way only: calls are told apart by it
+def _parse(text: str, source: str) -> Statement:
+    origin = SourceText(text, source)
+    groups = list(_split(origin))
+    if len(groups) > 1:
+        raise origin.error(
+            "there is a second statement here", groups[1][0].start, "Give one statement at a time."
+        )
+    return _statement(origin, groups[0], None)
+
+
+def parse_many(text: str, *, source: str = "query") -> list[Statement]:
+    """Parse a file of statements separated by semicolons.
+
+    Raises:
+        QueryError: as `parse`; places count from the start of the whole text.
+    """
+    origin = SourceText(text, source)
+    return [_statement(origin, tokens, None) for tokens in _split(origin)]
+
+
+def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | QueryError]:
+    """As `parse_many`, but what is wrong with one statement does not hide the others.
+
+    Raises:
+        QueryError: the text cannot be taken apart into statements.
+    """
+    origin = SourceText(text, source)
+    for tokens in list(_split(origin)):
+        try:
+            yield _statement(origin, tokens, None)
+        except QueryError as error:
+            yield error
+
+
+def expand(statement: Statement, columns: Sequence[str], stream: str | None = None) -> Statement:
+    """The statement with `*` replaced by the named columns; unchanged if it has no `*`.
+
+    Args:
+        statement: of `parse`.
+        columns: what `*` means.
+        stream: of which stream; None: of the one there is.
+
+    Raises:
+        QueryError: a column of `*` has the name of another output column; once all streams are known,
+            whatever else is wrong.
+    """
+    if not statement.star:
+        return statement
+    known: Sequence[str] | Listed = columns
+    if statement.parts:
+        if stream is None and len(statement.streams) > 1:
+            message = "* beside several streams needs the columns of each of them"
+            raise statement.origin.error(message, statement.offset, "Name the fields after SELECT.")
+        known = {**dict(statement.listed), stream or statement.streams[0]: tuple(columns)}
+    return _again(statement, known, dict(statement.declared))
+
+
+def declare(statement: Statement, columns: Listed) -> Statement:
+    """The statement, where the formats of streams say their columns; itself if these change nothing.
+
+    A name in a query in brackets that is no column of its streams then is one of the row outside.
+
+    Args:
+        statement: of `parse`.
+        columns: of the streams that have such a format.
+
+    Raises:
+        QueryError: a name may be a column of several inputs; whatever else is wrong.
+    """
+    if not columns or not (statement.bare or (statement.star and statement.parts)):
+        return statement
+    return _again(statement, dict(statement.listed) or None, columns)
+
+
+def _again(statement: Statement, columns: Sequence[str] | Listed | None, declared: Listed) -> Statement:
+    """A statement, read again with more columns."""
+    for tokens in _split(statement.origin):
+        if tokens[0].start == statement.offset:
+            return _statement(statement.origin, tokens, columns, declared)
+    raise AssertionError("a statement begins at its own offset")
+
+
+def _split(origin: SourceText) -> Iterator[list[Token]]:
+    if len(origin.text) > TEXT_CHARS_MAX:
+        raise origin.error(
+            f"the text is longer than {TEXT_CHARS_MAX} characters", 0, "Split it into several files."
+        )
+    try:
+        tokens = sqlglot.Dialect.get_or_raise(_DIALECT).tokenize(masked(origin.text))
+    except TokenError:
+        raise unreadable(origin) from None
+    group: list[Token] = []
+    empty = True
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > NUMBER_CHARS_MAX:
+            message = f"this number has {len(token.text)} characters; a number has at most {NUMBER_CHARS_MAX}"
+            raise origin.error(message, token.start, "Write a shorter one, or a double: 1e30.")
+        if token.token_type != TokenType.SEMICOLON:
+            group.append(token)
+        elif group:
+            yield group
+            group, empty = [], False
+    if group:
+        yield group
+    elif empty:
+        raise origin.error("there is no query in the text", 0, "Write SELECT ... FROM stream.")
+
+
+def _statement(
+    origin: SourceText,
+    tokens: list[Token],
+    columns: Sequence[str] | Listed | None,
+    declared: Listed = MappingProxyType({}),
+) -> Statement:
+    """One statement; `columns` are those of `*`, by stream where it waited for them."""
+    cut = Cutter(origin, tokens).cut()
+    tree = _parse_sql(origin, cut.tokens)
+    start = origin.place(cut.tokens[0].start)
+    listed = columns if isinstance(columns, Mapping) else {}
+    drafter = Drafter(
+        origin, cut.labels, cut.beside, start, functions=cut.functions, listed=listed, declared=declared
+    )
+    try:
+        draft: Draft | None = drafter.draft(tree)
+    except QueryError:
+        if not drafter.stars or streams_read(tree) <= {*listed}:
+            raise
+        draft = None  # names may be those of `*`
+    if draft is None or (drafter.stars and not is_part(draft)):
+        if cut.job is not None:
+            raise origin.error("a job cannot SELECT *", drafter.stars[0], "Name the fields it returns.")
+        done = waiting(origin, tree, cut.labels, listed, drafter.stars[0])
+        text = origin.text[tokens[0].start : tokens[-1].end + 1]
+        return replace(
+            done, text=text, offset=tokens[0].start, functions=tuple(cut.functions.values()),
+            declared=tuple(declared.items()),
+        )  # fmt: skip
+    star_columns = None if columns is None or isinstance(columns, Mapping) else columns
+    times: Times = {}
+    drafts = [draft, *(each for _, each in drafter.scalars)]
+    window = window_of(origin, drafts, _every(cut), times)
+    if window is not None and window.is_session and not is_part(draft):
+        raise origin.error(
+            "SESSION is for a query over one stream alone", draft.at,
+            "Leave joins, queries in brackets, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
+        )  # fmt: skip
+    if is_part(draft):
+        done = _one_part(origin, cut, draft, star_columns)
+    else:
+        done = _relational(origin, draft, drafter.scalars, Planner(origin, window, times))
+    if cut.job is not None:
+        _check_job(origin, cut, draft, done)
+    return replace(
+        done, text=origin.text[tokens[0].start : tokens[-1].end + 1], job=cut.job, offset=tokens[0].start,
+        functions=tuple(cut.functions.values()), declared=tuple(declared.items()),
+        bare=tuple(dict.fromkeys(drafter.bare)),
+    )  # fmt: skip
+
+
+def _every(cut: Cut) -> Window | None:
+    every_us = None if cut.job is None else cut.job.every_us
+    return None if every_us is None else Window("tumble", TIME_COLUMN, every_us, every_us)
+
+
+def _one_part(
+    origin: SourceText, cut: Cut, draft: SelectDraft, star_columns: Sequence[str] | None
+) -> Statement:
+    """A SELECT over one stream: all of it is reduced in the tree."""
+    (read,) = draft.reads
+    assert isinstance(read, StreamRead)
+    done = analyse(origin, replace(draft.select, window=_every(cut)), star_columns)
+    return Statement(
+        "", origin.name, None, read.stream, read.labels, done.window, done.fields, done.tables, done.star,
+        done.plan, origin,
+    )  # fmt: skip
+
+
+def _relational(
+    origin: SourceText, draft: Draft, scalars: Sequence[tuple[str, Draft]], plan: Planner
+) -> Statement:
+    """A statement with a second stage: what agents compute, and what the root does with it."""
+    values = tuple((name, plan.query(each)) for name, each in scalars)
+    relation = plan.query(draft)
+    if not isinstance(relation, Derived | Part):
+        relation = plan.all_rows(relation)  # the order of results is total
+    parts = tuple(plan.parts)
+    if not parts:
+        raise origin.error("the statement reads no stream", draft.at, "Read one: FROM stream.")
+    plan.check_times()
+    recorded = {index for index, part in enumerate(parts) if not is_beside(part.stream)}
+    if not rests_on(relation, recorded):
+        raise origin.error(
+            "rows of LATEST and SAME stand beside records, and not alone", draft.at,
+            "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
+        )  # fmt: skip
+    if plan.window is None and any(part.stream.startswith(SAME) for part in parts):
+        raise origin.error(
+            "SAME needs intervals", draft.at,
+            "Add GROUP BY TUMBLE(ts, INTERVAL '30' SECOND), or EVERY to the job.",
+        )  # fmt: skip
+    tables = tuple(
+        TableSpec(part_table(index, table.name), table.keys, table.aggregates)
+        for index, part in enumerate(parts)
+        for table in part.tables
+    )
+    fields = tuple(sorted({name for part in parts for name in part.fields}))
+    first = parts[0]
+    return Statement(
+        "", origin.name, None, first.stream, first.labels, first.window, fields, tables, False, first.plan,
+        origin, relation=relation, parts=parts, scalars=values,
+    )  # fmt: skip
+
+
+def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> None:
+    if done.window is None:
+        raise origin.error(
+            "a job answers every interval, and this one names no interval",
+            cut.job_at,
+            "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
+        )
+    if done.star:
+        assert isinstance(draft, SelectDraft)
+        select = draft.select
+        at = next((expr.at for _, expr in select.items if isinstance(expr, Star)), select.start)
+        raise origin.error("a job cannot SELECT *", at, "Name the fields it returns.")
+    if cut.job is not None and cut.job.partials and (done.relation is not None or done.has_sessions):
+        raise origin.error(
+            "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
+            "Leave joins, queries in brackets, UNION, OVER, ROLLUP and SESSION out.",
+        )  # fmt: skip
+    _check_tables(origin, cut, done)
+    every = _every(cut)
+    if every is not None and every.slide_us != done.window.slide_us:
+        raise origin.error(
+            f"EVERY {format_duration(every.slide_us)} differs from the window, which closes every "
+            f"{format_duration(done.window.slide_us)}",
+            cut.every_at,
+            "Leave EVERY out, or make it equal to the window's slide.",
+        )
+
+
+def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:
+    """Refuse tables of the text that the query cannot join as it does."""
+    tables = {each.name: each for each in cut.job.tables} if cut.job is not None else {}
+    for join in done.joined:
+        if join.name in tables:
+            problem = check_uses(tables[join.name], join.columns, [column for _, column in join.keys])
+            if problem:
+                raise origin.error(problem, cut.job_at)
+
+
+# -- sqlglot's tree
+
+
+def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
+    """Refuse joins that wait for their conditions: sqlglot tries each of them nested and not, 2^n ways."""
+    waiting = 0
+    for token in tokens:
+        if token.token_type in (TokenType.ON, TokenType.USING):
+            waiting = 0
+        elif token.token_type == TokenType.JOIN:
+            waiting += 1
+            if waiting > JOINS_MAX:
+                hint = "Write each condition behind its own join: a JOIN b ON ... JOIN c ON ..."
+                raise origin.error(f"more than {JOINS_MAX} joins follow without ON", token.start, hint)
+
+
+def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
+    _check_joins(origin, tokens)
+    check_order(origin, tokens)
+    last = tokens[-1]
+    try:
+        trees = sqlglot.Dialect.get_or_raise(_DIALECT).parser().parse(tokens, origin.text)
+    except ParseError as error:
+        raise translated(origin, error, last) from None
+    except RecursionError:
+        raise origin.error("the query is nested too deeply", tokens[0].start, "Write it flatter.") from None
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None or not isinstance(tree, exp.Query):
+        raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
+    _place_intervals(tree, tokens)
+    if _depth(tree) > DEPTH_MAX:
+        hint = "Write it flatter: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
+        raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
+    return regrouped(tree)
+
+
+def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
+    """Say where each INTERVAL stands, which the parser forgets; not where it made several of one."""
+    found = list(tree.find_all(exp.Interval, bfs=False))
+    starts = [token.start for token in tokens if token.token_type == TokenType.INTERVAL]
+    for node, start in zip(found, starts, strict=False) if len(found) == len(starts) else ():
+        node.meta["start"] = start
+
+
+def _depth(tree: exp.Query) -> int:
+    """Of nodes in nodes; a chain of n ANDs is n deep."""
+    deepest, rest = 0, [(tree, 1)]
+    while rest:
+        node, depth = rest.pop()
+        deepest = max(deepest, depth)
+        rest += [(inner, depth + 1) for inner in node.iter_expressions()]
+    return deepest

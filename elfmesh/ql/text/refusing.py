@@ -1,0 +1,176 @@
+"""Refusing, token by token, what other SQL has and ELF-QL does not; marking the calls that ELF-QL has.
+
+The tables stand in `refusals` and `foreign_functions`. Each token knows its place, so an error names what is
+written, where it is written. Owns no table and reads no clause of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.aggregates import AGGREGATES
+from elfmesh.ql.expressions.foreign_functions import FOREIGN_FUNCTIONS
+from elfmesh.ql.expressions.refusals import (
+    FOREIGN_STATEMENTS,
+    FOREIGN_TYPES,
+    GENERATORS,
+    GROUPING,
+    MARK,
+    OVER_FUNCTIONS,
+    PLAIN_FORMS,
+    SPECIAL_FORMS,
+    UNSUPPORTED_WORDS,
+    WINDOWS,
+)
+from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.functions import all  # noqa: F401 - fills the registry
+from elfmesh.ql.text.tokens import has_special_form, is_alias
+from elfmesh.text import suggest
+
+OURS = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, *GROUPING)
+"""Names that may be called."""
+
+_BEGINNINGS = ("SELECT", "CREATE", "WITH")
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
+_CASTS = ("CAST", "TRY_CAST")
+_CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION", "LATERAL")
+_COMPARISONS = (
+    TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.LIKE,
+    TokenType.ILIKE, TokenType.RLIKE,
+)  # fmt: skip
+"""Behind them ANY, SOME and ALL are no functions."""
+
+
+def no_select(source: SourceText, tokens: Sequence[Token], at: int) -> QueryError:
+    """The error for a statement that begins with another word than SELECT, WITH, CREATE or a bracket."""
+    if at >= len(tokens):
+        end = tokens[-1].end + 1
+        return source.error("a query begins with SELECT, not `the end of the text`", end, "Write SELECT ...")
+    token = tokens[at]
+    word = source.text[token.start : token.end + 1]
+    known = None if token.token_type in _QUOTED else FOREIGN_STATEMENTS.get(token.text.upper().split()[0])
+    if known is not None:
+        return source.error(f"ELF-QL has no statement {word.split()[0].upper()}", token.start, known)
+    hint = suggest(token.text, _BEGINNINGS) or "Begin with SELECT or CREATE JOB name AS SELECT."
+    return source.error(f"a query begins with SELECT, not `{word}`", token.start, hint)
+
+
+def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> None:
+    """Refuse words, types and symbols that mean something in other SQL only.
+
+    Raises:
+        QueryError: at the first of them.
+    """
+    casts = [False]  # of each open bracket, whether it is that of a CAST
+    commas = [0]  # and whether it is in FROM, and has had a comma there
+    for at in range(begin, len(tokens)):
+        token, before = tokens[at], tokens[at - 1] if at else None
+        if token.token_type == TokenType.L_PAREN:
+            casts.append(before is not None and before.text.upper() in _CASTS)
+            commas.append(0)
+        elif token.token_type == TokenType.R_PAREN:
+            casts.pop()
+            commas.pop()
+        if token.token_type in _QUOTED:
+            continue
+        _refuse_type(source, tokens, at, inside_cast=casts[-1])
+        word, after = token.text.upper(), tokens[at + 1] if at + 1 < len(tokens) else None
+        kind = None if after is None else after.token_type
+        following = "" if after is None or kind == TokenType.IDENTIFIER else after.text.upper()
+        if word in _CLAUSES:
+            commas[-1] = int(word == "FROM")
+        commas[-1] += word == "," and commas[-1] == 1
+        if commas[-1] == 2 and word in ("RIGHT", "FULL") and following in ("JOIN", "OUTER"):
+            hint = "Write CROSS JOIN in place of the comma."
+            raise source.error(f"ELF-QL has no {word} JOIN behind a comma in FROM", token.start, hint)
+        refused = UNSUPPORTED_WORDS.get(word)
+        if refused is not None and (refused.following is None or following in refused.following):
+            raise source.error(refused.message, token.start, refused.hint)
+        third = tokens[at + 2].text.upper() if at + 2 < len(tokens) else ""
+        if word == "WINDOW" and kind in (TokenType.VAR, TokenType.NUMBER) and third != "AS":
+            hint = "Write WINDOW w AS (PARTITION BY a ORDER BY b)."
+            raise source.error("WINDOW gives a name to a window", token.start, hint)
+        if token.token_type == TokenType.VAR and re.fullmatch(r"\d[\d_]*", token.text):
+            plain = token.text.replace("_", "")
+            hint = f"Write {plain}, or the name `{token.text}`."
+            raise source.error(f"{token.text} is no number", token.start, hint)
+        if token.token_type == TokenType.HINT:
+            message = "ELF-QL has no hints: a query is planned in one way only"
+            raise source.error(message, token.start, "Remove it.")
+
+
+def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside_cast: bool) -> None:
+    """Refuse a type that ELF-QL does not have: CAST(x AS FLOAT), x::FLOAT, 1.5F, TIME '10:00'."""
+    token, before = tokens[at], tokens[at - 1] if at else None
+    written = source.text[token.start : token.end + 1].upper()
+    number = at > 1 and tokens[at - 2].start == token.start  # the tokenizer reads 1.5F as 1.5::F
+    name = "FLOAT" if number and written.endswith("F") else written
+    hint = FOREIGN_TYPES.get(name)
+    if hint is None or before is None:
+        return
+    cast = before.token_type == TokenType.DCOLON or (before.token_type == TokenType.ALIAS and inside_cast)
+    behind = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+    literal = behind == TokenType.STRING and name != "INTERVAL" and before.token_type != TokenType.ALIAS
+    if number:
+        raise source.error(f"ELF-QL has no type FLOAT: {written}", token.start, f"Write {written[:-1]}D.")
+    if cast or literal:
+        raise source.error(f"ELF-QL has no type {name}", token.start, hint)
+
+
+def mark_functions(source: SourceText, tokens: list[Token], declared: Collection[str]) -> list[Token]:
+    """The tokens with `MARK` before the names of all calls, so that the SQL parser hands them through.
+
+    Raises:
+        QueryError: a call of a function that ELF-QL does not have, at its name.
+    """
+    marked = []
+    for at, token in enumerate(tokens):
+        following = tokens[at + 1] if at + 1 < len(tokens) else None
+        called = following is not None and following.token_type == TokenType.L_PAREN
+        called = called and not is_alias(tokens, at)
+        marked.append(_marked(source, token, tokens, at, declared) if called else token)
+    return marked
+
+
+def _marked(
+    source: SourceText, token: Token, tokens: list[Token], at: int, declared: Collection[str]
+) -> Token:
+    name = token.text.lower()
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER) or _is_form(tokens, at):
+        return token
+    known = name in declared or name in OURS
+    if known and not (name in SPECIAL_FORMS and has_special_form(tokens, at + 1)):
+        return Token(
+            TokenType.VAR, MARK + name, line=token.line, col=token.col, start=token.start, end=token.end
+        )
+    if name in FOREIGN_FUNCTIONS and not known:
+        message = f"ELF-QL has no function {token.text}"
+        raise source.error(message, token.start, FOREIGN_FUNCTIONS[name])
+    if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
+        hint = suggest(name, (*declared, *OURS))
+        hint = (
+            hint
+            or "The page on ELF-QL in the documentation lists the functions; WITH FUNCTION declares others."
+        )
+        raise source.error(f"unknown function {token.text}", token.start, hint)
+    return token
+
+
+def _is_form(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a word before a bracket is none of a call: FILTER (WHERE, EXISTS (SELECT, LIKE ANY (."""
+    word = tokens[at].text.upper()
+    before = tokens[at - 1].token_type if at else None
+    inside = tokens[at + 2].text.upper() if at + 2 < len(tokens) else ""
+    if word == "FILTER":
+        return inside == "WHERE"
+    if word == "EXISTS":
+        return inside in ("SELECT", "WITH", "(", "FROM", "VALUES")
+    if word in ("ANY", "SOME", "ALL"):
+        return before in _COMPARISONS
+    typed = before in (TokenType.ALIAS, TokenType.DCOLON)
+    return typed and word == "DECIMAL"

@@ -1,0 +1,186 @@
+"""What is done to tokens before anybody reads them: neighbouring strings are one, brackets have partners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.ql.expressions.refusals import CUBE, MARK, ROLLUP, SETS, SETS_OF
+from elfmesh.ql.expressions.text_source import SourceText
+
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+UNARY_PLUS = TokenType.PIPE_SLASH
+"""How a sign `+` is handed to the SQL parser, which drops its own: the dialect has no such word."""
+
+_GROUPINGS = {TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS}
+_BEGINS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
+
+_BEFORE_SIGN = {
+    TokenType[name]
+    for name in (
+        "SELECT", "DISTINCT", "WHERE", "HAVING", "QUALIFY", "ON", "AND", "OR", "NOT", "CASE", "WHEN", "THEN",
+        "ELSE", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "COMMA", "L_PAREN", "L_BRACKET", "PLUS", "DASH", "STAR",
+        "SLASH", "MOD", "DIV", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NULLSAFE_EQ", "AMP", "PIPE", "CARET",
+        "TILDE", "DPIPE", "GROUP_BY", "ORDER_BY", "PARTITION_BY", "PIPE_SLASH",
+    )
+}  # fmt: skip
+"""Tokens behind which a `+` or `-` is a sign; behind all others it adds or subtracts."""
+
+_SUFFIX_BITS = {"Y": ("TINYINT", 8), "S": ("SMALLINT", 16), "L": ("BIGINT", 64)}
+
+
+def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with neighbouring strings joined and signs marked.
+
+    Raises:
+        QueryError: a typed integer that its type does not hold.
+    """
+    made = _mark_signs(_merge_strings(source, tokens))
+    _check_literals(source, made)
+    return made
+
+
+def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with every `+` that is a sign marked as such."""
+    marked: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.PLUS and (not marked or marked[-1].token_type in _BEFORE_SIGN):
+            marked.append(_as(token, UNARY_PLUS))
+        else:
+            marked.append(token)
+    return marked
+
+
+def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse 128Y, 32768S and 9223372036854775808L, which their types do not hold; -128Y is one literal.
+
+    Raises:
+        QueryError: at the literal.
+    """
+    for at, token in enumerate(tokens):
+        if token.token_type == TokenType.HEX_STRING and source.text[token.start] == "0":
+            raise source.error(
+                f"0x{token.text} is no number",
+                token.start,
+                f"Write {int(token.text or '0', 16)}, or X'1F' for bytes.",
+            )
+        typed = tokens[at + 2] if at + 2 < len(tokens) else None
+        if token.token_type != TokenType.NUMBER or typed is None or typed.start != token.start:
+            continue
+        name, bits = _SUFFIX_BITS.get(typed.text.upper(), ("", 0))
+        if not bits or not token.text.isdigit():
+            continue
+        signed = at > 0 and tokens[at - 1].token_type == TokenType.DASH
+        signed = signed and (at == 1 or tokens[at - 2].token_type in _BEFORE_SIGN)
+        if int(token.text) >= (1 << (bits - 1)) + signed:
+            shown = ("-" if signed else "") + source.text[token.start : token.end + 1]
+            hint = f"Write a wider one: {token.text}L." if bits < 64 else f"Write a decimal: {token.text}BD."
+            raise source.error(f"{shown} does not fit into a {name}", token.start, hint)
+
+
+def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    r"""Join neighbouring strings, as Spark 4 does: 'it''s' has a quote in it, 'a' 'b' and 'a'"b" are ab.
+
+    A raw string (r'a\b') is a string like any other from here on.
+    """
+    merged: list[Token] = []
+    for given in tokens:
+        raw = given.token_type == TokenType.RAW_STRING
+        token = _as(given, TokenType.STRING) if raw else given
+        last = merged[-1] if merged else None
+        if last is not None and last.token_type == token.token_type == TokenType.STRING:
+            touch = last.end + 1 == token.start and not raw
+            first = source.text[token.start]
+            quote = first if touch and source.text[last.end] == first else ""
+            merged[-1] = Token(
+                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col,
+                start=last.start, end=token.end,
+            )  # fmt: skip
+        else:
+            merged.append(token)
+    return merged
+
+
+def _as(token: Token, kind: TokenType, text: str | None = None) -> Token:
+    text = token.text if text is None else text
+    return Token(kind, text, line=token.line, col=token.col, start=token.start, end=token.end)
+
+
+def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse brackets without a partner, at the bracket itself.
+
+    Raises:
+        QueryError: one is open at the end, or closed without being open.
+    """
+    open_at: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.L_PAREN:
+            open_at.append(token)
+        elif token.token_type == TokenType.R_PAREN:
+            if not open_at:
+                raise source.error(
+                    "this `)` closes nothing", token.start, "Remove it, or add the `(` before it."
+                )
+            open_at.pop()
+    if open_at:
+        raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")
+
+
+def is_alias(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name before a bracket is that of an input with its columns.
+
+    As in UNNEST(x) [AS] t(e), FROM s t(a, b) and WITH t(a, b) AS (SELECT ...).
+    """
+    before = tokens[at - 1].token_type if at else None
+    if tokens[at].token_type not in _NAMES:
+        return False
+    if before in (TokenType.ALIAS, TokenType.R_PAREN):
+        return True
+    if not names_columns(tokens, at + 1):
+        return False
+    behind = next(end for end in range(at + 1, len(tokens)) if tokens[end].token_type == TokenType.R_PAREN)
+    words = [token.text.upper() for token in tokens[behind + 1 : behind + 4]]
+    return before in _NAMES or (words[:2] == ["AS", "("] and words[2:] in (["SELECT"], ["WITH"], ["("]))
+
+
+def names_columns(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a bracket holds nothing but names, with commas between them: the columns of an alias."""
+    for at in range(opening + 1, len(tokens), 2):
+        if tokens[at].token_type not in _NAMES or at + 1 == len(tokens):
+            return False
+        if tokens[at + 1].token_type != TokenType.COMMA:
+            return tokens[at + 1].token_type == TokenType.R_PAREN
+    return False
+
+
+def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a call has words between its arguments, as in trim(BOTH 'x' FROM y)."""
+    depth = 0
+    for token in tokens[opening:]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0:
+            return False
+        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING", "PLACING"):
+            return True
+    return False
+
+
+def as_calls(tokens: Sequence[Token]) -> list[Token]:
+    """ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls: in order, and of any expressions.
+
+    The SQL parser by itself sorts them by kind and reads only columns in them. GROUPING SETS behind a list of
+    keys, without a comma, becomes the list's last element, under a name of its own.
+    """
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        name = _GROUPINGS.get(token.token_type)
+        if name is None or at + 1 == len(tokens) or tokens[at + 1].token_type != TokenType.L_PAREN:
+            found.append(token)
+            continue
+        if name == SETS and found and found[-1].token_type not in _BEGINS:
+            name = SETS_OF
+            found.append(_as(token, TokenType.COMMA, ","))
+        found.append(_as(token, TokenType.VAR, MARK + name))
+    return found

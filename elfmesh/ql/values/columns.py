@@ -1,0 +1,99 @@
+"""Small tools for working on whole columns: broadcasting, masks, and mapping each distinct value once.
+
+Knows nothing of queries. A *value* is a pa.Array with one element per row, or a pa.Scalar that stands for a
+constant column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.ql.values.growth import check_taken, limited
+
+Value: TypeAlias = Any
+"""A pa.Array with one element per row, or a pa.Scalar."""
+Bools = npt.NDArray[np.bool_]
+
+
+def as_array(value: Value, rows: int) -> pa.Array:
+    """The value as an array of `rows` elements."""
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, rows) if rows and value.is_valid else pa.nulls(rows, value.type)
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks() if value.num_chunks != 1 else value.chunk(0)
+    return value
+
+
+def null_mask(array: pa.Array) -> Bools:
+    """True where the array is null."""
+    if array.null_count == 0:
+        return np.zeros(len(array), dtype=np.bool_)
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
+    """The 64-bit integers behind a bigint or timestamp array; 0 where it is null."""
+    plain = array.view(pa.int64()) if array.type != pa.int64() else array
+    filled = plain.fill_null(0) if plain.null_count else plain
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def list_cuts(array: pa.Array) -> pa.Array:
+    """Where each list of a column begins in what `flatten` gives, and where the last one ends."""
+    lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+
+
+def float_values(array: pa.Array) -> npt.NDArray[np.float64]:
+    """The doubles of an array; 0.0 where it is null."""
+    filled = array.fill_null(0.0) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def bool_values(array: pa.Array) -> Bools:
+    """True where the array is true; null counts as false."""
+    filled = array.fill_null(False) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def from_numpy(values: npt.NDArray[Any], null: Bools, kind: pa.DataType) -> pa.Array:
+    """An Arrow array of `kind` from numpy values and a mask of nulls."""
+    mask = null if null.any() else None
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, type=pa.int64(), mask=mask).view(kind)
+    if pa.types.is_date32(kind):
+        return pa.array(values.astype(np.int32), type=pa.int32(), mask=mask).view(kind)
+    return pa.array(values, type=kind, mask=mask)
+
+
+def map_distinct(function: Callable[[Any], Any], array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Apply a Python function to each distinct non-null value.
+
+    Cost: one call per distinct value and one dictionary encoding of the column.
+    """
+    encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
+    mapped = pa.array(limited(function(value) for value in encoded.dictionary.to_pylist()), type=kind)
+    check_taken(mapped, encoded.indices)
+    return mapped.take(encoded.indices)
+
+
+def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values: Value) -> pa.Array:
+    """Apply a Python function row by row; null in, null out. Cost: one call per row.
+
+    Only for arguments that are rarely anything but constants (a column as a regular expression, ...).
+    """
+    columns = [as_array(value, rows).to_pylist() for value in values]
+    return pa.array(
+        limited(None if None in row else function(*row) for row in zip(*columns, strict=True)), type=kind
+    )
+
+
+def choose(condition: pa.Array, yes: Value, no: Value) -> pa.Array:
+    """`yes` where the condition is true, `no` where it is false or null."""
+    return pc.if_else(condition.fill_null(False), yes, no)

@@ -1,0 +1,109 @@
+"""Pairs of rows that agree: the join of two finished tables, in memory.
+
+Works on codes: equal values of all key columns of both sides have one number, so that strings are compared
+once. The number of pairs is known before one of them is made, and refused where it is too large.
+
+Nulls agree with nothing, unless the key is null-safe; NaN agrees with NaN and 0.0 with -0.0, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.ql.values.columns import float_values, null_mask
+from elfmesh.ql.values.types import DOUBLE, VOID
+
+Ints = npt.NDArray[np.int64]
+
+
+def row_codes(columns: Sequence[pa.Array], null_safe: Sequence[bool], rows: int) -> Ints:
+    """One number per row: equal where all columns are; -1 where a column that is not null-safe is null.
+
+    Cost: a hash of each column and a sort of the rows for each column after the first.
+    """
+    codes = np.zeros(rows, dtype=np.int64)
+    lost = np.zeros(rows, dtype=np.bool_)
+    for at, (column, safe) in enumerate(zip(columns, null_safe, strict=True)):
+        own = _codes(column)
+        if not safe:
+            lost |= own < 0
+        if at == 0:
+            codes = own + 1
+        else:
+            _, codes = np.unique(codes * (own.max(initial=-1) + 2) + own + 1, return_inverse=True)
+            codes = codes.astype(np.int64, copy=False)
+    return np.where(lost, -1, codes)
+
+
+def _codes(column: pa.Array) -> Ints:
+    """A number per distinct value, -1 for null."""
+    if column.type == VOID:
+        return np.full(len(column), -1, dtype=np.int64)
+    plain = column
+    if column.type == DOUBLE:
+        values = float_values(column) + 0.0
+        values[np.isnan(values)] = np.nan
+        plain = pa.array(values.view(np.int64), pa.int64(), mask=null_mask(column))
+    indices = pc.dictionary_encode(plain).indices
+    return np.asarray(pc.fill_null(pc.cast(indices, pa.int64()), -1).to_numpy(), dtype=np.int64)
+
+
+def pair_count(left: Ints, right: Ints) -> int:
+    """How many pairs `pairs` would give."""
+    return int(_partners(left, np.sort(right[right >= 0]))[1].sum())
+
+
+def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """The rows of the left and of the right side of every pair with one code, in order of the left side."""
+    places = np.flatnonzero(right >= 0)
+    places = places[np.argsort(right[places], kind="stable")]
+    first, counts = _partners(left, right[places])
+    total = int(counts.sum())
+    before = np.cumsum(counts) - counts
+    within = np.arange(total, dtype=np.int64) - np.repeat(before, counts)
+    return np.repeat(np.arange(len(left), dtype=np.int64), counts), places[np.repeat(first, counts) + within]
+
+
+def _partners(left: Ints, ordered: Ints) -> tuple[Ints, Ints]:
+    """Per left row the place of its first partner among ordered codes, and how many it has."""
+    first = np.searchsorted(ordered, left, "left")
+    counts = np.searchsorted(ordered, left, "right") - first
+    return first, np.where(left >= 0, counts, 0)
+
+
+def completed(kind: str, found: tuple[Ints, Ints], rows: tuple[int, int]) -> tuple[Ints, Ints]:
+    """The rows of a join from its pairs: -1 stands for the nulls of an outer join.
+
+    Args:
+        kind: see `relation.Joined`; of "semi" and "anti" only the left rows count.
+        found: the pairs.
+        rows: of the left and of the right side.
+    """
+    left, right = found
+    alone = [
+        np.flatnonzero(np.bincount(side, minlength=count) == 0)
+        for side, count in zip(found, rows, strict=True)
+    ]
+    if kind == "semi":
+        chosen = np.unique(left)
+        return chosen, chosen
+    if kind == "anti":
+        return alone[0], alone[0]
+    if kind in ("left", "full"):
+        left = np.concatenate([left, alone[0]])
+        right = np.concatenate([right, np.full(len(alone[0]), -1)])
+    if kind in ("right", "full"):
+        left = np.concatenate([left, np.full(len(alone[1]), -1)])
+        right = np.concatenate([right, alone[1]])
+    return left, right
+
+
+def taken(column: pa.Array, places: Ints) -> pa.Array:
+    """The values at some places; null where the place is -1."""
+    missing = places < 0
+    return column.take(pa.array(places, mask=missing if missing.any() else None))

@@ -1,0 +1,121 @@
+"""A job's published intervals against history, row by row. Plain data: no network, no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from elfmesh.control.jobs.records import encode_json
+
+EQUAL, DIFFERENT, INCOMPLETE, SKIPPED, OLDER, LIVE_ONLY, HISTORY_ONLY = (
+    "equal",
+    "different",
+    "incomplete",
+    "skipped",
+    "of another version",
+    "only live",
+    "only in history",
+)
+SHOWN_MAX = 20
+"""Rows of one interval that a difference shows on each side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One interval.
+
+    Attributes:
+        index: its number.
+        state: one of the words above; INCOMPLETE differs as well, and agents were missing.
+        equal: rows that both have.
+        live: rows that only the job has published.
+        history: rows that only history has.
+        note: what else there is to say.
+    """
+
+    index: int
+    state: str
+    equal: int = 0
+    live: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is a difference between what was published and what history says."""
+        return self.state in (DIFFERENT, INCOMPLETE, LIVE_ONLY, HISTORY_ONLY)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `-o json`."""
+        shown = {"interval": self.index, "state": self.state, "equal": self.equal}
+        return {**shown, "live": list(self.live), "history": list(self.history), "note": self.note}
+
+
+@dataclass(slots=True)
+class Totals:
+    """Of all intervals that were compared."""
+
+    intervals: int = 0
+    equal: int = 0
+    different: int = 0
+    left_out: int = 0
+    states: Counter[str] = field(default_factory=Counter)
+
+    def add(self, one: Compared) -> None:
+        """Count an interval."""
+        self.intervals += 1
+        self.states[one.state] += 1
+        self.equal += one.equal
+        self.different += max(len(one.live), len(one.history))
+        self.left_out += one.state in (SKIPPED, OLDER)
+
+
+Row = Mapping[str, Any]
+
+
+def compare(
+    published: Mapping[int, Mapping[str, Any]],
+    history: Mapping[int, Sequence[Row]],
+    first: int,
+    last: int,
+    version: int,
+) -> list[Compared]:
+    """The intervals from `first` to `last` that either side has, ascending.
+
+    Args:
+        published: per interval the object that `elf results -o json` prints.
+        history: per interval its rows, as JSON shows them.
+        first: the first interval.
+        last: the last one.
+        version: of the job's text that history was asked with.
+    """
+    indices = [index for index in sorted({*published, *history}) if first <= index <= last]
+    found = [_one(index, published.get(index), history.get(index, ()), version) for index in indices]
+    return [one for one in found if one.state != HISTORY_ONLY or one.history]
+
+
+def _one(index: int, live: Mapping[str, Any] | None, rows: Sequence[Row], version: int) -> Compared:
+    theirs = [encode_json(row).decode() for row in rows]
+    if live is None:
+        return Compared(index, HISTORY_ONLY, history=tuple(theirs))
+    if live["state"] == "SKIPPED":
+        return Compared(index, SKIPPED, note="the job leapt over it")
+    if live["version"] != version:
+        return Compared(index, OLDER, note=f"version {live['version']}, the job has {version} now")
+    ours = [encode_json(row).decode() for row in live["rows"]]
+    if ours == theirs:
+        return Compared(index, EQUAL, equal=len(ours))
+    mine, other = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
+    equal = (Counter(ours) & Counter(theirs)).total()
+    state = EQUAL if not mine and not other and sorted(ours) == sorted(theirs) else DIFFERENT
+    note = "in another order" if state == EQUAL else ""
+    late = live["counts"].get("late_dropped", 0)
+    if live["completeness"] < 1:
+        state, missing = INCOMPLETE, ", ".join(map(str, live["agents"]["missing"]))
+        note = f"completeness {live['completeness']:g}, missing {missing}"
+    elif late:
+        note = f"{late} records came too late for what was published; in history nothing is late"
+    state = DIFFERENT if note == "in another order" else state
+    return Compared(index, state, equal, tuple(mine.elements()), tuple(other.elements()), note)

@@ -1,0 +1,92 @@
+"""The last step of a query on Spark: contributions are merged and finalised, as at a job's root.
+
+Runs on executors; knows no Spark. Rows come sorted by interval, all rows of an interval in one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.cbt import TypeConflict
+from elfmesh.cbt.partial.partial import merged_parts
+from elfmesh.control.jobs.records import NOT_COUNTED, add_counts, table_to_ipc
+from elfmesh.errors import DataError, ElfError
+from elfmesh.ingest.worker.intervals import OpenInterval
+from elfmesh.local.run_sessions import shown
+from elfmesh.ql import Query
+from elfmesh.spark_bridge.history.plan import ANSWER, Task, pack_error
+
+Row = dict[str, Any]
+
+
+def finish(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The answers of some intervals: batches of `CONTRIBUTION` in, of `ANSWER` out.
+
+    Cost: holds the contributions of one interval, and its result.
+    """
+    try:
+        for row in _answers(task, (row for batch in batches for row in batch.to_pylist())):
+            yield pa.RecordBatch.from_pylist([row], ANSWER)
+    except ElfError as error:
+        yield pa.RecordBatch.from_pylist([{"interval_index": 0, "error": pack_error(error)}], ANSWER)
+
+
+def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
+    statement = task.statement
+    query, window = Query(statement), statement.window
+    failed: list[str] = []
+    for index, counts, tables in shown(statement, _intervals(rows, failed)):
+        if not task.wants(index):
+            continue
+        bounds = None
+        if window is not None:
+            bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
+        latest = task.jobs.beside(query, *(bounds or (None, None)))
+        try:
+            table = query.finalise_parts({**tables, **latest}, bounds)
+        except TypeConflict as error:
+            raise _conflict(error, index) from None
+        yield answer(index, 0, bounds, counts, table)
+    for said in failed:
+        yield {"interval_index": 0, "error": said}
+
+
+def answer(
+    index: int, number: int, bounds: tuple[int, int] | None, counts: Sequence[int], table: pa.Table
+) -> Row:
+    """A row of `ANSWER`."""
+    return {
+        "interval_index": index,
+        "number": number,
+        "start_us": bounds[0] if bounds else None,
+        "end_us": bounds[1] if bounds else None,
+        "counts": list(counts),
+        "rows": table.num_rows,
+        "types": table.schema.serialize().to_pybytes(),
+        "table": table_to_ipc(table),
+    }
+
+
+def _intervals(rows: Iterator[Row], failed: list[str]) -> Iterator[OpenInterval]:
+    for index, group in groupby(rows, key=lambda row: row["interval_index"]):
+        parts = list(group)
+        failed += [row["error"] for row in parts if row["error"]]
+        if failed:
+            return
+        payloads = [row["payload"] for row in parts if row["payload"]]
+        try:
+            tables = merged_parts(payloads, {}) if payloads else None
+        except TypeConflict as error:
+            raise _conflict(error, index) from None
+        yield OpenInterval(index, add_counts(row["counts"] for row in parts) or NOT_COUNTED, tables)
+
+
+def _conflict(error: TypeConflict, index: int) -> DataError:
+    hint = "Say which type it has: CAST it in the query, or declare it in the stream's settings."
+    return DataError(
+        f"parts of the history have different types: {error}", where=f"interval {index}", hint=hint
+    )

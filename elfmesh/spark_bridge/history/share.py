@@ -1,0 +1,267 @@
+"""A task's share of a query: what an agent makes of the logs it carries, here of some pieces of history.
+
+Runs on executors; knows no Spark. It is a run of the embedded engine that stops before the last step: its
+intervals are encoded as an agent's contributions are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.cbt import encode_parts
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict, table_to_ipc
+from elfmesh.errors import ElfError
+from elfmesh.ingest.functions.evaluator import local_evaluator
+from elfmesh.ingest.job_rows import JobRows
+from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
+from elfmesh.ingest.sources.blocks import Block, LineCutter, read_blocks
+from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.records import cutter_for
+from elfmesh.local.embedded import LogRun
+from elfmesh.local.log_input import BLOCK_BYTES
+from elfmesh.ql import Statement
+from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.ql.functions.compiler import read_column
+from elfmesh.spark_bridge.history.inputs import ARCHIVE, Piece, check_headless, head_of
+from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error
+from elfmesh.storage.spill import SpillStore
+
+ARCHIVED = ("_raw", "_path", "_host")
+"""Columns of an archive of raw lines."""
+
+Frames = Iterable[tuple[str, pa.RecordBatch]]
+"""Records as columns, each batch with its stream."""
+
+
+class ShareRun(LogRun):
+    """One statement over pieces of logs, batches of tables and results.
+
+    Args:
+        task: what is computed.
+        pieces: of logs.
+        frames: records that are columns already.
+        results: whether the results that the statement reads are part of this share.
+        functions: evaluates its Python functions.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pieces: Sequence[Piece],
+        frames: Frames = (),
+        *,
+        results: bool = False,
+        functions: FunctionSource | None = None,
+    ) -> None:
+        statement = task.statement
+        self._pieces = {piece.key: piece for piece in pieces}
+        self._frames, self._read_results = frames, results
+        self._task = task
+        self._parsers: dict[tuple[str, str, str], Parser] = {}
+        self._formats: dict[tuple[str, str], StreamFormat] = {}
+        streams: dict[str, tuple[Sequence[str], StreamFormat]] = {}
+        for name in statement.streams:
+            own = [piece.key for piece in pieces if piece.stream == name]
+            streams[name] = (own, settled_format(task, name, task.host))
+        super().__init__(
+            statement,
+            (),
+            memory_bytes=task.memory_bytes,
+            streams=streams,
+            lookups=task.lookups,
+            jobs=task.jobs,
+            functions=functions,
+        )
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        jobs = self._jobs
+        if not self._read_results:
+            self._jobs = JobRows.without_rows(jobs)
+        try:
+            yield from super()._parse_all()
+        finally:
+            self._jobs = jobs
+        for stream, batch in self._frames:
+            each = self._task.inputs.get(stream)
+            if each is not None and each.kind == ARCHIVE:
+                yield from self._archived(stream, batch)
+                continue
+            yield _as_parsed(self.statement, stream, batch), Block(b"", stream, stream=stream), 0
+
+    def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[tuple[Parsed, Block, int]]:
+        """The raw lines of an archive, parsed file by file as they were."""
+        raw, path, host = (batch.column(batch.schema.get_field_index(name)) for name in ARCHIVED)
+        paths, hosts = path.to_pylist(), host.to_pylist()
+        changes = [
+            at for at in range(1, len(paths)) if (paths[at], hosts[at]) != (paths[at - 1], hosts[at - 1])
+        ]
+        for start, stop in itertools.pairwise([0, *changes, len(paths)] if paths else [0]):
+            lines = raw.slice(start, stop - start).to_pylist()
+            block = Block("".join(f"{line}\n" for line in lines).encode(), paths[start], stream=stream)
+            parser = self._parser_of(stream, paths[start], hosts[start], block.data)
+            parsed = parse_block(parser, block, self.statement.fields_of(stream))
+            self._check(parser, stream)
+            self._say_format(parser, paths[start], parsed)
+            yield parsed, block, 0
+
+    def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:
+        """The parser of a file of a host; those of one stream agree on its types."""
+        parser = self._parsers.get((stream, path, host))
+        if parser is None:
+            formats = self._formats.get((stream, host))
+            if formats is None:
+                formats = self._formats[stream, host] = settled_format(self._task, stream, host)
+            parser = self._parsers[stream, path, host] = formats.parser(path)
+            check_headless(parser, first, stream)
+        return parser
+
+    def _opened(
+        self, path: str, formats: StreamFormat, count: Callable[[int], None]
+    ) -> tuple[Parser, Generator[Block]]:
+        piece = self._pieces[path]
+        new_cutter = cutter_for(formats.framing)
+        if piece.content is not None:
+            content = io.BytesIO(piece.content)
+            blocks = read_blocks("-", block_bytes=BLOCK_BYTES, new_cutter=new_cutter, stdin=content)
+        elif piece.stop is None:
+            blocks = read_blocks(piece.path, block_bytes=BLOCK_BYTES, new_cutter=new_cutter)
+        else:
+            head = head_of(piece.path) if piece.start else None
+            return formats.parser(piece.path, head=head), _lines_of(piece, piece.start, piece.stop)
+        return formats.parser(piece.path), blocks
+
+
+def settled_format(task: Task, stream: str, host: str) -> StreamFormat:
+    """How the lines of a stream are read, with the types that its first records have."""
+    each = task.inputs.get(stream)
+    formats = StreamFormat("json", host=host) if each is None else each.format(host)
+    declared = formats.schema.declared
+    types = task.types.get(stream, {})
+    formats.schema.types |= {name: kind for name, kind in types.items() if name not in declared}
+    return formats
+
+
+def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
+    """The lines of a plain file that begin in a range of its bytes."""
+    cutter = LineCutter()
+    with Path(piece.path).open("rb") as file:
+        if start:
+            file.seek(start - 1)
+            file.readline()
+        offset = file.tell()
+        while offset < stop and (chunk := file.read(min(BLOCK_BYTES, stop - offset))):
+            offset += len(chunk)
+            yield _block(piece, cutter, cutter.push(chunk))
+        if cutter.pending:
+            yield _block(piece, cutter, cutter.push(file.readline()))
+        yield _block(piece, cutter, cutter.finish())
+
+
+def _block(piece: Piece, cutter: LineCutter, data: bytes) -> Block:
+    overlong, sample = cutter.take_overlong()
+    return Block(data, piece.path, overlong=overlong, overlong_sample=sample)
+
+
+def _as_parsed(statement: Statement, stream: str, batch: pa.RecordBatch) -> Parsed:
+    """The columns that a statement wants of a batch; a path goes into structs, what is nowhere is null."""
+    rows = batch.num_rows
+    arrays = {name: read_column(column_of(batch, name, rows)) for name in statement.fields_of(stream)}
+    return Parsed(arrays, rows, rows, 0, [])
+
+
+def column_of(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
+    """A column by its path, which goes into structs and maps; nulls where there is none."""
+    place = batch.schema.get_field_index(path)
+    if place >= 0:
+        return batch.column(place)
+    name, *rest = path.split(".")
+    place = batch.schema.get_field_index(name)
+    column = batch.column(place) if place >= 0 else pa.nulls(rows)
+    for part in rest:
+        if pa.types.is_map(column.type):
+            column = _values(column, part)
+            continue
+        known = pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0
+        column = pc.struct_field(column, part) if known else pa.nulls(rows)
+    return column
+
+
+def _values(maps: pa.MapArray, key: str) -> pa.Array:
+    """The values of a key in maps, null where there is none."""
+    try:
+        return pc.map_lookup(maps, pa.scalar(key).cast(maps.type.key_type), "first")
+    except pa.ArrowInvalid:  # no such key can be
+        return pa.nulls(len(maps), maps.type.item_type)
+
+
+def contribute(
+    task: Task,
+    pieces: Sequence[Piece],
+    frames: Frames = (),
+    *,
+    results: bool = False,
+    number: int = 0,
+    newest: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """What some history contributes to every interval: batches of `CONTRIBUTION`, an error as a row.
+
+    Args:
+        task: what is computed.
+        pieces: of logs.
+        frames: records that are columns already.
+        results: whether to read the results that the statement reads.
+        newest: whether a last row, of no interval, has the newest record's time in place of the number.
+        number: place of this share among all: a plain projection keeps the order of the input.
+
+    Cost: reads the share once; holds `memory_bytes` of aggregates.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            functions = None
+            if task.python and task.statement.functions:
+                functions = local_evaluator(task.statement)
+                stack.callback(functions.close)
+            run = ShareRun(task, pieces, frames, results=results, functions=functions)
+            rows = _projected(run, number) if run.streams else _sealed(run, task, number, newest)
+            for each in rows:
+                yield pa.RecordBatch.from_pylist([each], CONTRIBUTION)
+    except ElfError as error:
+        row = {"interval_index": 0, "number": number, "error": pack_error(error)}
+        yield pa.RecordBatch.from_pylist([row], CONTRIBUTION)
+
+
+def _sealed(run: LogRun, task: Task, number: int, newest: bool) -> Iterator[dict[str, object]]:
+    with contextlib.closing(SpillStore(Path(tempfile.gettempdir()))) as store:
+        worker = run.read(MemoryBudget(task.memory_bytes, store, new_lock=threading.Lock))
+        if task.statement.window is None and not any(worker.totals):
+            yield _row(0, number, NOT_COUNTED, b"")
+        for interval in worker.take(worker.end_index):
+            if not task.statement.has_sessions and not task.wants(interval.index):
+                continue
+            payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
+            yield _row(interval.index, number, interval.counts, payload)
+        if newest and worker.times.newest_us is not None:
+            yield _row(None, worker.times.newest_us, NOT_COUNTED, b"")
+
+
+def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:
+    """The rows of a plain projection, block by block; the last has the counts of all."""
+    numbers = itertools.count(number << 32)
+    for table in run.tables():
+        yield _row(0, next(numbers), NOT_COUNTED, table_to_ipc(table))
+    counts = run.record().counts
+    yield _row(0, next(numbers), [counts[name] for name in counts_dict(NOT_COUNTED)], b"")
+
+
+def _row(index: int | None, number: int, counts: Sequence[int], payload: bytes) -> dict[str, object]:
+    return {"interval_index": index, "number": number, "counts": list(counts), "payload": payload}

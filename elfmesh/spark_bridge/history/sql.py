@@ -1,0 +1,345 @@
+"""`spark_bridge.sql`: ELF-QL over history, from a text to DataFrames.
+
+Owns what is settled before Spark is asked. The types of a JSON log are those of the first records that have a
+value, as in `elf run`: the driver looks at the beginning of a stream's files, so that all tasks agree.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.errors import DataError, UsageError
+from elfmesh.ingest.job_rows import JobRows
+from elfmesh.ingest.parsers import discover_columns
+from elfmesh.ingest.sources.blocks import read_blocks
+from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.records import cutter_for
+from elfmesh.local.log_input import BLOCK_BYTES
+from elfmesh.ql import Statement, expand, parse_many
+from elfmesh.ql.engine.lookup import LookupSource
+from elfmesh.ql.plan.scope import IMPLICIT
+from elfmesh.ql.plan.statement import job_read
+from elfmesh.spark_bridge.history.frames import History, frame_of
+from elfmesh.spark_bridge.history.inputs import (
+    ARCHIVE,
+    PARQUET,
+    RESULTS,
+    SPLIT_BYTES,
+    Input,
+    check_headless,
+    check_named,
+    files_of,
+    given_inputs,
+)
+from elfmesh.spark_bridge.history.plan import Declared, Lookups, Task
+from elfmesh.spark_bridge.history.share import ShareRun
+from elfmesh.spark_bridge.session import require_pyspark, results
+
+ARCHIVED_ROWS = 10_000
+"""Lines of an archive that are looked at for the same."""
+
+LOOKED_AT = 64
+"""Files of a stream whose beginning may be looked at to settle the types of its fields."""
+
+
+def sql(
+    spark: Any,
+    text: str,
+    streams: Mapping[str, Any],
+    *,
+    lookups: Mapping[str, Any] | None = None,
+    python: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+    source: str = "query",
+    stream: bool = False,
+    schema: str | None = None,
+) -> Any:
+    """ELF-QL over history: the rows that `elf run` gives over the same records, as a DataFrame.
+
+    Columns: interval_index, interval_start, interval_end (null without a window), then the query's. As
+    `spark.read.json` does to learn its schema, it reads the history once when it is called; the answer is
+    kept by the executors.
+
+    Args:
+        spark: a SparkSession, classic or Connect.
+        text: a query or jobs; of several statements the last one's rows. A job may read those before it.
+        streams: per name of the text ("PATH", "FORMAT"), "PATH,format=F,...", a dict of an agent's settings
+            of a stream, or a DataFrame. A path may be a pattern or a directory; formats are those of agents,
+            and `parquet`, and `elf` for results of a live job at an agent's address.
+        lookups: tables that the text joins: a pyarrow Table, a DataFrame, or a path and a format.
+        python: whether the text's Python functions may run on the executors.
+        split_bytes: how large a task's part of a plain file is.
+        source: what the text was read from, for error messages.
+        stream: a streaming DataFrame instead, over history that grows: files that appear under a path, or
+            streaming DataFrames. The rows of an interval come once, when the newest record is LATENESS past
+            its end (output mode append); later records are dropped, and Spark counts them.
+        schema: DDL of the query's columns, for a stream that has no history yet to learn them from.
+
+    Raises:
+        QueryError: wrong text, an unknown column, a statement that has no answer in a stream.
+        DataError: the history cannot be read as what it is said to be.
+        UsageError: a stream that is not named.
+    """
+    if stream:
+        return _streamed(
+            spark, text, given_inputs(streams), given_lookups(lookups or {}), python, source, schema
+        )
+    history: History | None = None
+    for each in histories(
+        spark,
+        text,
+        given_inputs(streams),
+        lookups=given_lookups(lookups or {}),
+        python=python,
+        split_bytes=split_bytes,
+        source=source,
+    ):
+        if history is not None:
+            history.close()
+        history = each
+    assert history is not None, "a text has a statement"
+    return history.frame()
+
+
+def _streamed(
+    spark: Any,
+    text: str,
+    inputs: Mapping[str, Input],
+    lookups: LookupSource,
+    python: bool,
+    source: str,
+    schema: str | None,
+) -> Any:
+    from elfmesh.spark_bridge.history.streaming import check_streamable, stream_frame, stream_inputs
+
+    require_pyspark()
+    (statement, *more) = parse_many(text, source=source)
+    if more:
+        raise UsageError("a stream is one statement", hint="Give each its own DataFrame.")
+    check_streamable(statement)
+    given = None
+    if schema is not None:
+        from elfmesh.spark_bridge.conform import arrow_schema
+
+        given = arrow_schema(spark.createDataFrame([], schema).schema)
+    task = Task(text, 0, source, socket.gethostname(), python=python)
+    task = prepared(spark, task, stream_inputs(inputs), lookups)
+    return stream_frame(spark, task, lookups, given)
+
+
+def histories(
+    spark: Any,
+    text: str,
+    inputs: Mapping[str, Input],
+    *,
+    lookups: LookupSource | None = None,
+    python: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+    source: str = "query",
+    only: tuple[int, int] | None = None,
+) -> Iterator[History]:
+    """The answer of each statement of a text, in order, perhaps of some intervals only.
+
+    Raises what `sql` raises.
+    """
+    require_pyspark()
+    statements = parse_many(text, source=source)
+    jobs = JobRows()
+    for number, statement in enumerate(statements):
+        _fetch(spark, statement, inputs, jobs)
+        task = Task(text, number, source, socket.gethostname(), jobs=jobs, python=python, only=only)
+        task = prepared(spark, task, inputs, lookups)
+        history = History(spark, task, split_bytes=split_bytes)
+        yield history
+        jobs.begin(task.statement)
+        if statement.job is not None and any(_reads(later, statement) for later in statements[number + 1 :]):
+            for found in history.answers():
+                jobs.add(task.statement, found)
+
+
+def prepared(
+    spark: Any, task: Task, inputs: Mapping[str, Input], lookups: LookupSource | None = None
+) -> Task:
+    """The task with its inputs, what `*` means, the types of fields and the tables that it joins.
+
+    Raises:
+        QueryError: a column that is not there.
+        UsageError: a stream that is not named, a Python function that may not run.
+    """
+    statement = task.statement
+    given = task.jobs.check(statement)
+    inputs = {name: each for name, each in inputs.items() if each.kind != RESULTS}
+    streams = [name for name in statement.streams if name not in given]
+    if len(inputs) == 1 and len(streams) == 1:  # as in `elf run`, any name means the one log
+        (only,) = inputs.values()
+        inputs = {streams[0]: replace(only, stream=streams[0])}
+    check_named(streams, inputs)
+    task = replace(
+        task, declared=_declared(spark, statement, {name: inputs[name] for name in streams}, task.host)
+    )
+    statement = task.statement
+    types: dict[str, dict[str, pa.DataType]] = {}
+    star: tuple[str, ...] | None = None
+    for name in streams:
+        found, columns = _settled(spark, statement, inputs[name], task.host)
+        if statement.star and columns is not None:
+            star = columns
+            statement = expand(statement, columns)
+            found, _ = _settled(spark, statement, inputs[name], task.host)
+        types[name] = found
+    kept = {name: each for name, each in inputs.items() if name in streams}
+    task = replace(task, star=star, inputs=kept, types=types)
+    task = replace(task, lookups=_tables(statement, lookups))
+    if statement.functions and not task.python:
+        raise UsageError(
+            "the query brings Python functions along, and they are off",
+            hint="Say --python (python=True) if you trust its text; no signature is looked at here.",
+        )
+    # What needs no data to be refused is refused now.
+    ShareRun(task, (), functions=_Nobody() if task.python else None)
+    return task
+
+
+def _tables(statement: Statement, lookups: LookupSource | None) -> Lookups:
+    """The tables that a statement joins, read here and sent along."""
+    found: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
+    for part in (statement, *statement.parts):
+        for join in part.lookups:
+            if lookups is None:
+                raise UsageError(f"nothing is said to be the lookup table {join.name}")
+            found[join.name, join.columns] = lookups(join.name, join.columns)
+    return Lookups(found)
+
+
+def given_lookups(given: Mapping[str, Any]) -> LookupSource:
+    """The tables a caller gave by name."""
+    tables: dict[str, pa.Table] = {}
+    files = {}
+    for name, value in given.items():
+        if isinstance(value, pa.Table):
+            tables[name] = value
+        elif hasattr(value, "toArrow"):
+            tables[name] = value.toArrow()
+        else:
+            files[name] = value
+    from elfmesh.ingest.lookups import LookupTables
+
+    others = LookupTables({name: each.config for name, each in given_inputs(files, "lookups").items()})
+
+    def look(name: str, columns: tuple[str, ...]) -> pa.Table:
+        if name not in tables:
+            return others(name, columns)
+        missing = [column for column in columns if column not in tables[name].column_names]
+        if missing:
+            raise DataError(f"has no column {missing[0]}", where=f"lookup {name}")
+        return tables[name].select(list(columns))
+
+    return look
+
+
+class _Nobody:
+    """Evaluates no function: tasks do."""
+
+    def call(self, *_given: Any) -> Any:
+        raise AssertionError("functions are called by tasks")
+
+
+def _reads(later: Statement, statement: Statement) -> bool:
+    assert statement.job is not None
+    return statement.job.qualified in map(job_read, later.streams)
+
+
+def _fetch(spark: Any, statement: Statement, inputs: Mapping[str, Input], jobs: JobRows) -> None:
+    """Take what a job of an overlay has published, for a statement that reads it."""
+    for name in statement.streams:
+        job = job_read(name)
+        given = inputs.get(job) or inputs.get(job.replace("/", "."))
+        if not job or given is None:
+            continue
+        table = results(spark, job, api=given.config.path).toArrow()
+        jobs.put(job, *_by_interval(table))
+
+
+def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int, pa.Table]]]:
+    """Columns, width and tables of the results of a job."""
+    columns = tuple(name for name in table.column_names[6:])
+    table = table.sort_by("interval_index")
+    starts = table.column("interval_start").cast(pa.int64())
+    ends = table.column("interval_end").cast(pa.int64())
+    size_us = pc.max(pc.subtract(ends, starts)).as_py() or 1
+    found = [
+        (start_us, table.filter(pc.equal(starts, start_us)).select(columns))
+        for start_us in pc.unique(starts).to_pylist()
+    ]
+    return columns, size_us, found
+
+
+def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], host: str) -> Declared:
+    """The columns of inputs that say them, if it is of consequence which they are."""
+    if not statement.bare:
+        return ()
+    found: dict[str, tuple[str, ...]] = {}
+    for name, each in inputs.items():
+        if each.kind in ("frame", PARQUET):
+            found[name] = (*frame_of(spark, each).columns, *IMPLICIT)
+        elif each.kind == "log" and (schema := each.format(host).static_schema) is not None:
+            found[name] = tuple(schema.names)
+    return tuple(found.items())
+
+
+def _settled(
+    spark: Any, statement: Statement, each: Input, host: str
+) -> tuple[dict[str, pa.DataType], tuple[str, ...] | None]:
+    """The types of the fields of a log, and the columns that `*` means."""
+    if each.kind in ("frame", PARQUET):
+        return {}, tuple(frame_of(spark, each).columns)
+    if each.kind == ARCHIVE:
+        return _settled_archive(spark, statement, each, host)
+    if each.kind != "log":
+        if statement.star:
+            hint = "Name the fields after SELECT."
+            raise statement.origin.error("SELECT * needs the columns of the log", statement.offset, hint)
+        return {}, None
+    formats = each.format(host)
+    columns: tuple[str, ...] | None = None
+    wanted: Sequence[str] = () if statement.star else statement.fields_of(each.stream)
+    for path in files_of(each.config.path)[:LOOKED_AT]:
+        parser = formats.parser(path)
+        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter_for(formats.framing))
+        block = next(blocks, None)
+        blocks.close()
+        if block is None:
+            continue
+        if columns is None:
+            columns = discover_columns(parser, block.data)
+        if wanted:
+            parsed = parse_block(parser, block, wanted)
+            for name in wanted:
+                parsed.arrays[name]
+        if all(name in formats.schema.types or name.startswith("_") for name in wanted):
+            break
+    return dict(formats.schema.types), columns
+
+
+def _settled_archive(
+    spark: Any, statement: Statement, each: Input, host: str
+) -> tuple[dict[str, pa.DataType], tuple[str, ...]]:
+    """The same of the first lines of an archive."""
+    first = frame_of(spark, each).select("_raw").limit(ARCHIVED_ROWS).toArrow().column(0).to_pylist()
+    data = "".join(f"{line}\n" for line in first if line is not None).encode()
+    formats = each.format(host)
+    parser = formats.parser(each.config.path)
+    check_headless(parser, data, each.stream)
+    columns = discover_columns(parser, data)
+    if not statement.star:
+        wanted = statement.fields_of(each.stream)
+        parsed = parser.parse(data, wanted)
+        for name in wanted:
+            parsed.arrays[name]
+    return dict(formats.schema.types), columns

@@ -1,0 +1,186 @@
+"""The same query over history that still grows: Structured Streaming, with LATENESS as the watermark.
+
+Every micro-batch contributes partials as a batch does; Spark's state store holds those of each open interval
+until the watermark has passed its end, and the rows then come once (output mode append). The state is the
+agents' own partials, a few bytes a group, not the records.
+
+Invariant: an interval closes when the newest record is LATENESS past its end, as at an agent. The grouping
+column `at` is an interval's start, and each share adds a row at its newest record's time; so the delay of
+Spark's watermark is the window's size and LATENESS together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.control.jobs import spark_types
+from elfmesh.control.jobs.records import ipc_to_table
+from elfmesh.errors import UsageError
+from elfmesh.local.embedded import LogRun
+from elfmesh.ql import Statement
+from elfmesh.ql.engine.lookup import LookupSource
+from elfmesh.ql.plan.statement import job_read
+from elfmesh.spark_bridge.history.finish import finish
+from elfmesh.spark_bridge.history.frames import HEAD, frame_of, framed, result_schema, wanted
+from elfmesh.spark_bridge.history.inputs import ARCHIVE, PARQUET, Input, Piece, files_of
+from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, unpack_error
+from elfmesh.spark_bridge.history.share import ARCHIVED, contribute
+
+PART_DDL = "at TIMESTAMP, interval_index BIGINT, number BIGINT, counts ARRAY<BIGINT>, payload BINARY"
+PART = pa.schema([("at", spark_types.UTC), *[field for field in CONTRIBUTION if field.name != "error"]])
+FILES_DDL = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+SAMPLE = 10_000
+"""Records that are looked at to learn the types of the rows."""
+
+MILLI = 1000
+
+
+def stream_frame(
+    spark: Any, task: Task, lookups: LookupSource | None, schema: pa.Schema | None = None
+) -> Any:
+    """A streaming DataFrame of the rows of every interval, once it is closed.
+
+    Args:
+        spark: a session.
+        task: prepared.
+        lookups: the tables that the statement joins.
+        schema: of the query's own columns; None: as the rows of the history that is there now have them.
+
+    Raises:
+        QueryError: the statement has no answer in a stream.
+        UsageError: no history is there to learn the types from.
+    """
+    statement = task.statement
+    check_streamable(statement)
+    if schema is None:
+        schema = _learnt(task, lookups)
+    columns = pa.schema([*HEAD, *(pa.field(each.name, spark_types.plain_type(each.type)) for each in schema)])
+    window = statement.window
+    assert window is not None
+    lateness_us = statement.job.lateness_us if statement.job else 0
+    delay = f"{-(-(window.size_us + lateness_us) // MILLI)} milliseconds"
+    parts = [
+        each.withWatermark("at", delay) for each in (_parts(spark, task, name) for name in statement.streams)
+    ]
+    together = parts[0]
+    for each in parts[1:]:
+        together = together.unionByName(each)
+    from pyspark.sql import functions
+
+    held = functions.collect_list(functions.struct("number", "counts", "payload")).alias("parts")
+    closed = together.groupBy("at", "interval_index").agg(held)
+    return closed.mapInArrow(partial(_closed, task.sent, columns), spark_types.ddl(columns))
+
+
+def check_streamable(statement: Statement) -> None:
+    """Refuse what has no answer while the input goes on.
+
+    Raises:
+        QueryError: at the statement, with what to write instead.
+    """
+    problem, hint = "", ""
+    if statement.window is None:
+        problem = "a stream has no end: without a window there is never an answer"
+        hint = "Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
+    elif statement.has_sessions:
+        problem = "sessions go on from one interval into the next; Spark closes each by itself"
+        hint = "Run it over history as a batch, or as a job on agents."
+    elif any(map(job_read, statement.streams)):
+        problem = "results of jobs are not read by a query that streams"
+        hint = "Run it as a batch, or read the results with readStream.format('elf') and join in Spark."
+    if problem:
+        raise statement.origin.error(problem, statement.offset, hint)
+
+
+def _parts(spark: Any, task: Task, name: str) -> Any:
+    """What the micro-batches of one stream contribute."""
+    each, own = task.inputs[name], replace(task.sent, stream=name)
+    if each.kind in ("log", "remote"):
+        files = spark.readStream.format("binaryFile").schema(FILES_DDL).load(each.config.path)
+        return files.select("path", "content").mapInArrow(partial(_of_files, own), PART_DDL)
+    frame = each.frame
+    if frame is None:
+        found = frame_of(spark, each)
+        frame = spark.readStream.schema(found.schema).parquet(each.config.path)
+    fields = ARCHIVED if each.kind == ARCHIVE else task.statement.fields_of(name)
+    return wanted(frame, fields).mapInArrow(partial(_of_frame, own), PART_DDL)
+
+
+def _learnt(task: Task, lookups: LookupSource | None) -> pa.Schema:
+    """The columns of the rows that the first records give."""
+    logs = {}
+    for name, each in task.inputs.items():
+        paths = files_of(each.config.path) if each.kind == "log" else []
+        if not paths:
+            hint = "Say schema='product STRING, clicks BIGINT': the DDL of the query's columns."
+            raise UsageError(f"{name} has no log yet to learn the types of the rows from", hint=hint)
+        logs[name] = (paths, each.format(task.host))
+    run = LogRun(task.statement, (), streams=logs, lookups=lookups, sample=SAMPLE)
+    types: dict[bytes, bool] = {}
+    for answer in run.answers():
+        data = answer.table.schema.serialize().to_pybytes()
+        types[data] = types.get(data, False) or answer.table.num_rows > 0
+    return pa.schema(list(result_schema(task.statement, types))[len(HEAD) :])
+
+
+# -- inside the tasks
+
+
+def _of_files(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    pieces = [
+        Piece(task.stream, row["path"].removeprefix("file:"), content=row["content"])
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
+    if pieces:
+        yield from _dated(task, contribute(task, pieces, newest=True))
+
+
+def _of_frame(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    frames = ((task.stream, batch) for batch in batches)
+    yield from _dated(task, contribute(task, (), frames, newest=True))
+
+
+def _dated(task: Task, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Contributions with the time that Spark's watermark goes by."""
+    window = task.statement.window
+    assert window is not None
+    for row in (row for batch in found for row in batch.to_pylist()):
+        error = row.pop("error")
+        if error:
+            raise RuntimeError(f"ELF_HISTORY: {unpack_error(error)}")
+        index = row["interval_index"]
+        at = row["number"] if index is None else index * window.slide_us
+        yield pa.RecordBatch.from_pylist([{**row, "at": at}], PART)
+
+
+def _closed(task: Task, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of the intervals that the watermark has passed."""
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        if row["interval_index"] is None:
+            continue
+        parts = [{**part, "interval_index": row["interval_index"]} for part in row["parts"]]
+        for answer in finish(task, [pa.RecordBatch.from_pylist(parts, CONTRIBUTION)]):
+            (found,) = answer.to_pylist()
+            if found["error"]:
+                raise RuntimeError(f"ELF_HISTORY: {unpack_error(found['error'])}")
+            yield from framed(found, ipc_to_table(found["table"]), schema).to_batches()
+
+
+def stream_inputs(inputs: Mapping[str, Input]) -> Mapping[str, Input]:
+    """The inputs, checked for what a stream cannot read.
+
+    Raises:
+        UsageError: one that is no stream.
+    """
+    for name, each in inputs.items():
+        if each.frame is not None and not each.frame.isStreaming:
+            raise UsageError(f"{name} is a DataFrame that does not stream", hint="Use spark.readStream.")
+        if each.kind not in ("log", "remote", "frame", PARQUET, ARCHIVE):
+            raise UsageError(f"{name}: {each.kind} is read in a batch only")
+    return inputs

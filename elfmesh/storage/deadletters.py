@@ -1,0 +1,151 @@
+"""Dead letters: what this agent had sealed for intervals that were closed without it (D-15).
+
+One file per job, incarnation and interval under `dead-letter/NAMESPACE.NAME/` of the data directory, in the
+frame format of the frame log: a header that names everything, then the partials. Nothing is computed when
+one is written; `elf dead-letters` finalises them when somebody wants to see the rows.
+
+Owns the files and their budget: beyond it the oldest intervals go first, and are counted. Synchronous; used
+in the "store" lane only, but for `describe`.
+
+Paper: none. Guarantees D-1, D-15.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from sortedcontainers import SortedDict
+
+from elfmesh import ql
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.protocol.events import DeadLetter
+from elfmesh.errors import DataError, DiskFull, ElfError
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.framescan import pack, scan
+from elfmesh.storage.storage import MemoryFile, Storage
+from elfmesh.wire import UNREADABLE
+
+log = logging.getLogger("elf.agent")
+DIRECTORY = "dead-letter"
+SUFFIX = ".partial"
+BYTES_MAX = 64 << 20
+"""Disk for all dead letters of an agent: some thousand intervals of a thousand groups each."""
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True):
+    """What a file holds.
+
+    Attributes:
+        manifest: the job, with its text: all that finalising needs.
+        agent: name of the agent that sealed it.
+        interval: its number.
+        counts: records per bucket of `BUCKETS`.
+        payloads: one partial per partition, b"" without rows.
+        unknown: nobody could say any more whether the interval was closed without it.
+    """
+
+    manifest: Manifest
+    agent: str
+    interval: int
+    counts: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+    unknown: bool = False
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(Letter)
+
+
+class DeadLetters:
+    """The dead letters of one agent.
+
+    Args:
+        storage: where the files are.
+        agent: its name.
+        bytes_max: of all files together; one letter is kept whatever its size.
+    """
+
+    def __init__(self, storage: Storage, agent: str, *, bytes_max: int = BYTES_MAX) -> None:
+        self._storage, self._agent, self._bytes_max = storage, agent, bytes_max
+        self._files: SortedDict[tuple[int, str], int] = SortedDict()
+        self.nbytes = self.dropped = 0
+        for name in storage.names(f"{DIRECTORY}/"):
+            data = storage.read(name) or b""
+            try:
+                self._add(_end_us(read_letter(data)), name, len(data))
+            except DataError:
+                log.warning("%s is damaged: left alone", name)
+
+    def write(self, effect: DeadLetter) -> None:
+        """Keep a letter, durably; the same one again replaces itself.
+
+        On a full disk it is dropped and counted: its records are counted as `expired` in any case, and what
+        nobody waits for must not stop the agent.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        manifest = effect.manifest
+        letter = Letter(
+            manifest, self._agent, effect.interval, effect.counts, effect.payloads, effect.unknown
+        )
+        job = f"{manifest.namespace}.{manifest.name}"
+        name = f"{DIRECTORY}/{job}/{effect.interval}.{manifest.incarnation}{SUFFIX}"
+        data = pack(_PACK.encode(letter))
+        reach("letter")
+        try:
+            self._storage.write(name, data)
+        except DiskFull as error:
+            self.dropped += 1
+            log.error("a dead letter of interval %d of %s is lost: %s", effect.interval, job, error)
+            return
+        log.warning("interval %d of %s was closed without this agent: %s", effect.interval, job, name)
+        self._add(_end_us(letter), name, len(data))
+        while self.nbytes > self._bytes_max and len(self._files) > 1:
+            (_, oldest), size = self._files.popitem(0)
+            self._storage.delete(oldest)
+            self.nbytes -= size
+            self.dropped += 1
+
+    def _add(self, end_us: int, name: str, size: int) -> None:
+        self.nbytes += size - self._files.get((end_us, name), 0)
+        self._files[end_us, name] = size
+
+    def describe(self) -> dict[str, int]:
+        """How many there are, for people."""
+        return {"files": len(self._files), "bytes": self.nbytes, "dropped": self.dropped}
+
+
+def read_letter(data: bytes) -> Letter:
+    """The letter of a file.
+
+    Raises:
+        DataError: it is none, or damaged.
+    """
+    file = MemoryFile()
+    file.append(data)
+    found = [each.body for each in scan(file, len(data))]
+    if len(found) != 1 or found[0] is None:
+        raise DataError("not a dead letter, or a damaged one")
+    try:
+        letter = _UNPACK.decode(found[0])
+        _end_us(letter)
+    except (*UNREADABLE, ElfError) as error:
+        raise DataError(f"not a dead letter: {error}") from None
+    if len(letter.payloads) != letter.manifest.partitions:
+        raise DataError("not a dead letter: it does not have one partial per partition")
+    return letter
+
+
+def window_us(letter: Letter) -> tuple[int, int]:
+    """Start and end of its interval in microseconds since the epoch; raises DataError if its job has none."""
+    window = ql.parse(letter.manifest.text).window
+    if window is None:
+        raise DataError("its job has no intervals")
+    start = letter.interval * window.slide_us
+    return start, start + window.size_us
+
+
+def _end_us(letter: Letter) -> int:
+    return window_us(letter)[1]

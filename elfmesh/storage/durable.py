@@ -1,0 +1,129 @@
+"""What the control machine wants on disk: how it is made durable, in as few syncs as there can be.
+
+    (RECORD, u64 number | job, data)    a record that its log may not have durably (see results/journal.py)
+
+Votes and records that come together go into the state log as one frame, with one sync, whatever their order
+is and however many jobs they are of: of a frame all is durable or nothing, so that no vote is ahead of a
+record it vouches for. The results logs are written behind it without a sync; what a power cut takes from
+them is put back from here. Owns no file: the state log and the results logs do. Runs in the thread of the
+"store" lane.
+
+Invariants: `write` returns when all is durable (D-1, D-17); a record is in its log, where readers see it,
+only when the votes that came with it are durable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from elfmesh.control.protocol import events as ctl
+from elfmesh.control.register.lost_votes import KIND as LOST
+from elfmesh.control.register.lost_votes import Loss, decode_loss
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.statelog import StateLog
+
+log = logging.getLogger("elf.agent")
+Write = ctl.Append | ctl.Persist
+RECORD = "result"
+RECORDS_BYTES_MAX = 4 << 20
+"""Records beyond this size leave the state log: the logs are synced then."""
+
+
+class Records(Protocol):
+    """The results logs, as far as they are written here."""
+
+    def append(self, *effects: ctl.Append) -> None:
+        """Add records, in this order, durably."""
+        ...
+
+    def prepare(self, effects: Sequence[ctl.Append]) -> list[bytes]:
+        """Make their logs ready, durably; what `put_back` needs of each."""
+        ...
+
+    def write(self, effects: Sequence[ctl.Append]) -> None:
+        """Add records, in this order; durable when `sync` returns."""
+        ...
+
+    def sync(self) -> None:
+        """Make all records durable that were written."""
+        ...
+
+    def put_back(self, prepared: Sequence[bytes]) -> None:
+        """Add what a power cut took, durably; logs that were dropped or began anew stay as they are."""
+        ...
+
+
+def _log_loss(loss: Loss) -> None:
+    log.error(
+        "%s %s: this agent has lost its votes. It votes on no job until its next start, and then not until"
+        " the job's master has replaced its vote",
+        loss.path, loss.reason,
+    )  # fmt: skip
+
+
+class Durable:
+    """Writes of one agent. Puts back what a power cut took from the results logs.
+
+    Args:
+        state: where `Persist` goes, and `Append` that comes with other writes.
+        results: where `Append` goes.
+
+    Raises:
+        StorageError: the disk refuses, or a log is damaged.
+    """
+
+    def __init__(self, state: StateLog, results: Records) -> None:
+        self._state, self._results = state, results
+        results.put_back(state.forget(RECORD))
+        self._number = self._bytes = 0
+
+    def write(self, effects: list[Write]) -> None:
+        """Make them durable, with one sync. What is done leaves the list.
+
+        Raises:
+            DiskFull: there is no room for what the list still holds; it may be tried again.
+            StorageError: the disk refuses.
+        """
+        records = [effect for effect in effects if isinstance(effect, ctl.Append)]
+        alone = len(effects) == len(records) == 1
+        if not alone:
+            self._remember(effects, records)
+            effects[:] = records
+        if records:
+            self._append(records, durably=alone)
+            effects.clear()
+
+    def _remember(self, effects: Sequence[Write], records: Sequence[ctl.Append]) -> None:
+        kinds = [effect.kind for effect in effects if isinstance(effect, ctl.Persist)]
+        for kind in kinds:
+            reach("persist", kind)
+        prepared = iter(self._results.prepare(records) if records else ())
+        self._state.apply([self._kept(effect, prepared) for effect in effects])
+        for kind in kinds:
+            reach("persisted", kind)
+        for effect in effects:
+            if isinstance(effect, ctl.Persist) and effect.kind == LOST and effect.data:
+                _log_loss(decode_loss(effect.data))
+
+    def _kept(self, effect: Write, prepared: Iterator[bytes]) -> ctl.Persist:
+        """What the state log has of a write."""
+        if isinstance(effect, ctl.Persist):
+            return effect
+        data = next(prepared)
+        self._number += 1
+        self._bytes += len(data)
+        return ctl.Persist(RECORD, self._number.to_bytes(8) + effect.job, data)
+
+    def _append(self, records: Sequence[ctl.Append], *, durably: bool) -> None:
+        reach("results.append")
+        if durably:
+            self._results.append(*records)
+        else:
+            self._results.write(records)
+            if self._bytes > RECORDS_BYTES_MAX:
+                self._results.sync()
+                self._state.forget(RECORD)
+                self._bytes = 0
+        reach("results.appended")

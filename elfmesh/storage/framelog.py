@@ -1,0 +1,389 @@
+"""The frame log: what this agent has promised to others, on disk before it is sent.
+
+One append-only file per agent. A `Sealed` frame holds one contribution of one job (a range of intervals
+with their counts and partials), the positions in the sources it goes up to, the positions to read again
+from after a restart, and the cumulative count buckets. It is synced before the contribution is handed to
+the tree, so that a restart neither loses nor repeats a record (D-1). A torn frame at the end is cut off:
+nobody has seen it. A bad frame in the middle, or one at the end that was whole once, is damage: an error in
+the agent's log with the file's path, and a declared gap, never guessed at; so are the frames of another
+agent. The damaged file is kept beside. A failed sync is fatal to the agent.
+
+Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in
+memory.
+
+Paper: none; ELF 3 replays from the sources. See guarantees D-1, D-8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from elfmesh.errors import DiskFull, StorageError
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.frames import Forgotten, Frame, Released, Sealed
+from elfmesh.storage.framescan import FRAME_BYTES_MAX, Found, is_torn, pack, scan, unpack
+from elfmesh.storage.storage import AppendFile, Storage
+from elfmesh.wire import UNREADABLE
+
+log = logging.getLogger("elf.agent")
+FILE_NAME = "frames.log"
+DAMAGED = f"{FILE_NAME}.damaged"
+"""What a damaged file was when it was found; the newest one is kept."""
+
+FIRST_FRAME = Forgotten("")
+GARBAGE_BYTES = 4 << 20
+"""Released bytes that are worth a rewrite, if they are also most of the file."""
+
+
+_DECODER = msgspec.msgpack.Decoder(Frame)
+
+
+class _Place(NamedTuple):
+    """Where a frame is; `seq`: of its last revision, 0 if it has none; `void_from`: see `Sealed.below`."""
+
+    stop: int
+    offset: int
+    size: int
+    seq: int
+    void_from: int | None = None
+
+    def below(self, void_from: int) -> _Place:
+        """The same without what lies there or behind."""
+        least = void_from if self.void_from is None else min(self.void_from, void_from)
+        return self._replace(stop=min(self.stop, void_from), void_from=least)
+
+
+@dataclass
+class _Job:
+    """What is kept in memory of one job: where its frames are, not what they hold."""
+
+    frames: list[_Place] = field(default_factory=list)  # unreleased or last
+    released: int | None = None
+    heard: int = 0
+
+    def is_live(self, place: _Place) -> bool:
+        """Whether somebody may still ask for a frame."""
+        return self.released is None or place.stop > self.released or place.seq > self.heard
+
+
+@dataclass
+class Recovery:
+    """What opening the log found.
+
+    Attributes:
+        frames: valid frames.
+        cut_bytes: length of the torn tail that was cut off.
+        gaps: (offset, length) of damaged stretches with valid frames after them.
+        holes: per job the interval ranges whose contributions a gap took; None: from the job's beginning.
+        torn: jobs of which a gap took revisions, with the number of the last one.
+        repeated: frames that were in the file before.
+        rotten: the end that was cut off was no torn frame: somebody may have been told of it.
+    """
+
+    frames: int = 0
+    cut_bytes: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    holes: dict[str, list[tuple[int | None, int]]] = field(default_factory=dict)
+    torn: dict[str, int] = field(default_factory=dict)
+    repeated: int = 0
+    rotten: bool = False
+
+
+class FrameLog:
+    """The frame log of one agent.
+
+    Args:
+        storage: where the file is.
+        garbage_bytes: how much released data is worth a rewrite.
+        limit_bytes: what the file may take: at this size contributions wait until others are released; a
+            first one is always taken, and so is what frees room. None: no limit.
+        owner: id of the agent; b"": whoever's.
+        expected: the file has been written before: one without a frame is damaged.
+
+    Raises:
+        StorageError: the file cannot be read or written; after that the log refuses everything.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        garbage_bytes: int = GARBAGE_BYTES,
+        limit_bytes: int | None = None,
+        owner: bytes = b"",
+        expected: bool = False,
+    ) -> None:
+        self._storage, self.limit_bytes, self._owner = storage, limit_bytes, owner
+        self._garbage_bytes = garbage_bytes if limit_bytes is None else min(garbage_bytes, limit_bytes // 8)
+        self._file: AppendFile = storage.open(FILE_NAME)
+        self._jobs: dict[str, _Job] = {}
+        self._size = 0
+        self._failed = False
+        self.recovery = self._recover()
+        if not self.recovery.frames:
+            if expected and not self.recovery.rotten:
+                self.recovery.rotten = True
+                log.error("%s holds no frame any more", self._storage.where(FILE_NAME))
+            self._begin()
+        elif self._size:
+            self._write_again()
+
+    @property
+    def jobs(self) -> list[str]:
+        """Jobs with frames, in order of their first frame."""
+        return list(self._jobs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._size
+
+    @property
+    def crowded(self) -> bool:
+        """So little room is left below the limit that only counts should still be added."""
+        return self.limit_bytes is not None and self._size > self.limit_bytes - self.limit_bytes // 4
+
+    def append(self, frame: Frame) -> None:
+        """Write a frame. `Sealed` frames must be followed by `sync` before anybody is told of them.
+
+        Raises:
+            DiskFull: no room on the disk, or below the limit; the file is what it was.
+            StorageError: the disk refuses.
+        """
+        if isinstance(frame, Sealed) and not frame.owner:
+            frame = msgspec.structs.replace(frame, owner=self._owner)
+        body = msgspec.msgpack.encode(frame)
+        if len(body) > FRAME_BYTES_MAX:
+            raise StorageError(f"a contribution of {len(body)} bytes is over the limit of a frame")
+        data = pack(body)
+        if isinstance(frame, Sealed) and self.limit_bytes is not None:
+            self._make_room(len(data), self.limit_bytes)
+        reach("frame.write")
+        self._guard(lambda: self._file.append(data))
+        self._index(frame, self._size, len(data))
+        self._size += len(data)
+
+    def _write_again(self) -> None:
+        """A sync that failed before this start may have lost what still reads well: nobody else knows it yet.
+
+        Cost: a copy of the file, once. Without room for it the file stays: what it lacks after a power cut
+        is a declared gap.
+        """
+        with contextlib.suppress(DiskFull):
+            self._storage.write(FILE_NAME, self._file.read(0, self._size))
+            self._file.close()
+            self._file = self._storage.open(FILE_NAME)
+
+    def _begin(self) -> None:
+        """Write the first frame, which says nothing. Without room for it the file stays empty."""
+        with contextlib.suppress(DiskFull):
+            data = pack(msgspec.msgpack.encode(FIRST_FRAME))
+            self._guard(lambda: self._file.append(data))
+            self._guard(self._file.sync)
+            self._size += len(data)
+
+    def _make_room(self, nbytes: int, limit_bytes: int) -> None:
+        """A limit that is reached: rewrite the file, or refuse what others must be closed for first."""
+        if self._size + nbytes > limit_bytes:
+            self.compact()
+        if self._size + nbytes > limit_bytes and any(
+            state.is_live(place) for state in self._jobs.values() for place in state.frames
+        ):
+            raise DiskFull(
+                f"the frame log has {self._size} bytes of contributions that are not closed",
+                where=FILE_NAME,
+                hint=f"limits.disk is {limit_bytes} bytes.",
+            )
+
+    def sync(self) -> None:
+        """Make everything appended durable. A failure is final."""
+        reach("frame.sync")
+        self._guard(self._file.sync)
+        reach("frame.synced")
+
+    def last(self, job: str) -> Sealed | None:
+        """The newest contribution of a job: where to go on from after a restart."""
+        state = self._jobs.get(job)
+        return self._read(state.frames[-1]) if state and state.frames else None
+
+    def released(self, job: str) -> int | None:
+        """Up to where the job's contributions are released."""
+        state = self._jobs.get(job)
+        return state.released if state else None
+
+    def heard(self, job: str) -> int:
+        """The last revision of the job that is accounted for."""
+        state = self._jobs.get(job)
+        return state.heard if state else 0
+
+    def unreleased(self, job: str) -> Iterator[Sealed]:
+        """The contributions somebody may still ask for, oldest first. Cost: one read each."""
+        state = self._jobs.get(job)
+        for place in list(state.frames) if state else ():
+            if state and state.is_live(place):
+                yield self._read(place)
+
+    def compact(self) -> bool:
+        """Rewrite the file without what is released, if that is worth it."""
+        live = sum(place.size for state in self._jobs.values() for place in state.frames)
+        garbage = self._size - live
+        if garbage < self._garbage_bytes or (garbage < live and not self.crowded) or self._has_open_holes():
+            return False
+        kept = [pack(msgspec.msgpack.encode(FIRST_FRAME))]
+        for name, state in self._jobs.items():
+            for place in state.frames:
+                frame = self._read(place)
+                if not state.is_live(place):
+                    frame = msgspec.structs.replace(frame, entries=[], revised=[])
+                kept.append(pack(msgspec.msgpack.encode(frame)))
+            if state.released is not None:
+                kept.append(pack(msgspec.msgpack.encode(Released(name, state.released, state.heard))))
+        reach("compact")
+        try:
+            self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
+        except DiskFull:  # the old file is as good, only longer
+            return False
+        reach("compacted")
+        self._file.close()
+        self._file = self._storage.open(FILE_NAME)
+        self._jobs, self._size = {}, 0
+        self._recover()
+        return True
+
+    def _has_open_holes(self) -> bool:
+        """Whether a restart would have to say again that something is lost: a rewritten file cannot."""
+        return any(
+            (released := self.released(job)) is None or stop > released
+            for job, holes in self.recovery.holes.items()
+            for _, stop in holes
+            if job in self._jobs
+        )
+
+    def close(self) -> None:
+        """Sync what is there and close."""
+        if not self._failed:
+            self.sync()
+        self._file.close()
+
+    def _guard(self, action: Any) -> None:
+        if self._failed:
+            raise StorageError("the frame log has failed before; the agent must be restarted")
+        try:
+            action()
+        except DiskFull:
+            raise
+        except StorageError:
+            self._failed = True
+            raise
+
+    def _index(self, frame: Frame, offset: int, size: int) -> None:
+        if isinstance(frame, Forgotten):
+            self._jobs.pop(frame.job, None)
+            return
+        state = self._jobs.setdefault(frame.job, _Job())
+        if isinstance(frame, Sealed):
+            if (at := frame.annuls) is not None:
+                state.frames = [place.below(at) for place in state.frames]
+            state.frames.append(_Place(frame.stop, offset, size, frame.seq if frame.revised else 0))
+        else:
+            state.released = frame.stop if state.released is None else max(state.released, frame.stop)
+            state.heard = max(state.heard, frame.heard)
+        if state.released is not None and state.frames:  # the last one stays: it says where to go on
+            state.frames = [place for place in state.frames[:-1] if state.is_live(place)] + state.frames[-1:]
+
+    def _read(self, place: _Place) -> Sealed:
+        frame = _decode(unpack(self._file, place.offset, place.offset + place.size))
+        if not isinstance(frame, Sealed):
+            where = self._storage.where(FILE_NAME)
+            raise StorageError(f"the frame at byte {place.offset} has changed on disk", where=where)
+        return frame if place.void_from is None else frame.below(place.void_from)
+
+    def _recover(self) -> Recovery:
+        recovery = Recovery()
+        ends: dict[str, tuple[int, int]] = {}
+        damaged: Found | None = None
+        for found in scan(self._file, self._file.size()):
+            frame = _decode(found.body)
+            if frame is not None and self._is_foreign(frame):
+                return self._set_aside()
+            if frame is None:
+                start = found.offset if damaged is None else damaged.offset
+                damaged = Found(start, found.offset + found.size - start, None)
+                continue
+            if damaged is not None:
+                recovery.gaps.append((damaged.offset, damaged.size))
+                damaged = None
+            recovery.frames += 1
+            if self._fits(frame, ends, recovery):
+                self._index(frame, found.offset, found.size)
+        self._size = self._file.size()
+        if damaged is not None:
+            recovery.cut_bytes = damaged.size
+            recovery.rotten = not is_torn(self._file, damaged.offset, self._size)
+        self._report(recovery)
+        if damaged is not None:
+            self._file.cut(damaged.offset)
+            self._size = damaged.offset
+        return recovery
+
+    def _set_aside(self) -> Recovery:
+        """The file is another agent's: nothing of it counts."""
+        self._jobs, self._size = {}, self._file.size()
+        recovery = Recovery(cut_bytes=self._size, rotten=True)
+        self._report(recovery)
+        self._file.cut(0)
+        self._size = 0
+        return recovery
+
+    def _is_foreign(self, frame: Frame) -> bool:
+        return isinstance(frame, Sealed) and bool(self._owner) and frame.owner not in (b"", self._owner)
+
+    def _report(self, recovery: Recovery) -> None:
+        """Damage is an error in the agent's log, and the file is kept as it is."""
+        end = [(self._size - recovery.cut_bytes, recovery.cut_bytes)] if recovery.rotten else []
+        for offset, size in [*recovery.gaps, *end]:
+            where = self._storage.where(FILE_NAME)
+            log.error("%s is damaged at byte %d: %d bytes hold no frame of this agent", where, offset, size)
+        if recovery.gaps or end:
+            with contextlib.suppress(DiskFull):
+                self._storage.write(DAMAGED, self._file.read(0, self._size))
+
+    @staticmethod
+    def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: Recovery) -> bool:
+        """Whether a frame goes on where its job's last one ended; a block on disk twice brings old ones."""
+        if isinstance(frame, Forgotten):
+            ends.pop(frame.job, None)
+        if not isinstance(frame, Sealed):
+            return True
+        before, seq = ends.get(frame.job, (None, 0))
+        if before is not None and frame.annuls is not None:
+            before = min(before, frame.annuls)
+        said = len(frame.revised) + (frame.annuls is not None)
+        if before is not None and (frame.start < before or (said and frame.seq <= seq)):
+            recovery.repeated += 1
+            return False
+        fresh = before is None and frame.start == frame.stop
+        if recovery.gaps and not fresh:
+            if frame.start != before:
+                recovery.holes.setdefault(frame.job, []).append((before, frame.start))
+            if frame.seq - said != seq:
+                recovery.torn[frame.job] = frame.seq - said
+        ends[frame.job] = (frame.stop, frame.seq)
+        return True
+
+
+def _decode(body: bytes | None) -> Frame | None:
+    """A frame, or None if it is none."""
+    if body is None:
+        return None
+    try:
+        frame: Frame = _DECODER.decode(body)
+        return frame
+    except UNREADABLE:
+        return None

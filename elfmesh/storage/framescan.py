@@ -1,0 +1,104 @@
+"""Frames as bytes, and how to find them again in a file that may be damaged.
+
+    frame = mark (4) | u32 length of the body | u32 CRC-32 of mark and length | u32 CRC-32 of the body | body
+
+Owns the format of one frame. Knows no frame's meaning. The head has a checksum of its own, so that a search
+for the next good frame looks at every byte once, whatever is in the file, and holds one frame at most.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from elfmesh.storage.storage import AppendFile
+
+MARK = b"\xe1\xf0\x4c\x68"
+HEAD = struct.Struct(">4sIII")
+FRAME_BYTES_MAX = 256 << 20
+"""A frame of 8 intervals in 2 partitions at the data limit of a message."""
+
+WINDOW_BYTES = 1 << 20
+SECTOR = 512
+"""What a disk writes at once: a part of a file that was never written is as many zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One stretch of a file: a frame with a right checksum, or (without a body) one that holds none."""
+
+    offset: int
+    size: int
+    body: bytes | None
+
+
+def pack(body: bytes) -> bytes:
+    """A body as a frame."""
+    length = struct.pack(">4sI", MARK, len(body))
+    return HEAD.pack(MARK, len(body), zlib.crc32(length), zlib.crc32(body)) + body
+
+
+def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
+    """The body of the frame at an offset, or None if there is no valid one."""
+    if end - at < HEAD.size:
+        return None
+    head = file.read(at, HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    mark, length, head_sum, body_sum = HEAD.unpack(head)
+    if mark != MARK or head_sum != zlib.crc32(head[:8]) or length > FRAME_BYTES_MAX:
+        return None
+    if at + HEAD.size + length > end:
+        return None
+    body = file.read(at + HEAD.size, length)
+    return body if len(body) == length and zlib.crc32(body) == body_sum else None
+
+
+def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
+    """Whether a file ends before the frame at an offset does: within its head, or where a good head says."""
+    head = file.read(at, min(HEAD.size, end - at))
+    if len(head) < HEAD.size:
+        return True
+    mark, length, head_sum, _ = HEAD.unpack(head)
+    return bool(mark == MARK and head_sum == zlib.crc32(head[:8]) and at + HEAD.size + length > end)
+
+
+def is_torn(file: AppendFile, at: int, end: int) -> bool:
+    """Whether the bad end of a file looks like an append that a crash has cut short."""
+    if is_cut_short(file, at, end):
+        return True
+    tail = file.read(at, end - at)
+    if tail.endswith(b"\0"):
+        return True
+    sectors = range(-(-at // SECTOR) * SECTOR, end - SECTOR + 1, SECTOR)
+    return any(not any(tail[start - at : start - at + SECTOR]) for start in sectors)
+
+
+def scan(file: AppendFile, end: int) -> Iterator[Found]:
+    """All of a file of `end` bytes, in order: frames, and what lies between them."""
+    at = 0
+    while at < end:
+        body = unpack(file, at, end)
+        if body is not None:
+            size = HEAD.size + len(body)
+            yield Found(at, size, body)
+            at += size
+            continue
+        following = _next_good(file, at + 1, end)
+        yield Found(at, following - at, None)
+        at = following
+
+
+def _next_good(file: AppendFile, at: int, end: int) -> int:
+    """The offset of the next frame with a right checksum; `end` if there is none."""
+    while at < end:
+        window = file.read(at, WINDOW_BYTES + len(MARK) - 1)
+        place = window.find(MARK)
+        while place >= 0:
+            if unpack(file, at + place, end) is not None:
+                return at + place
+            place = window.find(MARK, place + 1)
+        at += WINDOW_BYTES
+    return end

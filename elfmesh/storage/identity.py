@@ -1,0 +1,191 @@
+"""Who an agent is: the identity file of a data directory, and what its state log knows of the same.
+
+    id = JSON {"id": hex, "incarnation": newest start, "rewritten": see `_Stored`, "sum": CRC-32}
+
+Owns the file. A damaged one is never replaced by another id: the state log names the agent as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+
+from elfmesh.errors import ConfigError, StorageError
+from elfmesh.ids import ID_BYTES
+from elfmesh.storage import statelog
+from elfmesh.storage.storage import Storage
+
+IDENTITY_FILE = "id"
+WITHOUT_ID = (
+    "Put the file back from a copy. Without one, count first how many voters each job would have left (`elf"
+    " describe JOB` names them): where most of them are there, remove the file; the agent becomes a new one."
+)
+RESTORED_FILE = "restored"
+"""Whose backup a data directory was made of; see `disk/restore.py`."""
+
+log = logging.getLogger("elf.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this agent is.
+
+    Attributes:
+        id: 160 bits, random or by the certificate, kept for the life of the data directory.
+        incarnation: grows with each start, so that others tell this life from the last one.
+        rng: seeded once, for everything random in the cores.
+    """
+
+    id: bytes
+    incarnation: int
+    rng: random.Random
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
+    """The identity on disk; an earlier release's has neither `rewritten` nor `sum`.
+
+    Attributes:
+        id: in hex.
+        incarnation: of the newest start.
+        rewritten: the newest start that has rewritten the state log.
+        sum: CRC-32 of the others, in hex.
+    """
+
+    id: str
+    incarnation: int
+    rewritten: int = 0
+    sum: str = ""
+
+    @property
+    def checksum(self) -> str:
+        """What `sum` has to be."""
+        return f"{zlib.crc32(f'{self.id} {self.incarnation} {self.rewritten}'.encode()):08x}"
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What a restored data directory says of the agents whose backups it comes from.
+
+    Attributes:
+        agents: their ids, in hex, the last one first; nobody may come back by them.
+        made_us: wall clock of the backup, for people.
+    """
+
+    agents: tuple[str, ...]
+    made_us: int
+
+
+def identity_of(raw: bytes) -> bytes:
+    """The id that the file of a data directory holds.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    return bytes.fromhex(_decoded(raw, IDENTITY_FILE).id)
+
+
+def _decoded(raw: bytes, where: str) -> _Stored:
+    try:
+        stored = msgspec.json.decode(raw, type=_Stored)
+        if len(bytes.fromhex(stored.id)) != ID_BYTES:
+            raise ValueError(f"an id has {ID_BYTES} bytes")
+        if stored.sum not in ("", stored.checksum):
+            raise ValueError("its checksum is another")
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StorageError(f"is damaged: {error}", where=where, hint=WITHOUT_ID) from None
+    return stored
+
+
+def _store(storage: Storage, agent: bytes, incarnation: int, rewritten: int) -> None:
+    stored = _Stored(agent.hex(), incarnation, rewritten)
+    stored.sum = stored.checksum
+    storage.write(IDENTITY_FILE, msgspec.json.encode(stored))
+
+
+def _stored(storage: Storage) -> _Stored | None:
+    """The identity of a data directory, None if it has none yet.
+
+    Where its file is damaged, the state log says whose directory it is.
+    """
+    raw = storage.read(IDENTITY_FILE)
+    if raw is None:
+        return None
+    where = storage.where(IDENTITY_FILE)
+    try:
+        return _decoded(raw, where)
+    except StorageError as error:
+        header = statelog.header_of(storage)
+        if header is None or not header.owner.strip(b"\0"):
+            raise
+        log.error("%s: it is taken from the state log, and the file is written anew", error)
+        # The newest start may have been one that did not come to rewriting the state log.
+        return _Stored(header.owner.hex(), header.boot + 1, header.boot)
+
+
+def rewritten_by(storage: Storage) -> int:
+    """The newest start of the agent that is known to have rewritten the state log, 0 if none is."""
+    stored = _stored(storage)
+    return 0 if stored is None else stored.rewritten
+
+
+def state_rewritten(storage: Storage, boot: int) -> None:
+    """Remember that this start has rewritten the state log: an older one is found out by it."""
+    stored = _stored(storage)
+    if stored is not None and stored.incarnation == boot:
+        _store(storage, bytes.fromhex(stored.id), boot, boot)
+
+
+def load_identity(storage: Storage, named: bytes = b"") -> Identity:
+    """Read the identity of a data directory, or make one; the incarnation is raised and stored first.
+
+    Args:
+        storage: the data directory.
+        named: the id by the agent's certificate; b"": there is none, and the directory has an id of its own.
+
+    Raises:
+        ConfigError: the directory is another agent's than the certificate, or was restored from a backup of
+            this one.
+        StorageError: the file is damaged, or cannot be written.
+    """
+    stored = _stored(storage) or _Stored((named or secrets.token_bytes(ID_BYTES)).hex(), 0)
+    agent, boot = bytes.fromhex(stored.id), stored.incarnation + 1
+    _check_same(agent, named)
+    _check_restored(storage, agent)
+    _store(storage, agent, boot, stored.rewritten)
+    return Identity(agent, boot, random.Random(secrets.randbits(64)))
+
+
+def _check_same(stored: bytes, named: bytes) -> None:
+    """Raise ConfigError if a data directory is another agent's than the certificate."""
+    if named and stored != named:
+        raise ConfigError(
+            f"the data directory is agent {stored.hex()}'s, the certificate agent {named.hex()}'s",
+            where="tls.cert",
+            hint=f"Certify this id (`elf ca issue --id {stored.hex()}`), or name another data directory.",
+        )
+
+
+def restored_from(raw: bytes | None) -> tuple[str, ...]:
+    """The agents whose backups a data directory comes from; none if it was not restored.
+
+    Raises:
+        StorageError: the file that says so is damaged.
+    """
+    try:
+        return msgspec.json.decode(raw, type=Restored).agents if raw else ()
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"is damaged: {error}", where=RESTORED_FILE) from None
+
+
+def _check_restored(storage: Storage, agent: bytes) -> None:
+    """Raise ConfigError if an agent would come back by a copy of what it knew some time ago."""
+    if agent.hex() in restored_from(storage.read(RESTORED_FILE)):
+        raise ConfigError(
+            f"the data directory was restored from a backup of agent {agent.hex()}, without its votes",
+            where="tls.cert",
+            hint="Issue a certificate with a new id: the agent has to come back as another one.",
+        )

@@ -1,0 +1,1 @@
+"""The results logs: segments, pages, and what is done about damage."""

@@ -1,0 +1,84 @@
+"""A record on its way into a results log, as it lies in another file that was synced first.
+
+A record that is there need not be synced in its job's log; what a power cut takes from the log is put back
+from there. Owns the bytes of one record. Knows no log.
+
+    entry = msgpack [job, incarnation, framed record]
+    DIR/journal = u32 length of the entry | u32 crc32 of it | entry, ...    of an earlier release
+
+Invariant: an entry that can be read has a whole record.
+
+Paper: none. See guarantees D-17.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+
+from elfmesh.control.jobs.pages import encode_frame, frames
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.protocol.events import Append
+from elfmesh.errors import ProtocolError
+
+FILE_NAME = "journal"
+_HEAD_BYTES = 8
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One record on its way into a log.
+
+    Attributes:
+        job: id of the job.
+        incarnation: of its results.
+        frame: the record and its rows, as in the log.
+    """
+
+    job: bytes
+    incarnation: str
+    frame: bytes
+
+    def result(self) -> tuple[ResultRecord, bytes]:
+        """The record and its rows.
+
+        Raises:
+            ProtocolError: the frame is damaged.
+        """
+        ((record, rows, _),) = frames(self.frame)
+        return record, rows
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(Entry)
+
+
+def pack(effect: Append) -> bytes:
+    """The entry of a record. Cost: two copies of its rows."""
+    return _PACK.encode(Entry(effect.job, effect.incarnation, encode_frame(effect.record, effect.rows)))
+
+
+def unpack(data: bytes | memoryview) -> Entry:
+    """The entry in these bytes.
+
+    Raises:
+        ProtocolError: there is none.
+    """
+    try:
+        return _UNPACK.decode(data)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"no record on its way: {error}") from None
+
+
+def entries(data: bytes) -> Iterator[bytes]:
+    """The packed entries of a file of an earlier release, up to the first that is torn."""
+    at = 0
+    while True:
+        start = at + _HEAD_BYTES
+        length, checksum = int.from_bytes(data[at : at + 4]), int.from_bytes(data[at + 4 : start])
+        body = data[start : start + length]
+        if len(body) < length or not length or zlib.crc32(body) != checksum:
+            return
+        yield body
+        at = start + length

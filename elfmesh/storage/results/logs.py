@@ -1,0 +1,261 @@
+"""All results logs of one agent.
+
+Owns which logs are open. Plain and synchronous: one thread uses it.
+
+    DIR/<job id hex>/                the log of a job (see log.py)
+    DIR/<job id hex>.<incarnation>/  that of its numbering before this one, set aside for who is behind in it
+
+Invariants: `append` returns when its records are durable (D-17); what was only written is durable when `sync`
+returns, or can be put back from what `prepare` gave (see journal.py); a log that is closed was synced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.protocol.events import Append, KeepPage, LogInfo, LogRead, MendLog, ReadLog
+from elfmesh.errors import DiskFull, ElfError, ProtocolError, StorageError
+from elfmesh.storage.results.journal import FILE_NAME, entries, pack, unpack
+from elfmesh.storage.results.log import BYTES_MAX, INTERVALS_MAX, ResultsLog
+from elfmesh.storage.results.salvage import Hole
+from elfmesh.storage.results.segment import sync_directory
+
+LOGS_OPEN_MAX = 256
+
+
+class ResultsLogs:
+    """What the pump carries `Append`, `KeepPage`, `DropLog` and `ReadLog` out on.
+
+    Args:
+        directory: of all of them, created if need be.
+        intervals_max: records kept per job.
+        bytes_max: bytes kept per job.
+
+    Raises:
+        StorageError: the disk refuses, or a log is damaged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        intervals_max: int = INTERVALS_MAX,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._directory = directory
+        self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._open: OrderedDict[str, ResultsLog] = OrderedDict()
+        self._told: dict[bytes, tuple[Hole, ...]] = {}
+        self._news: dict[bytes, LogInfo] = {}
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            sync_directory(directory)
+        except OSError as error:
+            raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
+        self._take_over()
+
+    def append(self, *effects: Append) -> None:
+        """Add records, in this order; all are durable when this returns.
+
+        Raises:
+            DiskFull: there is no room; the same may be tried again.
+            StorageError: the disk refuses.
+
+        Cost: one sync each.
+        """
+        with self._refusing():
+            for effect in effects:
+                log = self._log(effect.job, effect.incarnation)
+                log.append(effect.record, effect.rows, effect.first)
+                self._note(effect.job, log)
+
+    def prepare(self, effects: Sequence[Append]) -> list[bytes]:
+        """Make their logs ready, durably, and add nothing; what `put_back` needs of each record.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+
+        Cost: two copies of the rows; two syncs of a log that is new or has other columns now.
+        """
+        with self._refusing():
+            for effect in effects:
+                self._log(effect.job, effect.incarnation).learn(effect.record, effect.rows, effect.first)
+        return [pack(effect) for effect in effects]
+
+    def write(self, effects: Sequence[Append]) -> None:
+        """Add records, in this order; durable when `sync` returns.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+        """
+        with self._refusing():
+            for effect in effects:
+                log = self._log(effect.job, effect.incarnation)
+                log.write(effect.record, effect.rows, effect.first)
+                self._note(effect.job, log)
+
+    def sync(self) -> None:
+        """Make all that was written durable. Cost: one sync of each log written since the last time.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        with self._refusing():
+            for log in self._open.values():
+                log.sync()
+
+    def put_back(self, prepared: Sequence[bytes]) -> None:
+        """Add again what a power cut took, durably; logs that were dropped or began anew stay as they are.
+
+        Raises:
+            StorageError: the disk refuses, or what should be put back is damaged.
+        """
+        try:
+            for entry in map(unpack, prepared):
+                if self._path(entry.job).exists():
+                    log = self._log(entry.job, None)
+                    if log.incarnation == entry.incarnation:
+                        log.distrust()
+                        log.write(*entry.result())
+        except (ProtocolError, OSError) as error:
+            raise StorageError(f"cannot put back results: {error}", where=str(self._directory)) from None
+        self.sync()
+
+    def keep_page(self, effect: KeepPage) -> None:
+        """Write a page of rows; durable when this returns.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+        """
+        with self._refusing():
+            self._log(effect.job, effect.incarnation).keep_page(effect.index, effect.data)
+
+    def drop(self, job: bytes, *, retire: bool = False) -> None:
+        """Delete a job's logs; or set the present one aside, durably, in place of the one before it.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        path = self._path(job)
+        self._told.pop(job, None)
+        self._news.pop(job, None)
+        for earlier in self._directory.glob(f"{path.name}.*"):
+            self._open.pop(earlier.name, None)
+            shutil.rmtree(earlier)
+        if retire and path.exists():
+            with self._refusing():
+                log = self._log(job, None)
+                log.sync()
+                path.replace(path.with_name(f"{path.name}.{log.incarnation}"))
+                sync_directory(self._directory)
+        self._open.pop(path.name, None)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def read(self, effect: ReadLog) -> LogRead:
+        """A page of a job's log, or of one that was set aside; one that is not there is an empty one."""
+        earlier = self._path(effect.job, effect.incarnation)
+        path = earlier if effect.incarnation and earlier.exists() else self._path(effect.job)
+        if not path.exists():
+            return LogRead(effect.token)
+        try:
+            log = self._at(path, None)
+            if effect.incarnation not in ("", log.incarnation):
+                return LogRead(effect.token)
+            if effect.digest:
+                return self._page(log, effect)
+            if path == earlier:
+                log.give_up()  # it is set aside: no voter is asked for what lacks
+            none: tuple[bytes, int | None, None, bool] = (b"", None, None, False)
+            found = log.read(effect.start, effect.stop, effect.limit) if effect.limit else none
+            self._note(effect.job, log)
+            return log.describe(effect.token, *found)
+        except (OSError, ElfError) as error:
+            return LogRead(effect.token, error=str(error))
+
+    @staticmethod
+    def _page(log: ResultsLog, effect: ReadLog) -> LogRead:
+        data = None if effect.start is None else log.pages.read(effect.start, effect.digest)
+        why = "" if data is not None else f"a page of interval {effect.start} is not there, or damaged"
+        return LogRead(effect.token, data or b"", error=why)
+
+    def mend(self, effect: MendLog) -> None:
+        """Fill a hole, or a part of it, durably; a log that has no such hole stays as it is.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+        """
+        with self._refusing():
+            log = self._log(effect.job, effect.incarnation)
+            log.mend(effect.start, effect.stop, decode_page(effect.page))
+            self._note(effect.job, log)
+
+    def damaged(self) -> tuple[LogInfo, ...]:
+        """The logs in which holes were found since this was asked last, and since `found`."""
+        news, self._news = self._news, {}
+        return tuple(news.values())
+
+    def _note(self, job: bytes, log: ResultsLog) -> None:
+        """Holes that nobody has been told of are news."""
+        told, holes = self._told.get(job, ()), tuple(log.holes)
+        if any(not any(low <= start and stop <= high for low, high in told) for start, stop in holes):
+            self._news[job] = LogInfo(job, log.incarnation, log.latest, log.first, holes)
+        self._told[job] = holes
+
+    def found(self) -> tuple[LogInfo, ...]:
+        """The logs on disk."""
+        logs = []
+        for path in sorted(self._directory.iterdir()):
+            with contextlib.suppress(ValueError):
+                job = bytes.fromhex(path.name)
+                log = self._log(job, None)
+                holes = self._told[job] = tuple(log.holes)
+                info = LogInfo(job, log.incarnation, log.latest, log.first, holes, log.pages.ahead)
+                logs.append(info)
+        self._news.clear()
+        return tuple(logs)
+
+    def _log(self, job: bytes, incarnation: str | None) -> ResultsLog:
+        return self._at(self._path(job), incarnation)
+
+    def _at(self, path: Path, incarnation: str | None) -> ResultsLog:
+        log = self._open.get(path.name)
+        if log is None or (incarnation is not None and log.incarnation != incarnation):
+            log = ResultsLog(
+                path,
+                incarnation,
+                intervals_max=self._intervals_max,
+                bytes_max=self._bytes_max,
+            )
+            self._open[path.name] = log
+        self._open.move_to_end(path.name)
+        while len(self._open) > LOGS_OPEN_MAX:
+            _, oldest = self._open.popitem(last=False)
+            oldest.sync()
+        return log
+
+    def _take_over(self) -> None:
+        """What an earlier release left in a journal of its own."""
+        path = self._directory / FILE_NAME
+        if path.exists():
+            self.put_back([*entries(path.read_bytes())])
+            path.unlink()
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What the disk refuses, in our terms."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in DiskFull.ERRNOS:
+                hint = "Make room there."
+                raise DiskFull("the disk is full", where=str(self._directory), hint=hint) from None
+            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
+
+    def _path(self, job: bytes, earlier: str = "") -> Path:
+        return self._directory / (f"{job.hex()}.{earlier}" if earlier else job.hex())

@@ -1,0 +1,130 @@
+"""The files of the row pages of one job's results.
+
+    DIR/<index>-<digest>.page    one page of the rows of an interval (see row_pages.py)
+
+A page is written before a vote for its record is, and stays while the record is in the log. Owns these files
+only: which record needs which is the log's business. Plain and synchronous: one thread uses it.
+
+Invariants: a file that has its name is whole and durable; its name is its checksum, which is compared at each
+read and, of a page that no record in the log needs yet, when the log is opened; a damaged page is logged and
+taken for one that is not there, so that it is fetched from another agent.
+
+Paper: none. See guarantees D-1, D-17.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from elfmesh.control.jobs.row_pages import digest_of
+from elfmesh.storage.results.segment import sync_directory, sync_file
+
+log = logging.getLogger("elf.results")
+NAME = "pages"
+
+
+class PageFiles:
+    """The pages of one job.
+
+    Args:
+        directory: of the job's log; one of its own in it is made with the first page.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory / NAME
+        self._ahead: dict[tuple[int, bytes], None] = {}
+
+    def open(
+        self, latest: int | None, needed: Collection[bytes], holes: Collection[tuple[int, int]] = ()
+    ) -> None:
+        """Remove what no record needs: neither one in the log, up to `latest`, nor one that may follow.
+
+        `holes`: records lack from the first index up to the second, and come again.
+        """
+        for path, index, digest in self._all():
+            if any(start <= index < stop for start, stop in holes):
+                continue
+            if path.suffix != ".page" or (
+                latest is not None and index <= latest and digest not in needed
+            ):  # torn, or of a record that was never chosen
+                path.unlink()
+            elif (latest is None or index > latest) and self._sound(path, digest) is not None:
+                self._ahead[index, digest] = None
+
+    @property
+    def ahead(self) -> tuple[tuple[int, bytes], ...]:
+        """Index and digest of the pages behind the log's last record."""
+        return tuple(self._ahead)
+
+    def keep(self, index: int, data: bytes) -> None:
+        """Write a page; durable when this returns.
+
+        Raises:
+            OSError: the disk refuses; nothing has changed.
+            StorageError: a sync has failed.
+        """
+        digest = digest_of(data)
+        path = self._path(index, digest)
+        if not self._directory.exists():
+            self._directory.mkdir(parents=True)
+            sync_directory(self._directory.parent)
+        beside = path.with_suffix(".new")
+        try:
+            with beside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                sync_file(file.fileno(), beside)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        beside.replace(path)
+        sync_directory(self._directory)
+        self._ahead[index, digest] = None
+
+    def read(self, index: int, digest: bytes) -> bytes | None:
+        """A page; None: it is not there, or damaged."""
+        path = self._path(index, digest)
+        return self._sound(path, digest) if path.exists() else None
+
+    def passed(self, index: int, needed: Collection[bytes]) -> None:
+        """The log has a record with this index, and these pages: others up to it are of no use."""
+        for known in [each for each in self._ahead if each[0] <= index]:
+            del self._ahead[known]
+            if known[0] < index or known[1] not in needed:
+                self._path(*known).unlink(missing_ok=True)
+
+    def expire(self, index: int) -> None:
+        """The log has dropped all its records up to this one."""
+        for path, known, _ in self._all():
+            if known <= index:
+                path.unlink()
+
+    def clear(self) -> None:
+        """The log begins anew."""
+        self._ahead.clear()
+        for path, *_ in self._all():
+            path.unlink()
+
+    def damaged(self) -> list[Path]:
+        """The files whose content is not what their names say. Cost: all are read."""
+        return [path for path, _, digest in self._all() if digest_of(path.read_bytes()) != digest]
+
+    def _all(self) -> Iterator[tuple[Path, int, bytes]]:
+        """The files that are pages by their names."""
+        for path in sorted(self._directory.iterdir()) if self._directory.exists() else []:
+            index, _, digest = path.stem.rpartition("-")
+            with contextlib.suppress(ValueError):
+                yield path, int(index), bytes.fromhex(digest)
+
+    def _path(self, index: int, digest: bytes) -> Path:
+        return self._directory / f"{index:+020d}-{digest.hex()}.page"
+
+    def _sound(self, path: Path, digest: bytes) -> bytes | None:
+        data = path.read_bytes()
+        if digest_of(data) == digest:
+            return data
+        log.error("a page of results is damaged, and fetched from another agent if one has it: %s", path)
+        return None

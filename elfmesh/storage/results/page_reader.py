@@ -1,0 +1,60 @@
+"""Reading a page of records out of the segments of a results log.
+
+Owns how much of the files one page takes. Knows no holes, and notices a file that has changed under it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from elfmesh.storage.results.segment import Segment
+
+
+class ChangedError(Exception):
+    """A file is not what was written."""
+
+
+def read_page(
+    segments: Sequence[Segment], start: int | None, stop: int | None, limit: int, bytes_max: int
+) -> tuple[bytes, int | None, bool]:
+    """A page, the index to go on from, and whether it has all that there is before `stop`.
+
+    Args:
+        segments: in order.
+        start: the first index, None for the first that there is.
+        stop: one past the last index, None for all.
+        limit: records at most.
+        bytes_max: bytes at most, but for a first large record.
+
+    Raises:
+        ChangedError: a record is not what was written.
+        FileNotFoundError: a segment is gone.
+    """
+    parts: list[bytes] = []
+    size, following = 0, None
+    for segment in segments:
+        position = 0 if start is None else bisect_left(segment.indices, start)
+        if position >= len(segment.indices):
+            continue
+        with segment.path.open("rb") as file:
+            for place in range(position, len(segment.indices)):
+                offset, length = segment.span(place)
+                index = segment.indices[place]
+                if stop is not None and index >= stop:
+                    return b"".join(parts), following, True
+                if len(parts) >= limit or (parts and size + length > bytes_max):
+                    return b"".join(parts), following, False
+                file.seek(offset)
+                parts.append(_whole(file.read(length)))
+                size += length
+                following = index + 1
+    return b"".join(parts), following, True
+
+
+def _whole(frame: bytes) -> bytes:
+    """A frame whose checksum is right. Raises ChangedError."""
+    if len(frame) < 12 or zlib.crc32(frame[8:]) != int.from_bytes(frame[4:8]):
+        raise ChangedError
+    return frame

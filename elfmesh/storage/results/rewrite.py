@@ -1,0 +1,163 @@
+"""Writing a damaged results log anew, file by file: good records stay, what was fetched goes into the hole.
+
+Owns what the files are afterwards. Finds no damage and fetches nothing. What a file was before lies beside
+it, under the name of `kept_name`, until the job is over; only the first state is kept.
+
+Invariant: as long as a hole is not filled, the files show it to whoever opens them next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.pages import encode_frame
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.storage.results.salvage import Hole, Salvaged, describe_log, record_at, segment_paths
+from elfmesh.storage.results.segment import Meta, Segment, cut, replace_file, write_meta
+
+Results = Sequence[tuple[ResultRecord, bytes]]
+MARK = bytes(16)
+"""Bytes that are no record, where records lack."""
+
+
+def kept_name(path: Path) -> Path:
+    """Where a file lies as it was before it was cut or written anew."""
+    return path.with_name(path.name + ".damaged")
+
+
+def keep_beside(path: Path) -> None:
+    """Keep what a file is now, durably once its directory is synced, unless an earlier state is kept.
+
+    Raises:
+        OSError: the disk refuses.
+        StorageError: a sync has failed.
+    """
+    if path.exists() and not kept_name(path).exists():
+        replace_file(kept_name(path), path.read_bytes())
+
+
+def place_for(
+    directory: Path, segments: Sequence[Segment], results: Results, is_full: Callable[[Segment], bool]
+) -> Segment | None:
+    """The segment that takes records into a hole: one of the log's, or a new one; None if there are none."""
+    if not results:
+        return None
+    start = results[0][0].index
+    before = [segment for segment in segments if segment.indices[0] < start]
+    if before and (before[-1].indices[-1] > start or not is_full(before[-1])):
+        return before[-1]
+    path = directory / f"{start:+020d}.seg"
+    return next((segment for segment in segments if segment.path == path), Segment(path))
+
+
+def epoch_before(segments: Sequence[Segment], index: int) -> int:
+    """The epoch of the last good record before an index, 0 if there is none."""
+    for segment in reversed(segments):
+        if place := bisect_left(segment.indices, index):
+            found = record_at(segment.path.read_bytes(), segment.starts[place - 1])
+            return 0 if found is None else found[0].epoch
+    return 0
+
+
+def of_epoch(epoch: int, results: Results) -> Results:
+    """Records among which those that declare a loss have an epoch: epochs never fall in a log."""
+    return [
+        (replace(record, epoch=epoch) if record.lost and not record.epoch else record, rows)
+        for record, rows in results
+    ]
+
+
+def write_anew(
+    segments: Sequence[Segment], target: Segment | None, results: Results, holes: Sequence[Hole]
+) -> None:
+    """Write the damaged segments anew, and the one that takes `results`; `holes`: those that are left.
+
+    Raises:
+        OSError: the disk refuses.
+        StorageError: a sync has failed.
+    """
+    order = list(segments)
+    if target is not None and target not in order:
+        order = sorted(
+            [*order, target], key=lambda each: each.indices[0] if each.indices else results[0][0].index
+        )
+    firsts = {segment.path: min(segment.indices, default=None) for segment in order}
+    previous: int | None = None
+    for at, segment in enumerate(order):
+        following = next((firsts[each.path] for each in order[at + 1 :]), None)
+        if segment.dirty or segment is target:
+            data, last = _composed(segment, results if segment is target else (), holes, previous, following)
+            keep_beside(segment.path)
+            replace_file(segment.path, data)
+        else:
+            last = segment.indices[-1]
+        previous = last
+
+
+def _composed(
+    segment: Segment, results: Results, holes: Sequence[Hole], previous: int | None, following: int | None
+) -> tuple[bytes, int]:
+    """The bytes of a segment with more records, and its last index."""
+    data = segment.path.read_bytes() if segment.indices else b""
+    frames = {index: data[segment.starts[at] : segment.ends[at]] for at, index in enumerate(segment.indices)}
+    for record, rows in results:
+        frames.setdefault(record.index, encode_frame(record, rows))
+    parts: list[bytes] = []
+
+    def mark_before(index: int) -> None:
+        if any((previous is None or start > previous) and start < index for start, _ in holes):
+            parts.append(MARK)
+
+    for index in sorted(frames):
+        mark_before(index)
+        parts.append(frames[index])
+        previous = index
+    if following is not None:
+        mark_before(following)
+    assert previous is not None, "a segment without records is not written"
+    return b"".join(parts), previous
+
+
+def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Meta:
+    """What a log says of itself; where nobody can say whose records these are, they are set aside.
+
+    Args:
+        directory: of the log.
+        damaged: told of a file that is damaged, where, and how.
+    """
+    meta, is_whole = describe_log(directory, damaged)
+    if meta is not None:
+        if not is_whole:
+            with contextlib.suppress(OSError):  # one copy is as good, only alone
+                write_meta(directory, meta)
+        return meta
+    for path in segment_paths(directory):
+        damaged(path, 0, "the log has no description: it is set aside, and fetched from other agents")
+        path.replace(kept_name(path))
+    return Meta("")
+
+
+def cut_end(found: Salvaged) -> None:
+    """Cut off what lies behind the last good record of a log; what is no torn write is kept beside.
+
+    Raises:
+        OSError: the disk refuses.
+        StorageError: a sync has failed.
+    """
+    segment = found.segments[-1] if found.segments else None
+    torn = {each.path for each in found.damage if each.torn}
+    for path in [each for each in found.empty if segment is None or int(each.stem) > int(segment.path.stem)]:
+        if path not in torn:
+            keep_beside(path)
+        found.empty.remove(path)
+        path.unlink()
+    if segment is not None and segment.end > segment.ends[-1]:
+        if segment.path not in torn:
+            keep_beside(segment.path)
+        cut(segment.path, segment.ends[-1])
+        segment.end = segment.ends[-1]

@@ -1,0 +1,234 @@
+"""The files of a results log: segments of framed records one behind the other, and the description of them.
+
+Owns where the records of a segment are, the bytes of the description, and how files are made durable. Knows
+no order of segments; how they are read when they may be damaged is `salvage`'s.
+
+    meta, meta.copy = msgpack map of `Meta`, whose last entry is the CRC-32 of all bytes before its value
+
+Files of earlier releases have no such entry and no copy, and are read all the same.
+
+Paper: none. See guarantees D-17.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.row_pages import table_of
+from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.sums import packed_checked, packed_with_sum
+from elfmesh.wire import UNREADABLE
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What a log says of itself.
+
+    Attributes:
+        incarnation: of its results.
+        schema: unified, of all rows; Arrow IPC.
+        expired: last index that was dropped for its age.
+        partials: unified, of all partial aggregates that are kept; Arrow IPC.
+        first: index of the first record that the job ever had, whether it is still here or not.
+        job: "namespace/name", "" while there is no record.
+        begins: the first index that was ever in the log, None while there is no record.
+        seq: grows with every writing: of two copies that differ the higher one is the newer.
+    """
+
+    incarnation: str
+    schema: bytes = b""
+    expired: int | None = None
+    partials: bytes = b""
+    first: int | None = None
+    job: str = ""
+    begins: int | None = None
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file: the indices of its records and where each begins and ends.
+
+    `end` is the size of the file; `dirty`: there are bytes in it that are no record; `lost`: the intervals
+    that its records declare lost; `pages`: the sizes of the row pages of its records, by digest.
+    """
+
+    path: Path
+    indices: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    end: int = 0
+    dirty: bool = False
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    pages: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.end
+
+    @property
+    def kept(self) -> int:
+        """The same, with the pages of the rows."""
+        return self.size + sum(self.pages.values())
+
+    def add(self, record: ResultRecord, start: int, end: int, rows: bytes) -> None:
+        """A record with these rows lies there."""
+        self.indices.append(record.index)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.end = max(self.end, end)
+        if record.lost:
+            self.lost.append((record.first, record.index))
+        if (table := table_of(rows)) is not None:
+            self.pages |= {page.digest: page.nbytes for page in table.all}
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Offset and length of a record."""
+        start = self.starts[position]
+        return start, self.ends[position] - start
+
+
+META, META_COPY = "meta", "meta.copy"
+
+
+def unpack_meta(data: bytes) -> Meta:
+    """A description; one of an earlier release has no checksum.
+
+    Raises:
+        ProtocolError: it is damaged.
+    """
+    try:
+        return msgspec.msgpack.decode(packed_checked(data), type=Meta)
+    except UNREADABLE as error:
+        raise ProtocolError(str(error)) from None
+
+
+def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tuple[Path, Meta]]:
+    """The copies of the description of a log that can be read, the newest first; two if all is well.
+
+    Args:
+        directory: of the log.
+        damaged: told of a copy that cannot be read, and why.
+    """
+    found: list[tuple[Path, Meta]] = []
+    for name in (META, META_COPY):
+        path = directory / name
+        if path.exists():
+            try:
+                found.append((path, unpack_meta(path.read_bytes())))
+            except ProtocolError as error:
+                damaged(path, f"the description of the log cannot be read: {error}")
+    return sorted(found, key=lambda each: -each[1].seq)
+
+
+def write_meta(directory: Path, meta: Meta) -> None:
+    """Replace both copies of the description, durably.
+
+    Raises:
+        OSError: the disk refuses; the old one is in force.
+        StorageError: a sync has failed.
+    """
+    data = packed_with_sum(msgspec.structs.asdict(meta))
+    for name in (META, META_COPY):
+        replace_file(directory / name, data)
+    sync_directory(directory)
+
+
+def private(path: Path, flags: int) -> int:
+    """The descriptor of a file that its owner alone may read, made where it is missing; no link is followed.
+
+    Raises:
+        OSError: it cannot be opened, or the name is a link.
+    """
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file by a synced one; the name is durable when its directory is synced.
+
+    Raises:
+        OSError: the disk refuses; the old one is in force.
+        StorageError: a sync has failed.
+    """
+    beside = path.with_name(path.name + ".new")
+    with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno(), path)
+    beside.replace(path)
+
+
+@contextlib.contextmanager
+def private_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that its owner alone may read; whole and durable, it gets its name when the block ends.
+
+    Whatever ends the block early leaves nothing of it, and what had the name before still has it.
+
+    Raises:
+        OSError: the disk refuses.
+        StorageError: it has the name, and that may not be durable.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            sync_file(file.fileno(), beside)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_directory(path.absolute().parent)
+
+
+def cut(path: Path, size: int) -> None:
+    """Leave the first bytes of a file; of none, remove it."""
+    if not size:
+        path.unlink(missing_ok=True)
+        return
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(handle, size)
+    finally:
+        os.close(handle)
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write all of it; raises OSError where a part of it may be there."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def sync_file(handle: int, path: Path) -> None:
+    """Make what an open file holds durable.
+
+    Raises:
+        StorageError: the disk refuses, whatever the reason: nobody knows what is on it now.
+    """
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        raise StorageError(f"cannot sync: {error.strerror}", where=str(path)) from None
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable.
+
+    Raises:
+        StorageError: as `sync_file`.
+    """
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        sync_file(handle, directory)
+    finally:
+        os.close(handle)

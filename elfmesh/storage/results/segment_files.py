@@ -1,0 +1,129 @@
+"""The segments of one results log as its files hold them: opened, looked at again, and mended.
+
+Owns which segments there are and where records lack. How damage is found is `salvage`'s, how files are
+written anew `mend`'s. Appends nothing; whoever does tells it of new segments and holes.
+
+Invariant: what damage took is a hole, until it is filled.
+
+Paper: none. See guarantees D-17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from elfmesh.storage.results import rewrite
+from elfmesh.storage.results.reporting import Report
+from elfmesh.storage.results.rewrite import Results
+from elfmesh.storage.results.salvage import Hole, salvage
+from elfmesh.storage.results.segment import Meta, Segment, sync_directory
+
+
+class SegmentFiles:
+    """Of one log.
+
+    Args:
+        directory: of the log.
+        report: told of damage and of what lacks.
+
+    Attributes:
+        segments: those with good records, in order.
+        holes: where records lack, in order.
+    """
+
+    def __init__(self, directory: Path, report: Report) -> None:
+        self._directory, self._report = directory, report
+        self.segments: list[Segment] = []
+        self.holes: list[Hole] = []
+        self._empty: list[Path] = []
+
+    @property
+    def earliest(self) -> int | None:
+        """First index held."""
+        return self.segments[0].indices[0] if self.segments else None
+
+    @property
+    def latest(self) -> int | None:
+        """Last index held, or that was held until it was damaged."""
+        ends = [self.segments[-1].indices[-1]] if self.segments else []
+        return max((*ends, *(stop - 1 for _, stop in self.holes[-1:])), default=None)
+
+    def lacks(self, start: int, stop: int) -> None:
+        """Records that should be there are not; behind all other holes."""
+        self.holes.append((start, stop))
+        self._report.lacking(start, stop)
+
+    def open(self, meta: Meta) -> None:
+        """Find what is there; what is damaged is reported, and cut off or written anew where nothing lacks.
+
+        Raises:
+            OSError: the disk refuses.
+            StorageError: a sync has failed.
+        """
+        found = salvage(self._directory, meta)
+        rewrite.cut_end(found)
+        for each in found.damage:
+            self._report.damaged(each.path, each.offset, each.what, torn=each.torn)
+        for low, stop in found.holes:
+            self._report.lacking(low, stop)
+        self.segments, self._empty, self.holes = found.segments, found.empty, found.holes
+        if not self.holes and (self._empty or any(segment.dirty for segment in self.segments)):
+            self._write_anew(None, (), (), meta)  # nothing lacks where the damage is
+
+    def open_again(self, meta: Meta) -> None:
+        """The files are not what they were: what is there counts, and what was there is a hole."""
+        before = self.latest
+        self.open(meta)
+        last = self.latest
+        if before is not None and (last is None or last < before):
+            low = meta.begins if last is None else last + 1
+            self.lacks(before if low is None else low, before + 1)
+
+    def fitting(self, start: int, stop: int, results: Results) -> Results | None:
+        """Those of these records that belong into the hole around `start`, None if there is none."""
+        hole = self._hole_at(start)
+        if hole is None:
+            return None
+        end = min(stop, hole[1])
+        return rewrite.of_epoch(
+            rewrite.epoch_before(self.segments, start),
+            [each for each in results if hole[0] <= each[0].index < end],
+        )
+
+    def fill(
+        self, start: int, stop: int, results: Results, is_full: Callable[[Segment], bool], meta: Meta
+    ) -> None:
+        """Put records into the hole around `start`, which ends at `stop` then. Durable on return.
+
+        Args:
+            start: an index inside the hole.
+            stop: where the hole ends then, unless it ended before.
+            results: what `fitting` gave.
+            is_full: whether a segment takes no more records.
+            meta: of the log.
+
+        Raises:
+            OSError: the disk refuses; the hole may still be there.
+        """
+        hole = self._hole_at(start)
+        assert hole is not None, "records fit into a hole"
+        end = min(stop, hole[1])
+        left = [(max(each[0], end), each[1]) if each == hole else each for each in self.holes]
+        left = [each for each in left if each[0] < each[1]]
+        target = rewrite.place_for(self._directory, self.segments, results, is_full)
+        self._write_anew(target, results, left, meta)
+
+    def _hole_at(self, index: int) -> Hole | None:
+        return next((each for each in self.holes if each[0] <= index < each[1]), None)
+
+    def _write_anew(self, target: Segment | None, results: Results, left: Sequence[Hole], meta: Meta) -> None:
+        """Write damaged files anew, and the segment that takes more records; `left`: the holes that stay."""
+        rewrite.write_anew(self.segments, target, results, left)
+        for path in self._empty:
+            rewrite.keep_beside(path)
+            if target is None or path != target.path:
+                path.unlink()
+        sync_directory(self._directory)
+        found = salvage(self._directory, meta)
+        self.segments, self._empty, self.holes = found.segments, found.empty, found.holes

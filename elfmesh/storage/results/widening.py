@@ -1,0 +1,37 @@
+"""The schemas of a results log: readers know the columns of all of its rows.
+
+Owns how the schema of more rows widens what is known. Knows no file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from elfmesh.control.jobs.records import ipc_schema
+from elfmesh.lazy import lazy_module
+from elfmesh.storage.results.segment import Meta
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+
+def widened(meta: Meta, what: str, rows: bytes) -> Meta:
+    """The description with one of its schemas widened by that of some rows."""
+    new, before = ipc_schema(rows), getattr(meta, what)
+    known = pa.ipc.read_schema(pa.py_buffer(before)) if before else None
+    try:
+        merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
+    except pa.ArrowException:
+        return meta  # nothing both fit into: readers cast what they get and say what does not fit
+    if known is not None and merged.equals(known):
+        return meta
+    return msgspec.structs.replace(meta, **{what: merged.remove_metadata().serialize().to_pybytes()})
+
+
+def schema_message(rows: bytes) -> bytes:
+    """What an Arrow IPC stream begins with, unread: where it is equal, so are the schemas."""
+    return rows[: 8 + int.from_bytes(rows[4:8], "little")]

@@ -1,0 +1,246 @@
+"""What the control machine remembers, in one file that grows: many changes, one sync.
+
+    file  = header, one frame per change of the rewritten part, then one frame per `apply`
+    frame = framescan frame of msgpack [[kind, key, data], ...]; data b"" forgets; the last is END
+    header = frame of one change: HEADER, data: 20 owner | u64 boot | u64 sequence | u64 bytes rewritten
+
+Owns the file and the newest data of each key. Knows no kind's meaning but that of votes, which it gives up
+when it cannot tell whether it has them all.
+
+Invariants: `apply` returns when all its changes are durable; a crash keeps all changes of a frame or none,
+and those of earlier frames. The rewritten part got its name when it was durable, so it cannot be torn: a bad
+frame in it is damage, and so is one before a good frame. Only the end of what was appended may be torn, and
+it looks so: the file ends before its frame does, or blocks of it were never written and are zeros. A torn
+frame was never answered for and is left out. Where anything is damaged, the votes are forgotten, the loss is
+remembered in their place, the damaged file is kept beside the new one, and all other frames that are good
+are used. A file without a header is an earlier release's: its first frame is the rewritten part. The file is
+at most about three times as long as what it holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from elfmesh.control.protocol.events import Persist
+from elfmesh.control.register.lost_votes import KIND as LOST
+from elfmesh.control.register.lost_votes import Loss, encode_loss
+from elfmesh.errors import DiskFull, StorageError
+from elfmesh.storage import framescan
+from elfmesh.storage.storage import Storage
+
+NAME = "state.log"
+DAMAGED = f"{NAME}.damaged"
+"""Begins the names under which damaged files are kept; the boot that found the damage follows."""
+
+SLACK_BYTES = 1 << 20
+"""What may lie in the file beside twice what is live, before it is written anew."""
+
+HEADER = "header"
+_HEAD = struct.Struct(">20sQQQ")
+VOTE = "vote"
+
+Change = tuple[str, bytes, bytes]
+END: Change = ("end", b"", b"\xff")
+"""The last change of every frame: a frame ends with a byte that is not zero, unlike a block never written."""
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(list[Change])
+log = logging.getLogger("elf.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a state log says of itself.
+
+    Attributes:
+        owner: id of the agent; b"" where none is named.
+        boot: the start of the agent that has rewritten it.
+        sequence: changes that were applied before it was rewritten, since the agent's first start.
+        length: bytes of the rewritten part.
+    """
+
+    owner: bytes
+    boot: int
+    sequence: int
+    length: int
+
+
+class StateLog:
+    """The state of one agent.
+
+    Args:
+        storage: where the file is.
+        owner: id of the agent; b"": whoever's.
+        boot: the agent's incarnation.
+        rewritten: the last boot that is known to have rewritten the file; 0: none.
+
+    Attributes:
+        loss: what this start has found, None if the file was good.
+        sequence: changes applied since the agent's first start.
+
+    Raises:
+        StorageError: it cannot be read or written, or is of another version.
+    """
+
+    def __init__(self, storage: Storage, owner: bytes = b"", boot: int = 0, rewritten: int = 0) -> None:
+        self._storage = storage
+        self._owner, self._boot = owner, boot
+        self._live: dict[tuple[str, bytes], bytes] = {}
+        self._live_bytes = 0
+        self.sequence = 0
+        self.loss: Loss | None = None
+        absent = storage.read(NAME) is None
+        self._file = storage.open(NAME)
+        problem = self._recover(rewritten)
+        if problem:
+            self._give_up_votes("is not there" if absent else problem)
+        # A sync that failed before this start may have lost what still reads well: it is written again.
+        self._write_anew()
+
+    def _recover(self, rewritten: int) -> str:
+        """Read the file; what is wrong with it, "" if nothing is."""
+        end, bad_at, damaged = self._file.size(), -1, False
+        header: Header | None = None
+        for found in framescan.scan(self._file, end):
+            if found.body is None:
+                bad_at = found.offset if bad_at < 0 else bad_at
+                continue
+            changes = self._decoded(found.offset, found.body)
+            if found.offset == 0:
+                header = _header_of(changes)
+            if header is None or found.offset >= header.length:
+                self.sequence += 1
+            damaged |= bad_at >= 0
+            self._note(changes)
+        if header is None:
+            if not end:  # an earlier release had nothing to remember, or this is the first start
+                return "is empty" if rewritten else ""
+            header = Header(b"", 0, 0, 1)
+        self.sequence += header.sequence
+        if bad_at >= 0 and (
+            damaged or bad_at < header.length or not framescan.is_torn(self._file, bad_at, end)
+        ):
+            return f"is damaged at byte {bad_at}"
+        return self._not_ours(header, rewritten, end)
+
+    def _decoded(self, offset: int, body: bytes) -> list[Change]:
+        try:
+            return _UNPACK.decode(body)
+        except msgspec.MsgspecError:
+            raise StorageError(f"is of another version at byte {offset}", where=NAME) from None
+
+    def _not_ours(self, header: Header, rewritten: int, end: int) -> str:
+        """Whether a file without damage is not the one that this agent has written last."""
+        if end < header.length:
+            return f"ends at byte {end} of {header.length}"
+        if self._owner and header.owner.strip(b"\0") and header.owner != self._owner:
+            self._live.clear()
+            self._live_bytes = 0
+            return f"is that of agent {header.owner.hex()}"
+        if header.boot < rewritten:
+            return f"is older than start {rewritten} of this agent, which has written it since"
+        return ""
+
+    def _give_up_votes(self, problem: str) -> None:
+        """Keep the damaged file beside, and remember that votes are lost instead of those that are left."""
+        path, kept, content = self._storage.where(NAME), "", self._file.read()
+        if content:
+            self._storage.write(f"{DAMAGED}-{self._boot}", content)
+            kept = self._storage.where(f"{DAMAGED}-{self._boot}")
+        self.loss = Loss(self._boot, path, problem, kept)
+        for place in [place for place in self._live if place[0] == VOTE]:
+            self._live_bytes -= len(self._live.pop(place))
+        self._note([(LOST, b"", encode_loss(self.loss))])
+        log.error(
+            "%s %s: this agent has lost its votes. It does not vote on a job until the job's master has"
+            " replaced its vote%s",
+            path,
+            problem,
+            f". The damaged file is kept as {kept}" if kept else "",
+        )
+
+    def items(self) -> tuple[Change, ...]:
+        """Everything that is remembered, by kind and key."""
+        return tuple((kind, key, data) for (kind, key), data in sorted(self._live.items()))
+
+    def apply(self, effects: Sequence[Persist]) -> None:
+        """Remember or forget; durable when it returns. Cost: one append and one sync.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        changes = [(effect.kind, effect.key, effect.data) for effect in effects]
+        self._file.append(_frame(changes))
+        self._file.sync()
+        self.sequence += 1
+        self._note(changes)
+        if self._file.size() > 2 * self._live_bytes + SLACK_BYTES:
+            with contextlib.suppress(DiskFull):  # the old file is as good, only longer
+                self._write_anew()
+
+    def forget(self, kind: str) -> list[bytes]:
+        """Remember nothing of a kind any more, from when the file is written anew; what it was, by key.
+
+        Until then it is found again at every start. Cost: no sync.
+        """
+        keys = sorted(place for place in self._live if place[0] == kind)
+        data = [self._live.pop(place) for place in keys]
+        self._live_bytes -= sum(map(len, data))
+        return data
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+    def _note(self, changes: Sequence[Change]) -> None:
+        for kind, key, data in changes:
+            if kind in (HEADER, END[0]):
+                continue
+            self._live_bytes -= len(self._live.pop((kind, key), b""))
+            if data:
+                self._live[kind, key] = data
+                self._live_bytes += len(data)
+
+    def _write_anew(self) -> None:
+        """Leave out what is forgotten. The old file is in force until the new one is durable."""
+        body = b"".join(_frame([change]) for change in self.items())
+        length = len(_header(Header(self._owner, self._boot, self.sequence, 0))) + len(body)
+        self._storage.write(NAME, _header(Header(self._owner, self._boot, self.sequence, length)) + body)
+        self._file.close()
+        self._file = self._storage.open(NAME)
+
+
+def _frame(changes: Sequence[Change]) -> bytes:
+    return framescan.pack(_PACK.encode([*changes, END]))
+
+
+def _header(header: Header) -> bytes:
+    data = _HEAD.pack(header.owner, header.boot, header.sequence, header.length)
+    return _frame([(HEADER, b"", data)])
+
+
+def _header_of(changes: list[Change]) -> Header | None:
+    """What the first frame says of the file; None: it is no header."""
+    if len(changes) != 2 or changes[0][0] != HEADER or len(changes[0][2]) != _HEAD.size:
+        return None
+    return Header(*_HEAD.unpack(changes[0][2]))
+
+
+def header_of(storage: Storage) -> Header | None:
+    """What the state log of a data directory says of itself, None if it says nothing that can be read."""
+    if storage.read(NAME) is None:
+        return None
+    file = storage.open(NAME)
+    try:
+        body = framescan.unpack(file, 0, file.size())
+        return None if body is None else _header_of(_UNPACK.decode(body))
+    except msgspec.MsgspecError:
+        return None
+    finally:
+        file.close()

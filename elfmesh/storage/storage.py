@@ -1,0 +1,341 @@
+"""Where an agent keeps its files: a directory for real, a dictionary in simulation.
+
+Owns durability: what `sync` or `write` returned from survives a crash, what was only appended may not. A
+failed sync or write raises `StorageError` and is never retried (after a failed fsync nobody knows what is
+on disk).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from pathlib import Path
+from typing import Protocol
+
+from elfmesh.errors import ConfigError, DiskFull, StorageError
+from elfmesh.storage.failpoints import reach
+from elfmesh.storage.results.segment import private, write_all
+
+
+class AppendFile(Protocol):
+    """A file that only grows, opened with what it holds."""
+
+    def read(self, offset: int = 0, size: int = -1) -> bytes:
+        """Bytes from `offset`, all that follow if `size` is negative."""
+        ...
+
+    def size(self) -> int:
+        """Bytes it holds."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """Add to the end; durable after the next `sync`.
+
+        Raises:
+            DiskFull: there is no room; the file is what it was before.
+            StorageError: it cannot be written, or nobody knows what is in it now.
+        """
+        ...
+
+    def cut(self, size: int) -> None:
+        """Forget everything from `size` on."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything appended is durable."""
+        ...
+
+    def close(self) -> None:
+        """Give the file back."""
+        ...
+
+
+class Storage(Protocol):
+    """A flat set of named files."""
+
+    def open(self, name: str) -> AppendFile:
+        """Open for appending, created if need be."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The whole content, or None if there is no such file."""
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace the content; after a crash the file is the old or the new one, never a mixture."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove a file; no error if there is none."""
+        ...
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Names that begin with `prefix`, sorted."""
+        ...
+
+    def where(self, name: str) -> str:
+        """Where people find a file."""
+        ...
+
+
+class DiskFile:
+    """`AppendFile` on a real file; closed with its last owner, if nobody closes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._fd = private(path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise StorageError(f"cannot open it: {error.strerror}", where=str(path)) from None
+        self._close = weakref.finalize(self, os.close, self._fd)
+
+    def read(self, offset: int = 0, size: int = -1) -> bytes:
+        """Bytes from `offset`."""
+        left = os.fstat(self._fd).st_size - offset if size < 0 else size
+        parts = []
+        while left > 0 and (part := os.pread(self._fd, min(left, 1 << 24), offset)):
+            parts.append(part)
+            offset += len(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def size(self) -> int:
+        """Bytes it holds."""
+        return os.fstat(self._fd).st_size
+
+    def append(self, data: bytes) -> None:
+        """Add to the end; all of it or nothing."""
+        before = self.size()
+        try:
+            reach("storage.append")
+            write_all(self._fd, data)
+        except OSError as error:
+            self.cut(before)
+            if error.errno in DiskFull.ERRNOS:
+                raise DiskFull("the disk is full", where=str(self._path), hint="Make room there.") from None
+            raise StorageError(f"cannot write: {error.strerror}", where=str(self._path)) from None
+
+    def cut(self, size: int) -> None:
+        """Forget everything from `size` on."""
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise StorageError(f"cannot shorten it: {error.strerror}", where=str(self._path)) from None
+
+    def sync(self) -> None:
+        """Return when everything appended is on disk."""
+        try:
+            reach("storage.sync")
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise StorageError(f"cannot sync: {error.strerror}", where=str(self._path)) from None
+
+    def close(self) -> None:
+        """Close; harmless when repeated."""
+        self._close()
+        self._fd = -1
+
+
+def check_private(root: Path) -> None:
+    """Refuse a data directory in which another user may have put files, as sshd and PostgreSQL do.
+
+    Raises:
+        ConfigError: another user owns it or may write into it, or owns one of its files; or it is unreadable.
+    """
+    try:
+        found = root.stat()
+        with os.scandir(root) as listed:
+            entries = list(listed)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot read it: {error.strerror}", where=f"data_dir {root}") from None
+    trusted = {os.geteuid(), 0}
+    if os.geteuid() == 0:  # root may look after the directory of a service's user
+        trusted.add(found.st_uid)
+    if found.st_uid not in trusted:
+        problem, hint = "another user owns it", f"Give it to the agent's user: chown -R {os.geteuid()} {root}"
+    elif found.st_mode & 0o022:
+        problem, hint = "other users may write into it", f"Take that from them: chmod go-w {root}"
+    else:
+        planted = next((each.name for each in entries if _is_planted(each, trusted)), None)
+        if planted is None:
+            return
+        problem, hint = f"{planted} in it is another user's, or a link", "Look who made it, and remove it."
+    raise ConfigError(problem, where=f"data_dir {root}", hint=hint)
+
+
+def _is_planted(entry: os.DirEntry[str], trusted: set[int]) -> bool:
+    found = entry.stat(follow_symlinks=False)
+    return found.st_uid not in trusted or (entry.is_symlink() and not entry.is_dir())
+
+
+class DiskStorage:
+    """`Storage` in a directory that no other process uses at the same time.
+
+    Raises:
+        ConfigError: the directory cannot be made, or another agent holds it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        try:
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = private(root / "lock", os.O_RDWR)
+        except OSError as error:
+            raise ConfigError(f"cannot use it: {error.strerror}", where=f"data_dir {root}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise ConfigError(
+                "another agent is using it",
+                where=f"data_dir {root}",
+                hint="Give each agent its own --data-dir.",
+            ) from None
+
+    def _path(self, name: str) -> Path:
+        """Where a file is; names are made from what peers send, so none may lead out of the directory."""
+        if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+            raise StorageError(f"{name!r} is no name of a file in a data directory", where=str(self.root))
+        return self.root / name
+
+    def open(self, name: str) -> DiskFile:
+        """Open for appending."""
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return DiskFile(path)
+
+    def read(self, name: str) -> bytes | None:
+        """The whole content."""
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot read it: {error.strerror}", where=str(self.root / name)) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write beside, sync, rename over, sync the directory."""
+        path = self._path(name)
+        beside = path.with_name(path.name + ".new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            reach("storage.replace")
+            beside.replace(path)
+            reach("storage.replaced")
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            if error.errno in DiskFull.ERRNOS:
+                with contextlib.suppress(OSError):
+                    beside.unlink()
+                raise DiskFull("the disk is full", where=str(path), hint="Make room there.") from None
+            raise StorageError(f"cannot write it: {error.strerror}", where=str(path)) from None
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        with contextlib.suppress(FileNotFoundError):
+            self._path(name).unlink()
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Names relative to the root."""
+        found = (path for path in self.root.rglob("*") if path.is_file() and not path.name.endswith(".new"))
+        return sorted(
+            name for path in found if (name := path.relative_to(self.root).as_posix()).startswith(prefix)
+        )
+
+    def where(self, name: str) -> str:
+        """The path of a file."""
+        return str(self._path(name))
+
+    def close(self) -> None:
+        """Let another agent have the directory."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+class MemoryFile:
+    """`AppendFile` in memory; keeps apart what would survive a crash."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = 0
+        self.room: int | None = None
+        self.fail_sync = False
+
+    def read(self, offset: int = 0, size: int = -1) -> bytes:
+        """Bytes from `offset`."""
+        return bytes(self.data[offset:] if size < 0 else self.data[offset : offset + size])
+
+    def size(self) -> int:
+        """Bytes it holds."""
+        return len(self.data)
+
+    def append(self, data: bytes) -> None:
+        """Add to the end."""
+        if self.room is not None and len(self.data) + len(data) > self.room:
+            raise DiskFull("the disk is full: injected fault")
+        self.data += data
+
+    def cut(self, size: int) -> None:
+        """Forget everything from `size` on."""
+        del self.data[size:]
+        self.durable = min(self.durable, size)
+
+    def sync(self) -> None:
+        """Everything so far survives a crash."""
+        if self.fail_sync:
+            raise StorageError("cannot sync: injected fault")
+        self.durable = len(self.data)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class MemoryStorage:
+    """`Storage` in memory, for the simulator; `crash` takes back what was not synced."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, MemoryFile] = {}
+
+    def open(self, name: str) -> MemoryFile:
+        """Open for appending."""
+        return self.files.setdefault(name, MemoryFile())
+
+    def read(self, name: str) -> bytes | None:
+        """The whole content."""
+        return bytes(self.files[name].data) if name in self.files else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace the content, durably."""
+        file = self.files[name] = MemoryFile()
+        file.append(data)
+        file.sync()
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        self.files.pop(name, None)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Names that begin with `prefix`."""
+        return sorted(name for name in self.files if name.startswith(prefix))
+
+    def where(self, name: str) -> str:
+        """Its name: it has no path."""
+        return name
+
+    def crash(self) -> None:
+        """What a power cut leaves."""
+        for file in self.files.values():
+            file.cut(file.durable)

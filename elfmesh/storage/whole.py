@@ -1,0 +1,33 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from elfmesh.storage.results.segment import sync_directory
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file beside its name; durable, it gets the name at the end of the block.
+
+    Raises:
+        OSError: the disk refuses; nothing is left of it, and what had the name before still has it.
+        StorageError: it has the name, and that may not be durable.
+    """
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    sync_directory(path.parent)

@@ -1,0 +1,267 @@
+"""Damage to each file of a data directory: what the agent does, what `elf check` and `elf repair` do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from elfmesh.agent.data_directory.examine import examine
+from elfmesh.cli.host.check import check_command, repair_command
+from elfmesh.errors import ConfigError
+from elfmesh.storage.results.page_files import PageFiles
+from elfmesh.storage.storage import DiskStorage
+from tests.reliability import PAGE
+from tests.storage.rot.cases import (
+    CASES,
+    CUT,
+    DAMAGES,
+    LAST_BIT,
+    META,
+    OLDER,
+    OTHER,
+    SEGMENT,
+    Case,
+    changes,
+)
+from tests.storage.rot.small import (
+    ARCHIVE,
+    AUDIT,
+    DEATHS,
+    FUNCTIONS,
+    HEAD,
+    KAFKA,
+    REFUSED,
+    SMALL,
+    open_archive,
+)
+from tests.storage.rot.station import (
+    HOOK,
+    LETTER,
+    POSITIONS,
+    RESULTS,
+    SAVEPOINT,
+    record,
+    start,
+    started,
+)
+from tests.storage.rot.table import page
+
+ROWS = [(case, damage) for case in CASES for damage in case.damages]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An agent's directory, what it was before its last start, and another agent's."""
+    root = tmp_path_factory.mktemp("rot")
+    record(root / "own", root / "older")
+    record(root / "other", first=20)
+    return root
+
+
+def damaged(recorded: Path, tmp_path: Path, file: str, damage: str) -> list[tuple[str, Path]]:
+    """A directory for each way in which the damage is done."""
+    found = []
+    for number, (label, change) in enumerate(changes(file, damage)):
+        root = tmp_path / str(number)
+        shutil.copytree(recorded / "own", root)
+        data = (root / file).read_bytes()
+        if damage == OTHER:
+            name = file.replace("+0000000000000000000", "+0000000000000000020")
+            data = (recorded / "other" / name).read_bytes()
+        elif damage == OLDER:
+            data = (recorded / "older" / file).read_bytes()
+        (root / file).write_bytes(change(data))
+        found.append((label, root))
+    return found
+
+
+@pytest.mark.parametrize(("case", "damage"), ROWS, ids=[f"{case.file[-14:]}-{what}" for case, what in ROWS])
+def test_a_damaged_file_costs_what_the_matrix_says(
+    recorded: Path, tmp_path: Path, case: Case, damage: str
+) -> None:
+    for label, root in damaged(recorded, tmp_path, case.file, damage):
+        findings = examine(root)
+        found = start(root, case.file)
+        assert found.outcome == case.outcome, label
+        said = [
+            line
+            for line in (found.errors + found.refused).splitlines()
+            if str(root) in line or case.file in line
+        ]
+        assert bool(said) == case.error, (label, found)
+        assert bool(findings) == case.found, (label, findings)
+        assert all(str(each.path).startswith(str(root)) for each in findings)
+
+
+def test_the_matrix_has_every_damage_of_every_file() -> None:
+    assert {(case.file, damage) for case, damage in ROWS} == {
+        (file, damage)
+        for file in (
+            "id",
+            "state.log",
+            "frames.log",
+            SEGMENT,
+            META,
+            LETTER,
+            POSITIONS,
+            HOOK,
+            SAVEPOINT,
+            *SMALL,
+        )
+        for damage in DAMAGES
+    }
+    assert len(ROWS) == len(set(ROWS))
+
+
+def test_the_page_shows_what_is_tested() -> None:
+    text = PAGE.read_text()
+    assert page(text) == text, "run python -m tests.storage.rot.table"
+
+
+def test_a_directory_without_damage_is_clean_and_stays_as_it_is(recorded: Path, tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(recorded / "own", root)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    done = CliRunner().invoke(check_command, [str(root)])
+    assert (done.exit_code, done.stdout) == (0, "")
+    done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+    assert done.exit_code == 0
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_check_says_nothing_that_the_agent_would_say(
+    recorded: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for file in ("state.log", "frames.log", "audit.log", SEGMENT, META):
+        ((_, root), *_) = damaged(recorded, tmp_path / Path(file).name, file, DAMAGES[0])
+        caplog.clear()
+        assert examine(root)
+        assert caplog.records == [], file
+
+
+def test_check_names_file_offset_and_what_and_changes_nothing(recorded: Path, tmp_path: Path) -> None:
+    ((_, root), *_) = damaged(recorded, tmp_path, SEGMENT, DAMAGES[0])
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    done = CliRunner().invoke(check_command, [str(root)])
+    assert done.exit_code == 1
+    assert f"{root / SEGMENT}: byte 0: " in done.stdout
+    assert "hold no record with a right checksum" in done.stdout
+    done = CliRunner().invoke(check_command, [str(root), "-o", "json"])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (lines[0]["file"], lines[0]["offset"]) == (str(root / SEGMENT), 0)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_a_page_of_rows_that_is_not_what_its_name_says_is_found(recorded: Path, tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(recorded / "own", root)
+    pages = PageFiles(root / RESULTS)
+    pages.keep(7, b"rows")
+    assert examine(root) == []
+    (path,) = (root / RESULTS / "pages").glob(f"{7:+020d}-*")
+    path.write_bytes(b"rowS")
+    assert [each.path for each in examine(root)] == [path]
+
+
+def test_check_refuses_what_an_agent_uses_and_what_is_no_data_directory(
+    recorded: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(recorded / "own", root)
+    storage = DiskStorage(root)
+    try:
+        with pytest.raises(ConfigError, match="an agent is using it"):
+            examine(root)
+    finally:
+        storage.close()
+    with pytest.raises(ConfigError, match="no data directory"):
+        examine(tmp_path)
+    assert not (tmp_path / "lock").exists()
+
+
+@pytest.mark.parametrize("damage", [DAMAGES[0], DAMAGES[1], "empty", "zeros"])
+def test_repair_says_what_it_would_do_and_does_it_with_yes(
+    recorded: Path, tmp_path: Path, damage: str
+) -> None:
+    """The stream that did not start does, without the damaged lines; the file is kept as it was."""
+    for _, root in damaged(recorded, tmp_path, POSITIONS, damage):
+        path, data = root / POSITIONS, (root / POSITIONS).read_bytes()
+        assert start(root, POSITIONS).outcome == "does not start"
+        done = CliRunner().invoke(repair_command, [str(root)])
+        assert done.exit_code == 1
+        assert f"{path}: would " in done.stdout
+        assert path.read_bytes() == data
+        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+        assert done.exit_code == 0, done.output
+        assert path.with_name(path.name + ".damaged").read_bytes() == data
+        assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0
+        with started(root) as stores:
+            assert stores.spool.positions is not None
+
+
+def test_repair_of_results_keeps_the_file_and_leaves_the_gap_to_the_agent(
+    recorded: Path, tmp_path: Path
+) -> None:
+    for _, root in damaged(recorded, tmp_path, SEGMENT, DAMAGES[1]):
+        data = (root / SEGMENT).read_bytes()
+        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+        assert done.exit_code == 0, done.output
+        kept = (root / SEGMENT).with_name("+0000000000000000000.seg.damaged")
+        assert not kept.exists() or kept.read_bytes() == data
+        findings = examine(root)
+        assert [each.what for each in findings] == [
+            "the results end with interval 6, and this agent voted on 7"
+        ]
+        with started(root) as stores:
+            (log,) = stores.results.found()
+            assert log.latest == 6
+
+
+@pytest.mark.parametrize("name", [KAFKA, ARCHIVE, FUNCTIONS, AUDIT, HEAD, HOOK, DEATHS, REFUSED])
+def test_repair_moves_a_small_file_aside_and_the_agent_starts(
+    recorded: Path, tmp_path: Path, name: str
+) -> None:
+    for _, root in damaged(recorded, tmp_path, name, LAST_BIT):
+        data = (root / name).read_bytes()
+        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+        assert done.exit_code == 0, done.output
+        kept = f"{Path(name).parent}.damaged/{Path(name).name}" if name == ARCHIVE else f"{name}.damaged"
+        assert (root / kept).read_bytes() == data
+        assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0
+        if name == ARCHIVE:
+            open_archive(root).close()
+        elif name in (AUDIT, HEAD):
+            assert start(root, name).refused == ""
+
+
+def test_check_takes_what_a_crash_has_left_of_an_audit_log_for_no_damage(
+    recorded: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(recorded / "own", root)
+    with (root / AUDIT).open("ab") as file:
+        file.write(b'{"seq":9,"at"')
+    assert examine(root) == []
+    shutil.copy(recorded / "own" / AUDIT, root / AUDIT)
+    shutil.copy(root / AUDIT, root / f"{AUDIT}.1")  # rotated, and not yet cut
+    assert examine(root) == []
+
+
+def test_a_damaged_audit_log_is_not_cut(recorded: Path, tmp_path: Path) -> None:
+    ((_, root),) = damaged(recorded, tmp_path, AUDIT, CUT)
+    data = (root / AUDIT).read_bytes()
+    assert start(root, AUDIT).outcome == "does not start"
+    assert (root / AUDIT).read_bytes() == data
+
+
+def test_a_letter_that_cannot_be_read_is_moved_aside(recorded: Path, tmp_path: Path) -> None:
+    ((_, root),) = damaged(recorded, tmp_path, LETTER, "zeros")
+    done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+    assert done.exit_code == 0
+    assert not (root / LETTER).exists()
+    assert (root / f"{LETTER}.damaged").exists()
+    assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0

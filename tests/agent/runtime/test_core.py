@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from elfmesh.agent.runtime.core import AgentCore, codec
+from elfmesh.control.protocol import events as ctl
+from elfmesh.control.protocol import messages as control_messages
+from elfmesh.machine import Contact, Effect, Event, Received, Send, Tick
+from elfmesh.overlay import events as ov
+from elfmesh.overlay import messages as overlay_messages
+from elfmesh.srt import events as srt
+from elfmesh.srt import messages as srt_messages
+
+PEER = Contact(b"\x01" * 20, "127.0.0.1", 1)
+TREE = b"\x02" * 20
+
+
+class Script:
+    """A machine that answers as told and remembers what it was asked."""
+
+    def __init__(self, answer: Callable[[Event], list[Effect]] = lambda event: []) -> None:
+        self.answer = answer
+        self.heard: list[Event] = []
+        self.due: float | None = None
+        self.roots = {TREE}
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        self.heard.append(event)
+        return self.answer(event)
+
+    def is_root(self, tree: bytes) -> bool:
+        return tree in self.roots
+
+    @property
+    def deadline(self) -> float | None:
+        return self.due
+
+
+def test_a_message_reaches_the_machine_whose_tag_it_carries() -> None:
+    machines = Script(), Script(), Script()
+    core = AgentCore(*machines)
+    events = [
+        Received(PEER, overlay_messages.Ping(1)),
+        Received(PEER, srt_messages.Pull(TREE, ())),
+        Received(PEER, control_messages.Fenced(TREE, 1)),
+    ]
+    for event in events:
+        assert core.step(event, 0.0) == []
+    assert [machine.heard for machine in machines] == [[event] for event in events]
+
+
+def test_all_messages_of_all_rooms_have_one_codec() -> None:
+    message = srt_messages.Pull(TREE, ())
+    assert codec().decode(codec().encode(message, b"x")) == (message, b"x")
+
+
+def test_a_lookup_is_answered_to_the_machine_that_asked_under_its_own_token() -> None:
+    def overlay(event: Event) -> list[Effect]:
+        return [ov.LookupDone(event.token, event.key, ())] if isinstance(event, ov.Lookup) else []
+
+    def ask(event: Event) -> list[Effect]:
+        return [ov.Lookup(TREE, 7)] if isinstance(event, srt.Subscribe | ctl.LocalStreams) else []
+
+    overlay_machine, forest, control = Script(overlay), Script(ask), Script(ask)
+    core = AgentCore(overlay_machine, forest, control)
+    core.step(srt.Subscribe(TREE), 0.0)
+    assert forest.heard == [srt.Subscribe(TREE), ov.LookupDone(7, TREE, ())]
+    assert control.heard == []
+    core.step(ctl.LocalStreams(()), 0.0)
+    assert control.heard[-1] == ov.LookupDone(7, TREE, ())
+    assert len(forest.heard) == 2
+    first, second = overlay_machine.heard
+    assert isinstance(first, ov.Lookup)
+    assert isinstance(second, ov.Lookup)
+    assert first.token != second.token
+
+
+def test_what_concerns_siblings_stays_inside_and_the_rest_comes_out_in_order() -> None:
+    send = Send(PEER, overlay_messages.Bye())
+    reply = ctl.Reply(1, 200)
+
+    def overlay(event: Event) -> list[Effect]:
+        return [send, ov.PeerDown(PEER.id), ov.Joined()]
+
+    control = Script(lambda event: [reply] if isinstance(event, ov.PeerDown) else [])
+    forest = Script()
+    core = AgentCore(Script(overlay), forest, control)
+    assert core.step(ov.Leave(), 0.0) == [send, ov.Joined(), reply]
+    assert forest.heard == [ov.PeerDown(PEER.id)]
+    assert control.heard == [ov.PeerDown(PEER.id), ov.Joined()]  # type: ignore[comparison-overlap]  # narrowed above
+
+
+def test_a_tick_goes_only_to_the_machines_that_are_due() -> None:
+    machines = Script(), Script(), Script()
+    machines[0].due, machines[1].due = 5.0, 2.0
+    core = AgentCore(*machines)
+    assert core.deadline == 2.0
+    core.step(Tick(), 3.0)
+    assert [len(machine.heard) for machine in machines] == [0, 1, 0]
+
+
+def test_an_order_of_a_root_that_has_just_lost_its_tree_is_dropped() -> None:
+    forest = Script()
+    core = AgentCore(Script(), forest, Script(lambda event: [srt.Publish(TREE, b"x", 1.0)]))
+    core.step(ctl.LocalStreams(()), 0.0)
+    forest.roots.clear()
+    core.step(ctl.LocalStreams(()), 0.0)
+    assert forest.heard == [srt.Publish(TREE, b"x", 1.0)]
+    assert core.overtaken == 1
+
+
+def test_machines_that_never_come_to_rest_are_a_bug_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elfmesh.agent.runtime.core.STEPS_MAX", 100)
+    core = AgentCore(Script(), Script(lambda event: [srt.Subscribe(TREE)]), Script())
+    with pytest.raises(RuntimeError, match="rest"):
+        core.step(srt.Subscribe(TREE), 0.0)
+
+
+def test_every_effect_of_the_control_plane_has_a_reader_or_goes_out() -> None:
+    core = AgentCore(Script(), Script(), Script())
+    inside = {ov.Lookup, ov.Probe, ov.Route, srt.Answer, srt.Contribute, srt.Hasten, srt.Publish}
+    inside |= {srt.Recollect, srt.Release, srt.Subscribe, srt.Unsubscribe}
+    for kind in inside & set(ctl.OUTPUTS):
+        assert core._readers[kind], kind
+    assert inside <= set(ctl.OUTPUTS)

@@ -1,0 +1,74 @@
+"""A program stays attached to its agent through restarts, in which the agent gets another token."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from elfmesh.api.client.attachment import Attachment
+from elfmesh.api.identity.bearer import write_private
+from elfmesh.control.protocol import program_frames
+from elfmesh.errors import RuntimeFailure
+
+
+async def nothing(message: program_frames.Deliver) -> bytes:
+    return b""
+
+
+async def attach(monkeypatch: pytest.MonkeyPatch, file: Path, *, begins_again: bool) -> list[int]:
+    """What an agent answers to a program whose token file says "old" at first; until it is attached."""
+    statuses: list[int] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.headers["Authorization"] != "Bearer new":
+            if begins_again:
+                write_private(file, b"new\n")
+            statuses.append(401)
+            raise web.HTTPUnauthorized
+        statuses.append(101)
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        return socket
+
+    write_private(file, b"old\n")
+    monkeypatch.setenv("ELF_TOKEN_FILE", str(file))
+    app = web.Application()
+    app.router.add_get("/v1/programs/a/b", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        attached = asyncio.Event()
+        attachment = Attachment(
+            f"127.0.0.1:{server.port}",
+            program="a/b",
+            creator="me",
+            process=b"p" * 20,
+            handle=nothing,
+            role=lambda role: None,
+        )
+        running = asyncio.create_task(attachment.run(attached.set))
+        waiting = asyncio.create_task(attached.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        ended = running.done()
+        running.cancel()
+        waiting.cancel()
+        if ended:
+            await running
+        await asyncio.gather(running, waiting, return_exceptions=True)
+    return statuses
+
+
+async def test_an_agent_that_has_begun_again_is_asked_with_its_new_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await attach(monkeypatch, tmp_path / "token", begins_again=True) == [401, 101]
+
+
+async def test_a_token_that_is_wrong_and_stays_so_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RuntimeFailure, match="status 401"):
+        await attach(monkeypatch, tmp_path / "token", begins_again=False)

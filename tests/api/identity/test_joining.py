@@ -1,0 +1,271 @@
+"""Join tokens over real TLS: once, for one host, by its own key, from the CA that was meant."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import NameOID
+
+from elfmesh.api.identity.ca import Authority, create, new_key
+from elfmesh.api.identity.enrolment import Listener, enrol
+from elfmesh.api.identity.joining import PREFIX, NotAdmitted, Token, admit, make_token, parse_token
+from elfmesh.api.identity.names import bearer
+from elfmesh.api.identity.principal import Role
+from elfmesh.api.identity.trust import Files, Trust, facts_of
+from elfmesh.cli.entry import run
+from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable
+from tests.api.identity.certs import issued
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def ca(tmp_path: Path) -> Authority:
+    return create(tmp_path / "ca", "shop")
+
+
+@asynccontextmanager
+async def listening(ca: Authority) -> AsyncIterator[str]:
+    runner, port = await Listener(ca, 1.0).serve("127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def token(ca: Authority, host: str, at: str, **options: float) -> Token:
+    import time
+
+    return make_token(ca, host, at, now_s=time.time(), **options)  # type: ignore[arg-type]  # ttl_s only
+
+
+def files(place: Path) -> Files:
+    cert, key, root = (str(place / name) for name in ("cert.pem", "key.pem", "ca.pem"))
+    return Files(cert, key, root)
+
+
+async def refused(joining: Token, place: Path, why: str, kind: type[ElfError] = RuntimeFailure) -> None:
+    with pytest.raises(kind, match=why):
+        await asyncio.to_thread(enrol, joining, place)
+    assert not (place / "cert.pem").exists()
+
+
+async def test_a_host_gets_a_certificate_for_the_key_it_has_made(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = parse_token(token(ca, "web1", at).encode())
+        await asyncio.to_thread(enrol, joining, tmp_path / "host")
+    assert (tmp_path / "host" / "key.pem").stat().st_mode & 0o777 == 0o600
+    trust = Trust(files(tmp_path / "host"), "shop")
+    assert trust.me.name == "web1"
+    assert trust.me.roles == {Role.AGENT}
+    key = (tmp_path / "host" / "key.pem").read_bytes()
+    kept = [path for path in ca.directory.rglob("*") if path.is_file() and key in path.read_bytes()]
+    assert kept == [], "the host's key never came to the CA"
+
+
+async def test_a_token_is_good_for_one_key_only_whoever_restarts(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        await asyncio.to_thread(enrol, joining, tmp_path / "host")
+        await refused(joining, tmp_path / "thief", "spent")
+    async with listening(Authority(ca.directory)) as again:
+        moved = msgspec.structs.replace(joining, at=again)
+        await refused(moved, tmp_path / "thief2", "spent")
+        (tmp_path / "host" / "cert.pem").unlink()  # the answer was lost
+        await asyncio.to_thread(enrol, moved, tmp_path / "host")
+    assert Trust(files(tmp_path / "host"), "shop").me.name == "web1"
+
+
+async def test_several_at_once_with_one_token_get_one_certificate(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        calls = [asyncio.to_thread(enrol, joining, tmp_path / f"h{number}") for number in range(3)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(outcome is None for outcome in outcomes) == 1
+    assert len([row for row in ca.issued() if row["name"] == "web1"]) == 1
+
+
+async def test_a_token_for_another_host_is_refused(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        await refused(msgspec.structs.replace(joining, host="web2"), tmp_path / "host", "another host")
+        await asyncio.to_thread(enrol, joining, tmp_path / "right")  # and is not spent by that
+
+
+async def test_an_expired_token_is_refused(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        await refused(token(ca, "web1", at, ttl_s=-1.0), tmp_path / "host", "expired")
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda t: msgspec.structs.replace(t, secret=bytes(32)),
+        lambda t: msgspec.structs.replace(t, secret=b""),
+        lambda t: msgspec.structs.replace(t, number="0" * 32),
+        lambda t: msgspec.structs.replace(t, number="../../ca"),
+        lambda t: msgspec.structs.replace(t, number=""),
+    ],
+)
+async def test_a_tampered_token_is_of_no_ca(
+    ca: Authority, tmp_path: Path, tamper: Callable[[Token], Token]
+) -> None:
+    async with listening(ca) as at:
+        await refused(tamper(token(ca, "web1", at)), tmp_path / "host", "not of this CA")
+
+
+async def test_a_host_tells_nothing_to_who_is_not_the_tokens_ca(ca: Authority, tmp_path: Path) -> None:
+    other = create(tmp_path / "other", "shop")
+    async with listening(other) as at:
+        await refused(token(ca, "web1", at), tmp_path / "host", "not the CA of the token", ConfigError)
+    assert not (tmp_path / "host" / "key.pem").exists()
+
+
+async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Path) -> None:
+    """It has a certificate of the same CA, and knows the root; but it is not called the listener."""
+    eve = issued(ca, "eve", Role.AGENT)
+    heard: list[bytes] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(eve.cert, eve.key)
+
+    def pose(server: socket.socket) -> None:
+        for _ in range(2):
+            sock, _ = server.accept()
+            with context.wrap_socket(sock, server_side=True) as secured:
+                heard.append(data := secured.recv(65536))
+                if data.startswith(b"GET /ca.pem"):
+                    pem = ca.pem
+                    secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(pem), pem))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=pose, args=(server,))
+        thread.start()
+        joining = token(ca, "web1", f"127.0.0.1:{server.getsockname()[1]}")
+        await refused(joining, tmp_path / "host", "not the CA's listener", ConfigError)
+        await asyncio.to_thread(thread.join)
+    secret = base64.b64encode(joining.secret)
+    assert not any(secret in data for data in heard)
+
+
+async def test_nobody_answers(ca: Authority, tmp_path: Path) -> None:
+    await refused(token(ca, "web1", "127.0.0.1:1"), tmp_path / "host", "no CA answers", Unreachable)
+
+
+@pytest.mark.parametrize("csr", [b"", b"nothing", b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n"])
+def test_a_signing_request_that_is_none_is_refused(ca: Authority, csr: bytes) -> None:
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW)
+    with pytest.raises(NotAdmitted, match="cannot be read"):
+        admit(ca, joining.number, joining.secret, csr, now_s=NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "elfjoin1.", "elfjoin1.!!!!", "hello", PREFIX + "e30", PREFIX + "x" * 4000, "\x00"]
+)
+def test_words_that_are_no_token_are_told_so(text: str) -> None:
+    with pytest.raises(ConfigError, match="no join token"):
+        parse_token(text)
+
+
+def test_a_token_survives_being_a_word(ca: Authority) -> None:
+    joining = make_token(ca, "web1", "[::1]:7402", now_s=NOW)
+    word = joining.encode()
+    assert parse_token(f"  {word}\n") == joining
+    assert json.dumps(word) == f'"{word}"', "nothing to quote"
+    record = (ca.directory / "tokens" / f"{joining.number}.json").read_bytes()
+    assert joining.secret not in record
+    assert base64.b64encode(joining.secret) not in record
+
+
+def certified(ca: Authority, joining: Token, place: Path) -> bytes:
+    """What the CA answers to the key in `place`."""
+    place.mkdir(exist_ok=True)
+    path = place / "key.pem"
+    key = new_key(path) if not path.exists() else load_pem_private_key(path.read_bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, joining.host)])
+    csr = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return admit(ca, joining.number, joining.secret, csr.public_bytes(Encoding.PEM), now_s=NOW)
+
+
+def test_a_token_does_not_bring_back_what_was_revoked(ca: Authority, tmp_path: Path) -> None:
+    """Who has a host's key and its token could have it certified again until the token expires."""
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW, ttl_s=1e6)
+    pem = certified(ca, joining, tmp_path / "host")
+    assert certified(ca, joining, tmp_path / "host") == pem, "the answer was lost: the same again"
+    assert len(ca.issued()) == 1
+    ca.revoke(pem)
+    with pytest.raises(NotAdmitted, match="revoked"):
+        certified(ca, joining, tmp_path / "host")
+
+
+def test_what_a_signing_request_asks_for_beside_its_key_counts_for_nothing(ca: Authority) -> None:
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW, dns=("web1.example.org",))
+    key = generate_private_key(SECP256R1())
+    wishes = x509.SubjectAlternativeName(
+        [
+            x509.UniformResourceIdentifier("elf://shop/operator/web1"),
+            x509.UniformResourceIdentifier(f"elf://shop/agent/web1/{'00' * 20}"),
+            x509.DNSName("bank.example.org"),
+        ]
+    )
+    csr = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "web1")]))
+        .add_extension(wishes, critical=True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = admit(ca, joining.number, joining.secret, csr.public_bytes(Encoding.PEM), now_s=NOW)
+    parsed = x509.load_pem_x509_certificate(pem)
+    names = facts_of(parsed.public_bytes(Encoding.DER)).names
+    who = bearer(names, "shop")
+    assert who.roles == {Role.AGENT}
+    assert who.agent != bytes(20)
+    assert "dns:bank.example.org" not in names
+    assert not parsed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+async def test_a_host_that_is_called_as_the_listener_keeps_its_own_certificate(ca: Authority) -> None:
+    issued(ca, "ca", Role.AGENT)
+    before = (ca.directory / "issued" / "ca" / "cert.pem").read_bytes()
+    async with listening(ca):
+        assert (ca.directory / "issued" / "ca" / "cert.pem").read_bytes() == before
+
+
+def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
+    ca: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "web1.token"
+    made = ("ca", "token", str(ca.directory), "web1", "--at", "127.0.0.1:1", "-o", str(path))
+    assert run(list(made)) == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    word = path.read_text().strip()
+    assert word not in capsys.readouterr().out
+    host = str(tmp_path / "host")
+    assert run(["ca", "enroll", "--token", word, "-o", host]) == 2
+    assert run(["agent", "--token", word, "--data-dir", host]) == 2
+    said = capsys.readouterr().err
+    assert "arguments" in said
+    assert word not in said
+    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and nobody answers"
+    path.chmod(0o640)
+    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 78
+    assert "others may read the join token" in capsys.readouterr().err

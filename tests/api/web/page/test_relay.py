@@ -1,0 +1,143 @@
+"""`elf page` between a browser and an agent: its token and its own origin, or nothing; all else as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from elfmesh.api.identity.credentials import Credentials
+from elfmesh.api.web.page.relay import Relay
+from elfmesh.cli.host.page import leading_to
+from tests.control.fakes import FakeBackend, served
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def api() -> Iterator[str]:
+    with served(FakeBackend()) as address:
+        yield address
+
+
+@pytest_asyncio.fixture
+async def relay(api: str) -> AsyncIterator[Relay]:
+    async with Relay(api, Credentials()) as relay:
+        yield relay
+
+
+def base(relay: Relay) -> str:
+    parts = urlsplit(relay.url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def token(relay: Relay) -> dict[str, str]:
+    return {"Authorization": f"Bearer {urlsplit(relay.url).fragment.removeprefix('token=')}"}
+
+
+async def test_the_page_itself_needs_no_token_and_keeps_its_policy(relay: Relay, api: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with (
+            session.get(f"http://{api}/page/") as direct,
+            session.get(f"{base(relay)}/page/") as passed,
+        ):
+            assert passed.status == 200
+            assert await passed.read() == await direct.read()
+            for name in ("Content-Security-Policy", "X-Content-Type-Options", "Content-Type"):
+                assert passed.headers[name] == direct.headers[name]
+        async with session.get(f"{base(relay)}/", allow_redirects=False) as sent:
+            assert (sent.status, sent.headers["Location"]) == (302, "/page/")
+
+
+@pytest.mark.parametrize("said", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
+async def test_without_its_token_nothing_is_asked_of_the_agent(relay: Relay, said: dict[str, str]) -> None:
+    me = f"{base(relay)}/v1/me"
+    async with aiohttp.ClientSession() as session, session.get(me, headers=said) as answer:
+        assert answer.status == 401
+        assert "elf page" in (await answer.json())["hint"]
+
+
+PATHS = (
+    "/page/../v1/me",
+    "/./v1/me",
+    "/page/%2e%2e/v1/me",
+    "/page/./../v1/me",
+    "/page/x/../../v1/me",
+    "//v1/me",
+    "/%761/me",
+    "/metrics",
+    "/page/..%2fv1/me",
+    "/page/../metrics",
+)
+
+
+async def ask(base: str, method: str, target: str, said: str = "") -> bytes:
+    """The answer to a request that no client's library has made tidy."""
+    netloc = urlsplit(base).netloc
+    host, _, port = netloc.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"{method} {target} HTTP/1.1\r\nHost: {netloc}\r\nConnection: close\r\n{said}\r\n"
+    writer.write(head.encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("target", PATHS)
+async def test_no_way_of_writing_a_path_leads_past_the_token(relay: Relay, method: str, target: str) -> None:
+    assert b" 401 " in (await ask(base(relay), method, target)).splitlines()[0]
+
+
+@pytest.mark.parametrize("target", ["/page/../v1/me", "/page/%2e%2e/v1/me"])
+async def test_with_its_token_a_path_is_asked_as_it_was_written(relay: Relay, target: str) -> None:
+    said = f"Authorization: {token(relay)['Authorization']}\r\n"
+    assert b" 404 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+
+
+async def test_a_request_in_absolute_form_leads_nowhere_else(relay: Relay) -> None:
+    said = f"Authorization: {token(relay)['Authorization']}\r\n"
+    for target in (f"{base(relay)}/v1/me", "http://evil.example/v1/me"):
+        assert b" 400 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+
+
+async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> None:
+    async with aiohttp.ClientSession(headers=token(relay)) as session:
+        async with session.get(f"{base(relay)}/v1/me") as answer:
+            assert answer.status == 200
+            assert (await answer.json())["source"] == "loopback"
+        text = {"text": "SELECT nonsense("}
+        async with session.post(f"{base(relay)}/v1/check", json=text) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["code"] == 65
+
+
+@pytest.mark.parametrize(
+    "said", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}]
+)
+async def test_other_names_and_pages_of_other_origins_get_nothing(relay: Relay, said: dict[str, str]) -> None:
+    me = f"{base(relay)}/v1/me"
+    said = said | token(relay)
+    async with aiohttp.ClientSession() as session, session.get(me, headers=said) as answer:
+        assert answer.status == 403
+
+
+async def test_an_agent_that_is_gone_is_an_answer_of_the_relay() -> None:
+    with served(FakeBackend()) as address:
+        gone = address
+    async with Relay(gone, Credentials()) as relay, aiohttp.ClientSession() as session:
+        answer = await session.get(f"{base(relay)}/v1/me", headers=token(relay))
+        assert answer.status == 503
+        assert gone in (await answer.json())["error"]
+
+
+async def test_the_browser_is_not_given_the_token_as_an_argument(relay: Relay, tmp_path: Path) -> None:
+    page = leading_to(relay.url, tmp_path)
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert f"url={relay.url}" in page.read_text()
+    assert urlsplit(relay.url).fragment not in page.as_uri()

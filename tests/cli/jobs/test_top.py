@@ -1,0 +1,247 @@
+"""`elf top`: arithmetic on looks, a live screen in a real terminal, one answer elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from elfmesh.cli.entry import run
+from elfmesh.cli.jobs.top_rows import GAP, JOB_COLUMNS, Look, agent_rows, fitted, job_rows, ordered
+from elfmesh.control.jobs.load import INSECURE, WORST, insecurity, load_of
+from tests.patience import PATIENCE_S
+
+AGENTS, JOBS = 200, 500
+
+
+def agent(
+    name: str, seconds: float, worst: dict[str, float] | None = None, incarnation: int = 1
+) -> dict[str, Any]:
+    load = {
+        "clock_seconds": seconds,
+        "cpu_seconds": seconds / 10,
+        "limit_cores": 0.2,
+        "rss_bytes": 90_000_000,
+        "lines": int(seconds * 1000),
+        "behind_seconds": 0.5,
+        "jobs": 3,
+        "slowed": [],
+        "worst": worst or {},
+    }
+    return {"id": name, "name": name, "incarnation": incarnation, "skew_seconds": 0.01, "load": load}
+
+
+def test_rates_are_differences_by_the_agents_own_clock() -> None:
+    before = Look([agent("a", 100.0, {"x": 1.0, "y": 5.0})], [{"job": "x"}])
+    now = Look([agent("a", 104.0, {"x": 3.0, "y": 5.0})], [{"job": "x"}])
+    (row,) = agent_rows(before, now)
+    assert (row["cpu_percent"], row["lines_per_second"], row["rss_mb"]) == (10.0, 1000.0, 90.0)
+    assert (row["worst_job"], row["worst_percent"], row["limit_percent"]) == ("x", 50.0, 20.0)
+    (job,) = job_rows(before, now)
+    assert job["cpu_percent"] == 50.0
+    assert tuple(job) == JOB_COLUMNS
+
+
+def test_what_cannot_be_known_is_nothing() -> None:
+    first = agent_rows(None, Look([agent("a", 104.0, {"x": 3.0})], []))[0]
+    assert (first["cpu_percent"], first["worst_job"]) == (None, None)
+    restarted = Look([agent("a", 3.0, {"x": 0.1}, incarnation=2)], [{"job": "x"}])
+    before = Look([agent("a", 100.0, {"x": 9.0})], [])
+    assert agent_rows(before, restarted)[0]["cpu_percent"] is None
+    assert job_rows(before, restarted)[0]["cpu_percent"] is None
+    assert agent_rows(before, Look([{"id": "a", "name": "a"}], []))[0]["rss_mb"] is None, "an older version"
+
+
+def test_the_worst_stands_first_and_the_unknown_last() -> None:
+    rows = [
+        {"agent": name, "cpu_percent": cpu} for name, cpu in (("b", 1.0), ("c", None), ("a", 9.0), ("d", 9.0))
+    ]
+    assert [row["agent"] for row in ordered(rows, "cpu_percent", "agent")] == ["a", "d", "b", "c"]
+    assert [row["agent"] for row in ordered(rows, "agent", "agent")] == ["a", "b", "c", "d"]
+    jobs = [{"job": "a", "completeness": 1.0}, {"job": "b", "completeness": 0.5}]
+    assert [row["job"] for row in ordered(jobs, "completeness", "job")] == ["b", "a"]
+
+
+def test_columns_that_say_nothing_or_do_not_fit_are_left_out() -> None:
+    wanted = {"job": 20, "state": 7, "missing": 0, "cpu_percent": 5, "master": 30}
+    assert fitted(wanted, ("job", "missing"), 200) == wanted, "sorted by it"
+    assert fitted(wanted, ("job",), 200) == {"job": 20, "state": 7, "cpu_percent": 5, "master": 30}
+    assert fitted(wanted, ("job",), 40) == {"job": 11, "state": 7, "cpu_percent": 5, "master": 11}
+    assert fitted(wanted, ("job",), 30) == {"job": 9, "state": 7, "cpu_percent": 5}
+    assert fitted(wanted, ("job",), 4) == {"job": 4}
+    for width in range(1, 99):
+        found = fitted(wanted, ("job", "cpu_percent"), width)
+        assert set(found) >= {"job", "cpu_percent"}
+        assert sum(found.values()) + GAP * (len(found) - 1) <= max(width, 2 + GAP)
+
+
+def test_an_agents_load_is_small_whatever_it_runs() -> None:
+    jobs = {f"t/j{n}": {"cpu_seconds": float(n), "watermark_seconds": 50.0 + n} for n in range(JOBS)}
+    said = {"job_costs": jobs, "processor": {"cpu_seconds": 7.0, "slowed": {"t/j1": "why"}}, "sources": {}}
+    load = load_of(said, 100.0, 5)
+    assert load["behind_seconds"] == 50.0
+    assert list(load["worst"]) == [f"t/j{JOBS - 1 - n}" for n in range(WORST)]
+    assert len(json.dumps(load)) < 600
+
+
+class Api(BaseHTTPRequestHandler):
+    """Answers as an agent of a large overlay; its clocks go on with each look."""
+
+    looks = 0
+    mode = "mutual TLS 1.3"
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/v1/agents"):
+            Api.looks += 1
+            at = 100.0 + 2.0 * Api.looks
+            rows = [agent(f"web{n:03}", at, {"t/hot": at * 0.3}) for n in range(AGENTS)]
+            rows[7]["load"]["cpu_seconds"] = at * 0.9
+            rows[7]["security"] = {"mode": Api.mode}
+            body: dict[str, Any] = {"agents": rows, "answered": AGENTS}
+        else:
+            jobs = [{"job": f"t/j{n:03}", "state": "running", "completeness": 1.0} for n in range(JOBS)]
+            jobs[3] |= {"job": "t/evil\x1b[2J", "completeness": 1 / 3}
+            body = {"jobs": [*jobs, {"job": "t/hot", "state": "running"}], "answered": AGENTS}
+        text = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def api() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_where_the_output_is_no_terminal_there_is_one_answer(
+    api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["top", "--api", api, "-o", "json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == AGENTS
+    assert (rows[0]["agent"], rows[0]["cpu_percent"], rows[0]["worst_job"]) == ("web007", 90.0, "t/hot")
+    assert run(["top", "--jobs", "--sort", "completeness", "--api", api]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == JOBS + 2
+    assert "t/evil\\x1b[2J" in lines[1]
+    assert run(["top", "--sort", "nonsense", "--api", api]) == 2
+
+
+def test_an_agent_that_lets_strangers_in_is_named_in_every_list(
+    api: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = (["top"], ["get", "agents"])
+    for words in lists:
+        assert run([*words, "--api", api]) == 0
+        assert "INSECURE" not in "".join(capsys.readouterr())
+    monkeypatch.setattr(Api, "mode", INSECURE)
+    for words in lists:
+        assert run([*words, "--api", api]) == 0
+        found = capsys.readouterr()
+        (line,) = (line for line in found.out.splitlines() if "web007" in line)
+        assert line.rstrip().endswith("INSECURE")
+        assert found.out.count("INSECURE") == 1
+        assert found.err == "INSECURE NETWORK: whoever reaches these agents is believed: web007\n"
+    many = [{"name": f"web{n}", "security": {"mode": INSECURE}} for n in range(WORST + 2)]
+    assert insecurity(many).endswith("web4 and 2 more")
+    for nonsense in ("INSECURE", 7, ["mode"], None):
+        assert not insecurity([{"name": "web", "security": nonsense}]), "a row is its agent's own word"
+
+
+class Terminal:
+    """`elf` in a pseudo-terminal of some size, and all it wrote."""
+
+    def __init__(self, *arguments: str, rows: int = 24, columns: int = 120) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm", COLUMNS="", LINES="")
+            os.environ.pop("COLUMNS")
+            os.environ.pop("LINES")
+            os.execv(sys.executable, [sys.executable, "-m", "elfmesh.agent", *arguments])
+        self.resize(rows, columns)
+        self.text = ""
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, key: str) -> None:
+        self.text = ""
+        os.write(self.descriptor, key.encode())
+
+    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> str:
+        deadline = time.monotonic() + timeout_s
+        while not re.search(pattern, self.text, re.DOTALL):
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self.text[-3000:]!r}"
+            if select.select([self.descriptor], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self.descriptor, 65536).decode("utf-8", "replace")
+                except OSError:  # the other side has ended
+                    break
+        return self.text
+
+    def end(self) -> int:
+        while True:
+            try:
+                if not os.read(self.descriptor, 65536):
+                    break
+            except OSError:
+                break
+        os.close(self.descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_terminal_shows_the_worst_of_a_large_overlay_and_obeys_keys(api: str) -> None:
+    terminal = Terminal("top", "--api", api, "--every", "0.2")
+    text = terminal.wait_for(r"web007.{0,40}90\.0")
+    assert f"{AGENTS} agents" in text
+    assert "182 more" in text, "of 24 lines, six are no rows"
+    terminal.press("n")
+    terminal.wait_for(r"agent\*.*web000.*web001")
+    terminal.resize(12, 100)
+    terminal.text = ""
+    terminal.wait_for("194 more")
+    terminal.press("j")
+    terminal.wait_for(rf"{JOBS + 1} jobs")
+    terminal.press("p")
+    text = terminal.wait_for(r"complete\*.*0\.333")
+    assert "\x1b[2J\x1b[2J" not in text
+    assert "evil\\x1b[2J" in text
+    terminal.resize(24, 80)
+    terminal.press("n")
+    text = terminal.wait_for(r"state.{0,40}complete.{0,40}cpu %.*t/j000 +running +1\.0")
+    assert "n job · q ends" in text
+    assert "missing" not in text, "nobody is"
+    assert "…" not in text, "it fits"
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_an_agent_that_is_away_is_said_on_the_screen() -> None:
+    terminal = Terminal("top", "--api", "127.0.0.1:1", "--every", "0.2")
+    terminal.wait_for("no agent|refused|answers")
+    terminal.press("q")
+    assert terminal.end() == 0

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import elfmesh
+from elfmesh.cli import entry as cli
+from elfmesh.errors import ElfError, QueryError, Unreachable
+
+
+def elf(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "elfmesh.agent", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from elfmesh.cli import entry as cli; cli.run(['--help']); cli.run(['--version']);"
+        "heavy = {'pyarrow', 'numpy', 'sqlglot', 'aiohttp', 'asyncio'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name, (_, line) in cli.COMMANDS.items():
+        assert name in done.stdout
+        assert line in done.stdout
+    assert f"elf {elfmesh.__version__}" in done.stdout
+
+
+def test_a_run_over_files_loads_nothing_of_the_network(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a": 1}\n')
+    code = (
+        "import sys; from elfmesh.cli import entry\n"
+        "try: entry.main(['run', 'SELECT a FROM x', sys.argv[1]])\n"
+        "except SystemExit as end:\n"
+        "    names = ('aiohttp', 'ssl', 'cryptography', 'pandas')\n"
+        "    sys.exit(', '.join(name for name in names if sys.modules.get(name)) or end.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, log], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "a\n-\n1\n"), done.stderr
+
+
+@pytest.mark.parametrize(("lines", "code"), [("no\nneither\n", 65), ("no\n{}\n", 0), ("", 0)])
+def test_a_log_of_which_nothing_can_be_used_is_bad_data_also_when_quiet(
+    tmp_path: Path, lines: str, code: int
+) -> None:
+    (tmp_path / "log").write_text(lines)
+    done = elf("run", "-q", "--format", "json", "SELECT count(*) AS n FROM x", str(tmp_path / "log"))
+    assert (done.returncode, "no record could be used" in done.stderr) == (code, code == 65)
+
+
+def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
+    context = click.Context(cli.elf)
+    for name in cli.COMMANDS:
+        command = cli.elf.get_command(context, name)
+        assert command is not None, name
+        assert command.get_short_help_str()
+        each = command.commands.values() if isinstance(command, click.Group) else [command]
+        for one in each:
+            assert {"-v", "-q"} <= {option for param in one.params for option in param.opts}, name
+    from elfmesh.cli.jobs.commands import add_commands
+
+    client = click.Group()
+    add_commands(client)
+    assert set(client.commands) <= set(cli.COMMANDS)
+
+
+def test_a_wrong_query_shows_its_line_with_a_caret(tmp_path: Path) -> None:
+    log = tmp_path / "x.ndjson"
+    log.write_text('{"a":1}\n')
+    done = elf("run", "SELECT a,\n  cuont(*) FROM x", str(log))
+    assert done.returncode == 65
+    assert done.stderr.startswith("elf: query:2:3: unknown function cuont\n    cuont(*) FROM x\n    ^\n")
+
+
+@pytest.mark.parametrize("words", [("-q", "run"), ("run", "-q")])
+def test_quiet_is_quiet_wherever_it_stands(tmp_path: Path, words: tuple[str, ...]) -> None:
+    log = tmp_path / "x.ndjson"
+    log.write_text('{"a":1}\nnot json\n')
+    done = elf(*words, "SELECT a FROM x", str(log), "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run 'SELECT 1 FROM x' /dev/null >&-", "elf: standard output is closed"),
+        ("apply -f - <&-", "elf: standard input is closed"),
+    ],
+)
+def test_a_closed_stream_is_said(command: str, message: str) -> None:
+    shell = f"exec {sys.executable} -m elfmesh.agent {command}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(message)
+    assert done.returncode in (1, 65)
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    done = elf("aply")
+    assert done.returncode == 2
+    assert "aply" in done.stderr
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    @click.command("run")
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda self, context, name: with_verbosity(command))
+
+
+def with_verbosity(command: click.Command) -> click.Command:
+    cli._add_verbosity(command)
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (
+            QueryError("no such column", line=2, column=7, hint="Did you mean x?"),
+            65,
+            "query:2:7: no such column",
+        ),
+        (Unreachable("no agent"), 69, "no agent"),
+        (ElfError("failed"), 1, "failed"),
+        (click.UsageError("bad flag"), 2, "bad flag"),
+        (FileNotFoundError(2, "No such file or directory", "x.log"), 1, "x.log: No such file"),
+        (ZeroDivisionError("division by zero"), 1, "bug in elfmesh"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_error_is_one_message_and_its_exit_code(
+    error: BaseException,
+    code: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing(monkeypatch, error)
+    assert cli.run(["run"]) == code
+    errors = capsys.readouterr().err
+    assert text in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["jbo"], "No such command 'jbo'. Did you mean job?"),
+        (["statistics"], "No such command 'statistics'.\n"),
+        (["ca", "issu"], "No such command 'issu'. Did you mean issue?"),
+        (["run", "--smaple", "3"], "No such option '--smaple'. Did you mean --sample?"),
+        (["run", "--simulate"], "No such option '--simulate'.\n"),
+    ],
+)
+def test_a_misspelt_command_or_option_gets_the_suggestion_that_is_near(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_traceback_is_shown_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, ElfError("failed"))
+    assert cli.run(["run", "-vv"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error_message(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"ts": 1, "k": "%s"}\n' % ("x" * 200) * 20_000)
+    command = (
+        f"{sys.executable} -m elfmesh.agent run 'SELECT k FROM log' {log} --format json -o json | head -c 10"
+    )
+    command += "; exit ${PIPESTATUS[0]}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("", 141)
+
+
+def test_options_come_from_the_environment_too() -> None:
+    done = elf("agent", ELF_AGENT_LISTEN="0.0.0.0:1")
+    assert done.returncode == 78
+    assert "certificates" in done.stderr
+
+
+def test_the_variable_of_an_option_is_called_as_its_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.elfql").write_text("SELECT k FROM log LIMIT 1")
+    (tmp_path / "log").write_text('{"k": 7}\n')
+    monkeypatch.setenv("ELF_RUN_FILE", str(tmp_path / "job.elfql"))
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "csv")
+    assert cli.run(["run", str(tmp_path / "log")]) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_AGENT_STREAM", "noname")
+    assert cli.run(["agent"]) == 2
+    assert "'noname' is no name and path" in capsys.readouterr().err
+
+
+def _options(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:
+    """Every option of a command and of those below it, with the path of its command."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from _options(child, f"{path} {name}")
+    yield from ((path, each) for each in command.params if isinstance(each, click.Option))
+
+
+def test_every_flag_is_also_a_variable_with_or_without_the_command() -> None:
+    meanings: dict[str, set[tuple[object, ...]]] = {}
+    own = set()
+    for name in cli.COMMANDS:
+        command = cli.elf.get_command(click.Context(cli.elf), name)
+        assert command is not None
+        for path, option in _options(command, name):
+            flag = max(option.opts, key=len).removeprefix("--").replace("-", "_").upper()
+            long, short = f"ELF_{path.replace(' ', '_').replace('-', '_').upper()}_{flag}", f"ELF_{flag}"
+            if long in cli.OWN_MEANING:
+                assert option.envvar == [long]
+                own.add(long)
+                continue
+            assert option.envvar == [long, short], (path, option.opts)
+            if flag not in ("JOB", "INTERVAL"):  # one, where other commands take several
+                number = isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType))
+                kind = (bool(option.is_flag), option.multiple, number)
+                meanings.setdefault(short, set()).add(kind)
+    assert own == cli.OWN_MEANING, "the list names flags that are gone"
+    assert not {short: kinds for short, kinds in meanings.items() if len(kinds) > 1}, "one name, two meanings"
+
+
+def test_a_variable_of_a_flag_holds_for_every_command_and_that_of_a_command_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_text('{"k": 7}\n')
+    command = ["run", "SELECT k FROM log", str(tmp_path / "log")]
+    monkeypatch.setenv("ELF_OUTPUT", "csv")
+    monkeypatch.setenv("ELF_VERSION", "1.2.3")
+    assert cli.run(command) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "json")
+    assert cli.run(command) == 0
+    assert '"rows":[{"k":7}]' in capsys.readouterr().out
+    assert cli.run([*command, "-o", "csv"]) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "xml")
+    assert cli.run(command) == 2
+    assert "'xml' is not one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(shell: str) -> None:
+    done = elf("completion", shell)
+    assert done.returncode == 0
+    assert "_ELF_COMPLETE" in done.stdout
+
+
+def test_the_public_functions_are_found_lazily() -> None:
+    code = "import sys, elfmesh; assert 'pyarrow' not in sys.modules; elfmesh.run; elfmesh.connect"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = elfmesh.nothing
+
+
+@pytest.mark.parametrize("words", [("--format", "xml"), ("--format", "regex:("), ("--memory", "1 XB")])
+def test_a_wrong_option_of_run_is_wrong_usage(tmp_path: Path, words: tuple[str, str]) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a":1}\n')
+    done = elf("run", *words, "SELECT count(*) FROM log", str(log))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"elf: {words[0]}: ")
+
+
+@pytest.mark.parametrize("name", ["ELF_KERNEL", "ELF_SCANNER"])
+def test_a_wrong_choice_in_the_environment_is_bad_configuration(tmp_path: Path, name: str) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a":1}\n')
+    done = elf("run", "SELECT count(*) FROM log", str(log), **{name: "fast"})
+    assert done.returncode == 78
+    assert name in done.stderr

@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol import messages as ctl
+from elfmesh.control.protocol.messages_parts import Part, PartAck
+from elfmesh.control.protocol.messages_succession import Handover
+from elfmesh.machine import Contact, Received
+from elfmesh.overlay.events import RouteDelivered
+from elfmesh.srt.events import Delivered
+from elfmesh.srt.messages import Segment
+from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.harness import World
+from tests.control.member.support import TEXT, Agent, agent_id
+
+JOB = ids.job_id("shop/top", "local")
+
+
+def closer_than(world: World, key: bytes) -> int:
+    """The number of an agent that would be closer to a key than all living ones."""
+    best = ids.distance(world.closest(key)[0].me.id, key)
+    return next(number for number in range(1000, 100_000) if ids.distance(agent_id(number), key) < best)
+
+
+def test_a_successor_goes_on_with_the_log_and_loses_no_interval() -> None:
+    world = World(6)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    dead = world.master()
+    world.kill(dead)
+    world.run(3.0)
+    heir = world.master()
+    assert heir is not dead
+    fill(world, intervals=2, first=1003, seed=3)
+    world.seal_all(BASE + 5 * SLIDE)
+    world.run(4.0)
+    found = world.results(world.living[0])
+    assert [record.index for record, _ in found] == list(range(1000, 1005))
+    assert [record.epoch for record, _ in found] == [1, 1, 1, 2, 2]
+    expected = world.expected(SLIDE)
+    for record, rows in found[:3]:
+        assert rows == expected[record.index]
+    for record, _ in found[3:]:
+        assert record.missing == [f"agent-{dead.number}"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_that_were_open_at_the_death_are_collected_again(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(5)
+    fill(world, intervals=4, seed=seed)
+    world.apply(world[rng.randrange(5)])
+    dead = world.master()
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(rng.choice([0.0, 0.002, 0.005, 0.3]))
+    world.kill(dead)
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(10.0)
+    found = world.results(world.living[0])
+    indices = [record.index for record, _ in found]
+    assert indices == list(range(1000, 1004)), "consecutive, each once"
+    expected = world.expected(SLIDE)
+    for record, rows in found:
+        if record.state == "FINAL":
+            assert rows == expected[record.index]
+        else:
+            assert record.missing == [f"agent-{dead.number}"]
+
+
+def test_a_closer_newcomer_is_handed_the_job_with_its_whole_log() -> None:
+    world = World(4)
+    fill(world, intervals=20)
+    world.apply(world[0])
+    world.seal_all(BASE + 20 * SLIDE)
+    world.run(2.0)
+    old = world.master()
+    newcomer = world.add(closer_than(world, JOB), streams={})
+    world.run(3.0)
+    assert world.master() is newcomer
+    assert world.ask(newcomer, "describe", {"job": "shop/top"}).body["epoch"] > 1
+    exact(world, old)
+    fill(world, intervals=2, first=1020, seed=8)
+    world.seal_all(BASE + 22 * SLIDE)
+    world.run(2.0)
+    exact(world, newcomer)
+    assert [record.index for record, _ in newcomer.results[JOB][1]] == list(range(1000, 1022))
+
+
+def test_a_follower_meets_no_gap_across_a_handover() -> None:
+    world = World(4)
+    fill(world, intervals=30)
+    world.apply(world[0])
+    seen: list[int] = []
+    asker = world[1]
+    for step in range(1, 31):
+        world.seal_all(BASE + step * SLIDE)
+        world.run(0.2)
+        if step == 10:
+            world.add(closer_than(world, JOB), streams={})
+        start = seen[-1] + 1 if seen else None
+        body: dict[str, Any] = {} if start is None else {"from": start}
+        seen += [record.index for record, _ in world.results(asker, "shop/top", **body)]
+    world.run(5.0)
+    seen += [record.index for record, _ in world.results(asker, "shop/top", **{"from": seen[-1] + 1})]
+    assert seen == list(range(1000, 1030))
+
+
+def test_an_old_master_that_comes_back_leads_again_in_a_new_epoch() -> None:
+    world = World(5)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(2.0)
+    old = world.master()
+    world.kill(old)
+    world.run(3.0)
+    between = world.master()
+    world.restart(old)
+    world.run(12.0)
+    assert world.master() is old
+    assert old is not between
+    fill(world, intervals=2, first=1002, seed=4)
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(3.0)
+    exact(world, world.living[0])
+    epochs = [record.epoch for record, _ in world.results(world.living[0])]
+    assert epochs == sorted(epochs)
+    assert epochs[-1] >= 3
+
+
+def test_a_handover_that_is_lost_holds_nobody_up() -> None:
+    world = World(5)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    old = world.master()
+    world.kill(old)
+    world.run(3.0)
+    assert world.master() is not old
+    heard_from = world.now + 1.2
+    world.lost = lambda sender, _, message: isinstance(message, Handover) and world.now < heard_from
+    world.restart(old)
+    world.run(1.0)
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(1.5)
+    assert world.master() is old
+    assert [record.index for record, _ in world.results(world[0])] == [1000, 1001, 1002]
+
+
+def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_failed() -> None:
+    """A restarted master goes on with the term that it knew, while its successor hands over already."""
+    world = World(5)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.run(1.0)
+    master, heir = world.master(), world.closest(JOB)[1]
+    leadership = heir.control.leadership
+    terms = master.control.leadership.masters[JOB].terms
+    leadership._office.after(0.0, lambda: leadership.take_over(replace(terms, epoch=terms.epoch - 1)))
+    world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
+    world.run(0.1)
+    assert world.master() is heir
+
+
+def test_a_job_begins_anew_where_its_end_was_missed_and_who_ended_it_is_gone() -> None:
+    """Who is closest to it holds it for a master that never answers; no tree has a root that would look."""
+    world = World(5)
+    world.apply(world[0])
+    world.run(1.0)
+    master, heir = world.closest(JOB)[:2]
+    assert world.master() is master
+    world.kill(heir)
+    world.run(1.0)
+    world.lost = lambda sender, target, message: target is heir and isinstance(message, ctl.Withdraw)
+    assert world.ask(world.living[-1], "delete", {"job": "shop/top"}).status == 200
+    world.restart(heir)
+    world.run(10.0)
+    assert JOB in heir.control.leadership.holders
+    assert JOB not in heir.control.office.roots
+    world.kill(master)
+    world.run(2.0)
+    assert world.closest(JOB)[0] is heir
+    applied = world.apply(world.living[-1])
+    assert (applied.status, applied.body["state"]) == (200, "new")
+
+
+def test_all_agents_restarted_at_once_go_on() -> None:
+    world = World(4)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    agents = list(world.living)
+    for agent in agents:
+        world.kill(agent)
+    world.run(1.0)
+    for agent in agents:
+        world.restart(agent)
+    world.run(10.0)
+    fill(world, intervals=2, first=1003, seed=6)
+    world.seal_all(BASE + 5 * SLIDE)
+    world.run(3.0)
+    exact(world, world.living[2])
+
+
+def test_one_agent_alone_goes_on_after_a_restart() -> None:
+    world = World(1)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    world.kill(world[0])
+    world.run(1.0)
+    world.restart(world[0])
+    world.run(3.0)
+    fill(world, intervals=1, first=1002, seed=2)
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(1.0)
+    exact(world, world[0])
+
+
+def test_what_comes_from_a_lower_epoch_is_refused_and_counted() -> None:
+    world = World(4)
+    world.apply(world[0])
+    master = world.master()
+    member = next(agent for agent in world.living if agent is not master)
+    terms = master.control.leadership.masters[JOB].terms
+    other = next(agent for agent in world.living if agent not in (master, member)).me
+    for epoch, refused in ((7, 0), (3, 1)):
+        impostor = Terms(
+            manifest=terms.manifest,
+            master=other,
+            epoch=epoch,
+            version=99,
+            closed=FIRST,
+            members=terms.members,
+        )
+        member.control.step(Received(other, ctl.Roster(impostor)), world.now)
+        assert member.control.stats().get("control.fenced", 0) == refused
+    job = member.control.carrier.members[JOB]
+    assert (job.epoch, job.master) == (7, other)
+    stop = ctl.Stop(JOB, terms.manifest.incarnation, 3)
+    member.control.step(Received(other, stop), world.now)
+    assert JOB in member.control.carrier.members
+
+
+def test_a_master_of_a_lower_epoch_steps_down_when_it_hears_of_a_higher_one() -> None:
+    world = World(3)
+    world.apply(world[0])
+    master = world.master()
+    master.control.step(Received(world[0].me, ctl.Fenced(JOB, 9)), world.now)
+    assert master.masters == []
+    assert master.control.stats()["control.stepped_down"] == 1
+
+
+def test_lost_messages_delay_and_change_nothing() -> None:
+    rng = random.Random(11)
+    world = World(5)
+    fill(world, intervals=4)
+    world.lost = lambda source, target, message: rng.random() < 0.2
+    world.apply(world[0], TEXT.replace("DEADLINE '1 s'", "PARTITIONS 3"))
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(20.0)
+    world.lost = lambda source, target, message: False
+    exact(world, world[1])
+
+
+def test_a_partition_root_that_dies_costs_no_interval() -> None:
+    world = World(6)
+    fill(world, intervals=4)
+    world.apply(world[0], TEXT.replace("DEADLINE '1 s'", "PARTITIONS 4"))
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(2.0)
+    master = world.master()
+    roots = [world.agents[world.roots[ids.partition_tree(JOB, p)]] for p in range(1, 4)]
+    victim = next(agent for agent in roots if agent is not master)
+    world.kill(victim)
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(15.0)
+    found = world.results(master)
+    assert [record.index for record, _ in found] == list(range(1000, 1004))
+    for record, rows in found[2:]:
+        assert record.missing == [f"agent-{victim.number}"]
+        assert sum(row["hits"] for row in rows) == record.counts["contributed"]
+
+
+def test_malformed_bodies_change_nothing_and_are_counted() -> None:
+    world = World(2)
+    world.apply(world[0])
+    target: Agent = world[0]
+    stranger = Contact(b"\x01" * 20, "sim", 9)
+    before = target.masters
+    for body in (b"", b"\xff" * 40, b"\x81\xa1t\xa8ctl.nope", ctl.pack(PartAck(JOB, 99, 5))):
+        target.control.step(RouteDelivered(JOB, body, b"", stranger), world.now)
+        target.control.step(Delivered(JOB, 1, body), world.now)
+    part = Part(JOB, 3, 1, Segment(1, 0, 0, 1, b""))
+    target.control.step(Received(stranger, part, b"xx"), world.now)
+    assert target.control.stats()["control.malformed"] == 6
+    assert target.masters == before
+
+
+def test_nothing_is_published_twice_for_one_interval_in_any_log() -> None:
+    world = World(5)
+    fill(world, intervals=6)
+    world.apply(world[0])
+    for step in range(1, 7):
+        world.seal_all(BASE + step * SLIDE)
+        world.run(0.4)
+        if step == 3:
+            world.kill(world.master())
+    world.run(10.0)
+    for agent in world.living:
+        for _, records in agent.results.values():
+            indices = [record.index for record, _ in records]
+            assert indices == sorted(set(indices))

@@ -1,0 +1,58 @@
+"""A root that looks for the master of a job which nobody leads, or whose end few have heard of."""
+
+from __future__ import annotations
+
+from elfmesh import ids
+from elfmesh.control.jobs.manifest import CREATOR
+from elfmesh.control.protocol.messages_succession import Handover
+from elfmesh.machine import Message
+from tests.control.harness import World
+from tests.control.member.support import TEXT, Agent, agent_id
+
+JOB, _ = ids.job_seats("shop/top", CREATOR)
+
+
+def by_distance(count: int) -> list[int]:
+    """Numbers of agents, those closest to the job first."""
+    return sorted(range(count), key=lambda number: ids.distance(agent_id(number), JOB))
+
+
+def test_a_root_that_knows_nothing_asks_the_master_its_neighbours_name() -> None:
+    """That agent is there, and leads no more: nobody else can say so."""
+    numbers = by_distance(40)
+    world = World()
+    for number in numbers[-4:]:
+        world.add(number)
+    world.run(2.0)
+    assert world.apply(world[numbers[-1]], TEXT).status == 200
+    old = world.master()
+
+    def lost(source: Agent, target: Agent, message: Message) -> bool:
+        return isinstance(message, Handover)
+
+    world.lost = lost
+    for number in numbers[:4]:
+        world.add(number, streams={"other": None})
+    root = world[numbers[0]]
+    assert JOB in root.control.office.roots
+    assert JOB in old.control.leadership.masters, "no handover has arrived"
+    old.control.leadership.admits(JOB, 50, None)
+    assert not any(JOB in agent.control.leadership.masters for agent in world.living)
+    world.run(90.0)
+    assert world.master() is root
+    assert world.ask(old, "describe", {"job": "shop/top"}).status == 200
+
+
+def test_a_job_whose_end_is_known_has_no_leader_by_the_word_of_a_member_that_has_not_heard() -> None:
+    """Else who asks for its end is sent to that master for ever, and its members are never told to stop."""
+    world = World(3)
+    world.apply(world[0])
+    master = world.master()
+    other = next(agent for agent in world.living if agent is not master)
+    leadership, member = other.control.leadership, other.control.carrier.members[JOB]
+    assert leadership.leader(JOB) == master.me
+    leadership.forget(JOB, "of another incarnation")
+    assert leadership.leader(JOB) == master.me
+    leadership.forget(JOB, member.manifest.incarnation)
+    assert leadership.leader(JOB) is None
+    assert leadership.was_deleted(JOB)

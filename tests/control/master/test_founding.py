@@ -1,0 +1,90 @@
+"""Who founds a job: everybody who is there, also where the fleet and its trees are a moment old."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from elfmesh.control.master.founding import FOUNDING_S, FOUNDING_S_MAX, FOUNDING_YOUNG_S, GROWING_S, YOUNG_S
+from elfmesh.control.protocol.messages import Announced
+from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.harness import World
+from tests.control.member.support import TEXT
+
+
+def test_who_asks_before_the_first_verdicts_is_a_founder_and_nobody_is_told_before() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.lost = lambda source, target, message: isinstance(message, Announced)
+    token = world.request(world[0], "apply", {"text": TEXT})
+    world.run(1.0)
+    world.seal_all(BASE + SLIDE)
+    world.run(1.0)
+    assert token not in world[0].replies, "the carriers have not been heard"
+    world.lost = lambda source, target, message: False
+    world.run(FOUNDING_S_MAX)
+    assert world[0].replies[token].body["expected"] == 4
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    exact(world, world[0])
+    assert all(record.agents_expected == 4 for record, _ in world.results(world[0]))
+
+
+def test_a_young_fleet_is_given_longer_and_an_old_one_answers_at_once() -> None:
+    world = World(3)
+    began = world.now
+    world.apply(world[0])
+    assert FOUNDING_YOUNG_S <= world.now - began < FOUNDING_YOUNG_S + 0.5
+    old = World(3)
+    old.run(YOUNG_S)
+    began = old.now
+    old.apply(old[0])
+    assert FOUNDING_S <= old.now - began < FOUNDING_S + 0.3
+
+
+def test_a_young_fleet_that_does_not_grow_answers_at_once_until_another_agent_is_met() -> None:
+    world = World(3)
+    world.run(GROWING_S)
+    began = world.now
+    world.apply(world[0])
+    assert FOUNDING_S <= world.now - began < FOUNDING_S + 0.3
+    world.add(3)
+    began = world.now
+    world.apply(world[0], TEXT.replace("shop.top", "shop.other"))
+    assert began < YOUNG_S
+    assert world.now - began >= FOUNDING_YOUNG_S
+
+
+def test_as_long_as_carriers_arrive_the_first_roster_stays_open_but_not_for_ever() -> None:
+    world = World(2)
+    token = world.request(world[0], "apply", {"text": TEXT})
+    began, number = world.now, 10
+    while token not in world[0].replies:
+        world.add(number)
+        number += 1
+        world.run(1.0)
+        assert world.now - began < FOUNDING_S_MAX + 3.0
+    assert world.now - began >= FOUNDING_S_MAX - 1.0
+    described = world.ask(world[0], "describe", {"job": "shop/top"}).body
+    founders = [each for each in described["roster"]["agents"] if each["from"] is None]
+    assert len(founders) >= 4
+
+
+def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_runs_goes_on() -> None:
+    typed = pa.schema(
+        [("product", pa.string()), ("status", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))]
+    )
+    wrong = TEXT.replace("FROM clicks", "FROM clicks WHERE status = '5xx'")
+    world = World()
+    for number in range(3):
+        world.add(number, streams={"clicks": typed})
+    world.run(1.0)
+    reply = world.apply(world[0], wrong)
+    assert reply.status == 400
+    assert "'5xx' is none" in reply.body["error"]
+    world.run(1.0)
+    assert world.ask(world[0], "list").body["jobs"] == []
+    world = World(3)
+    assert world.apply(world[0], wrong).status == 200, "only the data shows the types"
+    newcomer = world.add(3, streams={"clicks": typed})
+    world.run(5.0)
+    assert newcomer.workers

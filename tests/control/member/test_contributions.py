@@ -1,0 +1,272 @@
+"""The order and the pace in which open contributions go up again (D-15)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.member.contributions import (
+    BURST_BYTES,
+    BURST_INTERVALS,
+    PACE_S,
+    Contributions,
+    since,
+    until,
+)
+from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
+from elfmesh.machine import Contact
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import Contribute
+from elfmesh.srt.messages import Entry
+
+JOB = b"j" * 20
+COUNTS = (1, *(0,) * (len(BUCKETS) - 1))
+
+
+def sealed(start: int, stop: int, size: int = 1) -> Sealed:
+    """Every interval of the range has a record."""
+    entries = tuple(Entry(index, COUNTS, size) for index in range(start, stop))
+    return Sealed(JOB, "x", start, stop, (SealedPart(entries, (b"p" * size,) * len(entries)),))
+
+
+class Bench:
+    """One member's contributions on their own."""
+
+    def __init__(self) -> None:
+        me = Contact(b"m" * 20, "sim", 1)
+        self.office = Office(me, "agent-1", random.Random(1), lambda topic: {})
+        self.told: list[tuple[int, int, bool]] = []
+        self.up = Contributions(self.office, (JOB,), self._sent)
+
+    def _sent(self, event: Sealed, number: int, again: bool) -> None:
+        self.told.append((event.start, number, again))
+
+    def said(self) -> list[Contribute]:
+        """What went up since the last time, without the declarations."""
+        out, self.office.out = self.office.out, []
+        found = [effect for effect in out if isinstance(effect, Contribute)]
+        return [each for each in found if each.segment.start < each.segment.stop]
+
+    def intervals(self) -> list[int]:
+        return [entry.interval for each in self.said() for entry in each.segment.entries]
+
+    def wait(self, seconds: float) -> None:
+        self.office.now += seconds
+        self.office.fire()
+
+
+def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(200):
+        bench.up.add(sealed(at, at + 1))
+    assert bench.intervals() == list(range(200)), "what is sealed goes up at once"
+    bench.up.begin(3, 2, 0)
+    said = bench.intervals()
+    assert said == list(range(BURST_INTERVALS))
+    assert bench.up.gone_up == BURST_INTERVALS
+    while bench.up.waiting:
+        bench.wait(PACE_S * 0.9)
+        assert bench.intervals() == [], "not before its time"
+        bench.wait(PACE_S * 0.1 + 1e-6)
+        burst = bench.intervals()
+        assert 0 < len(burst) <= BURST_INTERVALS
+        said += burst
+    assert said == list(range(200))
+    assert bench.up.gone_up == 200
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_was_closed_before_it_was_sealed_does_not_go_up_and_is_released(at_once: bool) -> None:
+    """A member is stopped in interval 5; the next master, whose term begins with 12, closes without it."""
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 5))
+    assert [each.event.stop for each in bench.up.release(12)] == [5]
+    bench.said()
+    bench.up.begin(3, 2, 12)
+    assert bench.up.undecided == 5, "the worker has still to say what it has of the closed intervals"
+    for start, stop in [(5, 20)] if at_once else [(at, at + 1) for at in range(5, 20)]:
+        bench.up.add(sealed(start, stop))
+    assert bench.intervals() == list(range(12, 20))
+    released = bench.up.release(12)
+    entries = [entry.interval for each in released for entry in each.event.parts[0].entries]
+    assert entries == list(range(5, 12))
+    assert {each.number for each in released} == {3}
+    assert bench.up.undecided == 12
+    bench.up.add(sealed(5, 20))
+    assert bench.up.release(12) == [], "a worker that is begun anew says it again, and it is settled once"
+
+
+def test_bytes_bound_a_burst_and_one_range_always_goes() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(4):
+        bench.up.add(sealed(at, at + 1, BURST_BYTES))
+    bench.said()
+    bench.up.begin(3, 2, 0)
+    assert bench.intervals() == [0]
+    bench.wait(PACE_S)
+    assert bench.intervals() == [1]
+
+
+def test_the_backlog_shrinks_however_much_is_sealed_meanwhile() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(sealed(at, at + 1))
+    assert bench.intervals() == list(range(100))
+    bench.up.begin(3, 2, 0)
+    said = bench.intervals()
+    top = 100
+    for waiting in (100 - 2 * BURST_INTERVALS, 100 - 3 * BURST_INTERVALS, 0):
+        for _ in range(2 * BURST_INTERVALS):
+            bench.up.add(sealed(top, top + 1))
+            top += 1
+        assert bench.intervals() == [], "in order, so that inner agents can merge"
+        assert bench.up.gone_up == len(said), "the master must not believe that all is on its way"
+        bench.wait(PACE_S)
+        said += bench.intervals()
+        assert bench.up.waiting == waiting
+    bench.up.add(sealed(top, top + 1))
+    assert said + bench.intervals() == list(range(top + 1))
+    assert [again for _, _, again in bench.told] == [False] * 100 + [True] * 100 + [False] * (top - 99)
+
+
+def test_what_is_closed_meanwhile_does_not_go_up_again() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(sealed(at, at + 1))
+    bench.up.begin(3, 2, 0)
+    bench.said()
+    assert [kept.event.start for kept in bench.up.release(90)] == list(range(90))
+    bench.wait(PACE_S)
+    assert bench.intervals() == list(range(90, 100))
+
+
+def test_under_a_new_number_the_older_part_stays_with_the_old_one() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 10))
+    bench.up.begin(5, 2, 4)
+    (again,) = bench.said()[-1:]
+    assert (again.segment.start, again.segment.stop, bits_of(again.segment.coverage)) == (4, 10, 1 << 5)
+    assert [entry.interval for entry in again.segment.entries] == [4, 5, 6, 7, 8, 9]
+    assert [(kept.event.stop, kept.number) for kept in bench.up.release(10)] == [(4, 3), (10, 5)]
+
+
+def test_nothing_goes_up_before_there_is_a_number() -> None:
+    with pytest.raises(RuntimeError):
+        Bench().up.add(sealed(0, 1))
+
+
+@given(st.lists(st.sampled_from(["seal", "term", "close", "wait"]), max_size=60), st.randoms())
+@settings(max_examples=300, deadline=None)
+def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], rng: random.Random) -> None:
+    bench = Bench()
+    epoch = top = closed = first = 0
+    bench.up.begin(0, 0, 0)
+    said: list[tuple[int, int, int]] = []
+    settled: list[int] = []
+    for step in [*steps, *["wait"] * 200]:
+        if step == "seal":
+            stop = top + rng.randint(1, 20)
+            bench.up.add(sealed(top, stop, rng.choice([1, BURST_BYTES // 4])))
+            top = stop
+        elif step == "term":
+            epoch, first, said = epoch + 1, closed, []
+            bench.office.out.clear()
+            bench.up.begin(0, epoch, first)
+        elif step == "close":
+            closed = rng.randint(closed, top)
+            for kept in bench.up.release(closed):
+                settled += range(kept.event.start, kept.event.stop)
+        else:
+            bench.wait(PACE_S)
+        for each in bench.said():
+            assert not said or said[-1][1] <= each.segment.start
+            assert each.segment.epoch == epoch
+            said.append((each.segment.start, each.segment.stop, len(each.segment.entries)))
+            assert said[-1][2] == said[-1][1] - said[-1][0], "whole, and nothing beyond its range"
+    gaps = [(a[1], b[0]) for a, b in pairwise(said) if a[1] < b[0]]
+    assert all(stop <= closed for _, stop in gaps), "what is left out is closed"
+    covered = {index for start, stop, _ in said for index in range(start, stop)}
+    assert covered >= set(range(max(first, closed), top)), "all that is open, in the end"
+    assert settled == list(range(len(settled))), "each is settled once, in order"
+    assert bench.up.gone_up == max(top, first)
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_ranges_are_cut_exactly(low: int, high: int) -> None:
+    event = sealed(2, 9)
+    cut = until(event, high)
+    assert [entry.interval for entry in cut.parts[0].entries] == list(range(2, min(9, max(high, 2))))
+    part = since(event.parts[0], low)
+    assert [entry.interval for entry in part.entries] == list(range(max(2, low), 9))
+    assert len(part.payloads) == len(part.entries)
+
+
+def test_what_a_restart_says_again_is_paced_as_well() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(replace(sealed(at, at + 1), again=True))
+    assert bench.intervals() == []
+    said = []
+    for _ in range(20):
+        bench.wait(PACE_S)
+        burst = bench.intervals()
+        assert len(burst) <= BURST_INTERVALS
+        said += burst
+    assert said == list(range(100))
+
+
+def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 4))
+    bench.said()
+    part = SealedPart((Entry(2, COUNTS, 2, 2),), (b"pp",))
+    assert bench.up.revise(Revised(JOB, "x", 2, 2, (part,), COUNTS, 1))
+    (only,) = bench.said()
+    assert (only.segment.start, only.segment.stop, only.segment.entries[0].rev) == (2, 3, 2)
+    bench.up.begin(3, 2, 0)
+    assert [(each.segment.start, each.segment.stop) for each in bench.said()] == [(0, 2), (2, 3), (3, 4)]
+    assert not bench.up.revise(Revised(JOB, "x", 9, 2, (part,), COUNTS, 2))
+
+
+def test_what_begins_behind_a_gap_waits_until_the_gap_is_closed_and_is_asked_for_once() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 5)
+    assert bench.up.joined(sealed(6, 7)) is None, "interval 5 is open, and nobody has said what is in it"
+    assert bench.up.joined(sealed(7, 9)) is None
+    assert not bench.up.can_catch_up()
+    bench.up.release(5)
+    assert not bench.up.can_catch_up()
+    bench.up.release(6)
+    assert [bench.up.can_catch_up(), bench.up.can_catch_up()] == [True, False]
+    for again in (sealed(6, 7), sealed(7, 9)):
+        joined = bench.up.joined(again)
+        assert joined is not None
+        bench.up.add(joined)
+    assert bench.intervals() == [6, 7, 8]
+    assert bench.up.frontier == 9
+
+
+def test_what_is_said_after_all_need_not_be_asked_for() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 5)
+    assert bench.up.joined(sealed(6, 7)) is None, "of a worker that is being begun anew"
+    for event in (sealed(5, 6), sealed(6, 7)):
+        assert bench.up.joined(event) == event
+        bench.up.add(event)
+    bench.up.release(7)
+    assert not bench.up.can_catch_up()

@@ -1,0 +1,121 @@
+"""Each record that comes late to a member is in one bucket of one interval (D-1, D-12)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE
+from elfmesh.control.member.accounting import Settlement
+from elfmesh.control.member.contributions import Contributions
+from elfmesh.control.member.worker_generations import Beginnings
+from elfmesh.control.protocol.events import Revised
+from elfmesh.storage.frames import RevisedInterval
+from tests.control.member import member_life
+from tests.control.member.member_life import First, Life
+
+STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "mark", "restart", "change")
+
+
+def story(seed: int, first: int = 0) -> tuple[int, int]:
+    """How many records stand in all buckets in the end, and how many were written.
+
+    Who joins a job that runs, and is expected from interval `first` on, neither restarts before nor has its
+    version changed.
+    """
+    rng = random.Random(f"late/{seed}")
+    life = Life(rng, first)
+    for _ in range(rng.randrange(10, 60)):
+        joins = life.closed < first
+        step = rng.choice([step for step in STEPS if not joins or step not in ("restart", "change")])
+        number = rng.randrange(3) if step != "close" else rng.choice((0, 1, 1))
+        getattr(life, step)(number)
+    return sum(life.finish()) + sum(life.member.settlement.owed), life.written
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_each_record_is_counted_once(seed: int) -> None:
+    found, written = story(seed)
+    assert found == written
+
+
+@pytest.mark.parametrize("first", [1, 3, 6])
+@pytest.mark.parametrize("seed", range(30))
+def test_each_record_of_who_joins_late_is_counted_once(seed: int, first: int) -> None:
+    found, written = story(seed, first)
+    assert found == written
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_what_came_late_for_an_interval_without_records_before_the_first_is_counted(restarts: int) -> None:
+    """It was taken into what waited to be settled, which then was behind what the next range had counted."""
+    life = Life(First(), first=3)
+    life.seal(0)
+    life.late(0)
+    for number in (2, 2, 1):
+        life.seal(number)
+    for _ in range(4):
+        life.close(1)
+    for _ in range(restarts):
+        life.restart()
+    totals = life.finish()
+    assert (totals[CONTRIBUTED], totals[LATE], totals[EXPIRED]) == (life.written - 5, 1, 4)
+
+
+def _seq_alone(revised: RevisedInterval, heard: int, floor: int) -> bool:
+    return bool(revised.counts) and revised.seq > heard
+
+
+def _not_if_it_had_nothing(self: Settlement, event: Revised, *, had_nothing: bool) -> bool:
+    return REVISE(self, event, had_nothing=False)
+
+
+def _what_is_cut_off_is_forgotten(self: Contributions, at: int) -> None:
+    REWIND(self, at)
+    while self._kept and self._kept[-1].event.stop <= (self._closed or 0):
+        self._kept.pop()
+
+
+REVISE, REWIND = Settlement.revise, Contributions.rewind
+WITHOUT: dict[str, tuple[Any, str, Any]] = {
+    "a worker that a change was not told does not go on": (Beginnings, "changed", lambda self, at: None),
+    "what had nothing is settled with its revision": (Settlement, "revise", _not_if_it_had_nothing),
+    "what an annulled revision has added is forgotten": (Settlement, "rewind", lambda self, at: None),
+    "what an annulled interval took along is owed again": (Settlement, "made", lambda self, event: None),
+    "what a change cuts off where it is closed is settled": (
+        Contributions,
+        "rewind",
+        _what_is_cut_off_is_forgotten,
+    ),
+    "what is not released is told again": (member_life, "is_told_again", _seq_alone),
+}
+
+
+@pytest.mark.parametrize("safeguard", WITHOUT)
+def test_without_it_some_story_counts_otherwise(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*WITHOUT[safeguard])
+    assert any(found != written for found, written in map(story, range(400)))
+
+
+@pytest.mark.parametrize("records_in_time", [0, 1])
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_what_came_late_for_what_is_closed_is_late_once(records_in_time: int, restarts: int) -> None:
+    """Of an interval that had nothing, it was owed at once, and again when a restart said what frames have.
+
+    Of one that had something, it was in nothing: what was heard of was not told again, settled or not.
+    """
+    life = Life(First())
+    for number in (1, records_in_time):
+        life.seal(number)
+        life.close(1)
+    life.restart()
+    life.late(0)
+    life.seal(1)
+    life.close(1)
+    life.change(0)
+    for _ in range(restarts):
+        life.restart()
+    totals = life.finish()
+    assert (totals[CONTRIBUTED], totals[LATE]) == (life.written - 1, 1)

@@ -1,0 +1,296 @@
+"""Who may found the register of a job: never a part of the fleet that takes itself for the whole (D-4)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.context import Office
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.protocol.events import ClientRequest, Persist, Reply
+from elfmesh.control.protocol.messages import Answered, Submit
+from elfmesh.control.register.first_acceptors import FEW_VOTERS, NOT_JOINED, SILENT, Survey
+from elfmesh.control.register.members import GONE_S
+from elfmesh.control.replicas.known_peers import FORGOTTEN_S, KIND, MET_MAX, Acquaintances
+from elfmesh.control.requests.requests import REQUEST_S
+from elfmesh.machine import Contact, Received, Send, Tick
+from elfmesh.overlay.events import Joined, PeerUp, Route
+from tests.control.clicks import fill
+from tests.control.contexts import new_office
+from tests.control.harness import HOP_S
+from tests.control.member.support import TEXT, Agent, agent_id
+from tests.control.partition import SplitWorld
+
+JOB = ids.job_id("shop/top", "local")
+
+
+def acquainted(agents: int) -> SplitWorld:
+    """A world in which everybody has met everybody, as in an overlay of a few agents."""
+    world = SplitWorld(agents)
+    for agent in world.living:
+        for other in world.living:
+            world.post(HOP_S, agent, PeerUp(other.me))
+    world.run(1.0)
+    return world
+
+
+def surveyed(world: SplitWorld, agent: Agent) -> Survey:
+    found: list[Survey] = []
+    agent.control.office.after(0.0, lambda: agent.control.leadership.first.survey(JOB, found.append))
+    world.run(5.0)
+    return found[0]
+
+
+def nearest(world: SplitWorld, count: int) -> list[Agent]:
+    return sorted(world.agents.values(), key=lambda agent: ids.distance(agent.me.id, JOB))[:count]
+
+
+def applied_on_both_sides() -> tuple[int, int, int]:
+    """A job is applied on both sides of a partition, by two and by three: the answers, and its masters."""
+    world = acquainted(5)
+    fill(world, intervals=2)
+    most, few = nearest(world, 5)[:3], nearest(world, 5)[3:]
+    world.split(few)
+    world.run(2.0)
+    answers = world.apply(few[0]).status, world.apply(most[0]).status
+    world.run(5.0)
+    masters = sum("shop/top" in agent.masters for agent in world.agents.values())
+    return *answers, masters
+
+
+def test_of_two_sides_of_a_partition_only_the_larger_one_founds_a_job() -> None:
+    assert applied_on_both_sides() == (503, 200, 1)
+
+
+def test_who_counts_only_those_that_are_there_founds_it_on_both_sides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Acquaintances.nearest
+
+    def present(self: Acquaintances, key: bytes, count: int) -> list[Contact]:
+        return [each for each in original(self, key, MET_MAX) if not self.away_s(each.id)][:count]
+
+    monkeypatch.setattr(Acquaintances, "nearest", present)
+    assert applied_on_both_sides() == (200, 200, 2)
+
+
+def test_the_smaller_side_says_why_and_finds_the_job_after_the_partition() -> None:
+    world = acquainted(5)
+    first, second, *most = nearest(world, 5)
+    world.split([first, second])
+    world.run(2.0)
+    assert world.apply(first).body["error"] == SILENT
+    assert world.apply(most[0]).body["error"] == FEW_VOTERS
+    world.run(GONE_S)
+    assert world.apply(first).body["error"] == SILENT
+    assert world.apply(most[0]).body["state"] == "new"
+    world.heal()
+    world.run(5.0)
+    assert world.apply(first).body["state"] == "unchanged"
+    assert world.master()
+
+
+def test_an_agent_that_is_restarted_alone_remembers_that_it_was_not() -> None:
+    world = acquainted(3)
+    alone, *others = world.living
+    for other in others:
+        world.kill(other)
+    world.run(2.0)
+    world.restart(alone)
+    world.run(2.0)
+    assert world.apply(alone).body["error"] == SILENT
+    world.restart(others[0])
+    world.run(2.0)
+    assert world.apply(alone).body["state"] == "new", "two of three"
+
+
+def test_who_was_away_for_long_is_not_counted_and_the_rest_founds_the_job() -> None:
+    world = acquainted(2)
+    world.kill(world[1])
+    world.run(5.0)
+    assert world.apply(world[0]).status == 503
+    world.run(FORGOTTEN_S)
+    assert world.apply(world[0]).body["state"] == "new"
+    assert (KIND, agent_id(1)) not in world[0].disk
+
+
+def test_who_has_not_joined_founds_nothing() -> None:
+    world = SplitWorld(1)
+    early = Agent(world.post, 7, {"clicks": None}, {}).control
+    job, _ = read_job(TEXT, source="query")
+    manifest = new_manifest(job, TEXT, "local", created=0, incarnation="i", signed=b"")
+    early.office.once.came(world[0].me, 5, 0.0)  # its client waits
+    effects = early.step(Received(world[0].me, Submit(manifest, world[0].me, 5, False, 0, False), b""), 1.0)
+    answers = [each for each in effects if isinstance(each, Send) and isinstance(each.message, Answered)]
+    assert len(answers) == 1
+    assert NOT_JOINED.encode() in answers[0].payload
+    assert not early.leadership.masters
+
+
+@pytest.mark.parametrize("joins_after_s", [REQUEST_S - 1, REQUEST_S + 1])
+def test_a_delete_that_waited_for_its_agent_to_join_is_obeyed_only_while_its_client_waits(
+    joins_after_s: float,
+) -> None:
+    early = Agent(SplitWorld(1).post, 7, {"clicks": None}, {}).control
+    body = {"job": "shop/top", "creator": "local"}
+    effects = early.step(ClientRequest(5, "delete", body), 1.0)
+    effects += early.step(Tick(), 1.0 + min(joins_after_s, REQUEST_S))
+    answers = [each for each in effects if isinstance(each, Reply)]
+    assert [(each.token, each.status) for each in answers] == [(5, 503)] * (joins_after_s > REQUEST_S)
+    effects = early.step(Joined(), 1.0 + joins_after_s)
+    obeyed = any(isinstance(each, Route) for each in effects)
+    assert obeyed == (joins_after_s < REQUEST_S)
+
+
+def test_who_was_lost_a_moment_ago_still_votes_so_that_all_founders_name_the_same() -> None:
+    world = acquainted(5)
+    first, second, third = nearest(world, 3)
+    world.kill(second)
+    world.run(2.0)
+    assert surveyed(world, first).acceptors == (first.me, second.me, third.me)
+    assert surveyed(world, world.living[-1]).acceptors == (first.me, second.me, third.me)
+    world.kill(third)
+    world.run(2.0)
+    assert surveyed(world, first).problem == FEW_VOTERS, "of the three one is there"
+    world.run(GONE_S)
+    later = surveyed(world, first)
+    assert later.acceptors == tuple(agent.me for agent in nearest(world, 5) if agent.alive)
+
+
+def test_where_the_job_is_known_those_vote_whom_its_terms_name_though_they_are_away() -> None:
+    world = acquainted(9)
+    world.apply(world[0])
+    world.run(2.0)
+    master = world.master().control.leadership.masters[JOB]
+    voters = master.committer.cell.value.acceptors
+    for voter in voters:
+        world.kill(world.agents[voter.id])
+    world.run(GONE_S + FORGOTTEN_S)
+    for agent in world.living:
+        assert surveyed(world, agent).acceptors == voters
+
+
+def test_a_job_that_is_deleted_is_begun_anew_by_those_who_voted_on_it() -> None:
+    world = acquainted(5)
+    world.apply(world[0])
+    world.run(2.0)
+    assert world.ask(world[1], "delete", {"job": "shop/top"}).status == 200
+    world.run(3.0)
+    assert world.apply(world[2]).body["state"] == "new"
+    master = world.master().control.leadership.masters[JOB]
+    assert master.committer.cell.value.acceptors == tuple(agent.me for agent in nearest(world, 3))
+    assert master.epoch > 1
+
+
+def test_the_memory_is_bounded_and_damage_in_it_is_counted() -> None:
+    office = Office(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
+    known = Acquaintances(office)
+    for number in range(1, MET_MAX + 1):
+        known.met(Contact(agent_id(number), "sim", number))
+    known.lost(agent_id(5))
+    office.out.clear()
+    known.met(Contact(agent_id(MET_MAX + 1), "sim", 1))
+    assert [(effect.key, bool(effect.data)) for effect in office.out if isinstance(effect, Persist)] == [
+        (agent_id(MET_MAX + 1), True),
+        (agent_id(5), False),
+    ]
+    assert len(known.nearest(JOB, 2 * MET_MAX)) == MET_MAX + 1
+    known.restored(agent_id(9999), b"\xff")
+    assert office.stats["control.malformed"] == 1
+    assert agent_id(9999) not in {contact.id for contact in known.nearest(JOB, 2 * MET_MAX)}
+
+
+def leaves(world: SplitWorld, agent: Agent) -> None:
+    assert world.ask(agent, "leave").body["state"] == "left"
+    world.kill(agent)
+
+
+def test_most_of_a_fleet_may_leave_and_the_others_found_jobs_at_once() -> None:
+    world = acquainted(7)
+    for agent in nearest(world, 7)[:5]:
+        leaves(world, agent)
+    world.run(5.0)
+    assert world.apply(world.living[0]).body["state"] == "new"
+
+
+def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it() -> None:
+    world = acquainted(5)
+    few, most = nearest(world, 5)[:2], nearest(world, 5)[2:]
+    world.split(most)
+    world.run(2.0)
+    leaves(world, most[0])
+    world.run(2.0)
+    assert surveyed(world, most[1]).problem in (SILENT, FEW_VOTERS), "two of four"
+    world.heal()
+    world.split(few)
+    world.run(2.0)
+    assert surveyed(world, few[0]).problem == SILENT, "two of five, as they know"
+
+
+def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
+    """It would be counted out of the majority while it is there."""
+    office = new_office(0)
+    known, other = Acquaintances(office), Contact(agent_id(1), "sim", 2, 3)
+    again = replace(other, incarnation=4)
+    known.met(again)
+    known.departed(other)
+    assert known.nearest(JOB, 9) == sorted((office.me, again), key=lambda each: ids.distance(each.id, JOB))
+    known.departed(again)
+    known.departed(other)
+    known.met(again)
+    assert known.nearest(JOB, 9) == [office.me], "the older word takes nothing back"
+
+
+def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_does() -> None:
+    office = Office(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
+    known = Acquaintances(office)
+    other = Contact(agent_id(1), "sim", 2, 3)
+    known.met(other)
+    known.departed(other)
+    for late in (other, replace(other, incarnation=2)):
+        known.met(late)
+        known.heard(late.id)
+        known.lost(late.id)
+        assert known.nearest(JOB, 9) == [office.me]
+    known.met(replace(other, incarnation=4))
+    assert len(known.nearest(JOB, 9)) == 2
+    known.lost(other.id)
+    assert len(known.nearest(JOB, 9)) == 2, "it only crashed this time"
+
+
+def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_ever() -> None:
+    """The overlay loses nobody twice: when most of a fleet had left, the others founded nothing any more."""
+    office = new_office(0)
+    known, left, stranger = (
+        Acquaintances(office),
+        Contact(agent_id(1), "sim", 2),
+        Contact(agent_id(2), "sim", 3),
+    )
+    known.met(left)
+    known.heard(left.id)
+    assert known.there() == [left]
+    known.lost(left.id)
+    office.now = 100.0
+    known.heard(left.id)
+    known.answered(stranger)
+    assert known.there() == [], "only the overlay knows who is there: it says when that ends"
+    assert known.away_s(left.id) == known.away_s(stranger.id) == 0.0, "it may have spoken just now"
+    office.now = 100.0 + FORGOTTEN_S - 1
+    assert len(known.nearest(JOB, 9)) == 3
+    known.met(stranger)
+    known.answered(stranger)
+    office.now = 100.0 + FORGOTTEN_S
+    assert known.nearest(JOB, 9) == sorted((office.me, stranger), key=lambda each: ids.distance(each.id, JOB))
+    assert known.there() == [stranger]
+
+
+def test_half_of_the_known_is_no_majority() -> None:
+    world = acquainted(4)
+    for agent in nearest(world, 4)[2:]:
+        world.kill(agent)
+    world.run(2.0)
+    assert surveyed(world, nearest(world, 1)[0]).problem == SILENT

@@ -1,0 +1,116 @@
+"""Voters whose data directory was rolled back, and two agents with one id, are found out by the others."""
+
+from __future__ import annotations
+
+import copy
+
+from elfmesh import ids
+from tests.control.member.support import Agent
+from tests.control.partition import SplitWorld
+from tests.control.register.test_lost_votes import correct, go_on, health, running, voters, votes
+
+JOB = ids.job_id("shop/top", "local")
+Snapshot = tuple[dict[tuple[str, bytes], bytes], int]
+
+
+def snapshot(agent: Agent) -> Snapshot:
+    return copy.deepcopy(agent.disk), agent.incarnation
+
+
+def back_in_time(world: SplitWorld, agent: Agent, to: Snapshot) -> None:
+    """Start an agent from a copy of its directory."""
+    world.kill(agent)
+    world.run(2.0)
+    agent.disk.clear()
+    agent.disk.update(to[0])
+    agent.incarnation = to[1]
+    world.restart(agent)
+
+
+def test_a_voter_that_was_rolled_back_does_not_vote_until_it_is_replaced() -> None:
+    world = running()
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    before = snapshot(victim)
+    for intervals in range(3, 9):
+        go_on(world, intervals, 5.0)
+    back_in_time(world, victim, before)
+    go_on(world, 10, 3.0)
+    assert not votes(victim)
+    said = health(world, victim)
+    assert said["status"] == "degraded"
+    assert "the data directory has gone back in time" in said["problem"]
+    go_on(world, 11, 20.0)
+    assert victim not in voters(world), "until its next start it is a member of no register"
+    world.kill(victim)
+    world.run(1.0)
+    world.restart(victim)
+    go_on(world, 14, 60.0)
+    assert victim in voters(world)
+    assert votes(victim)
+    assert health(world, victim)["status"] == "ok"
+    correct(world, victim, 14)
+
+
+def test_those_that_were_restarted_remember_what_they_have_seen() -> None:
+    world = running()
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    before = snapshot(victim)
+    for intervals in range(3, 9):
+        go_on(world, intervals, 15.0)
+    others = [agent for agent in world.living if agent is not victim]
+    world.kill(victim)
+    for agent in others:
+        world.kill(agent)
+        world.run(1.0)
+        world.restart(agent)
+    victim.disk.clear()
+    victim.disk.update(before[0])
+    victim.incarnation = before[1]
+    world.restart(victim)
+    go_on(world, 10, 20.0)
+    assert health(world, victim)["status"] == "degraded"
+
+
+def test_the_older_of_two_agents_with_one_id_is_found_out() -> None:
+    """The clone answers in a later start; then the other one, whose start is an earlier one."""
+    world = running()
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    world.kill(victim)
+    world.run(1.0)
+    world.restart(victim)
+    go_on(world, 4, 5.0)
+    clone = snapshot(victim)
+    back_in_time(world, victim, (clone[0], clone[1] - 1 - 1))  # the other process, which started before
+    go_on(world, 6, 5.0)
+    said = health(world, victim)
+    assert said["status"] == "degraded"
+    assert "is an old copy, or one of two" in said["problem"]
+    assert not votes(victim)
+
+
+def test_restarts_kills_and_late_answers_are_no_loss() -> None:
+    world = running()
+    for number, agent in enumerate([*world.living, *world.living]):
+        world.kill(agent)
+        world.run(2.0)
+        world.restart(agent)
+        go_on(world, 4 + number, 10.0)
+    assert all(health(world, agent)["status"] == "ok" for agent in world.living)
+    assert not any(agent.control.office.stats["control.votes_outdated"] for agent in world.living)
+
+
+def test_a_voter_that_was_rolled_back_a_moment_ago_is_found_out_by_the_next_questions() -> None:
+    """Its start has the number of the one that it has forgotten, and it would soon have as many votes."""
+    world = running()
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    before = snapshot(victim)
+    world.kill(victim)
+    world.run(1.0)
+    world.restart(victim)
+    for intervals in range(3, 7):
+        go_on(world, intervals, 2.0)
+    back_in_time(world, victim, before)
+    for intervals in (8, 9):
+        go_on(world, intervals, 2.0)
+    assert not votes(victim)
+    assert "the data directory has gone back in time" in health(world, victim)["problem"]

@@ -1,0 +1,47 @@
+"""What a proposer may tell of an incarnation's end: a vote of few may never be the register's value."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.jobs.register_value import Cell, Refused, RegisterValue, TakeOver
+from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
+from elfmesh.control.register.proposer import Proposer
+from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, office, sent
+
+ENDED = replace(VALUE, deleted=True)
+ANEW = replace(VALUE, incarnation="j", epoch=2)
+
+
+@pytest.mark.parametrize("found", [ENDED, ANEW])
+def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
+    """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
+    desk = office()
+    outcomes: list[Cell | Refused] = []
+    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
+    ballot = Ballot(1, ME.id, 7)
+    proposer.promised(A, Promised(JOB, ballot, Ballot(0, B.id, 2), found, None, None), b"")
+    desk.out.clear()
+    proposer.promised(B, Promised(JOB, ballot, Ballot(0, B.id, 1), VALUE, None, None), b"")
+    assert {message.value for message in sent(desk.out) if isinstance(message, Accept)} == {found}
+    proposer.accepted(A, Accepted(JOB, ballot))
+    assert outcomes == []
+    proposer.accepted(B, Accepted(JOB, ballot))
+    (outcome,) = outcomes
+    assert isinstance(outcome, Refused)
+    assert outcome.cell == Cell(found)
+
+
+def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
+    desk = office()
+    outcomes: list[Cell | Refused] = []
+    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
+    ballot = Ballot(1, ME.id, 7)
+    for sender in (A, B):
+        proposer.promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
+    assert isinstance(outcomes[0], Refused)
+    assert not any(isinstance(message, Accept) for message in sent(desk.out))

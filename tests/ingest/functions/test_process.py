@@ -1,0 +1,27 @@
+"""A worker that one thread ends while another may ask it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.ingest.functions.process import Limits, WorkerFailed, WorkerProcess
+from tests.ingest.functions.declared import function
+
+
+def test_who_asks_a_worker_that_was_ended_writes_into_nobodys_file(tmp_path: Path) -> None:
+    one = function("def f(x):\n    return x")
+    process = WorkerProcess([one], Limits(seconds=30.0, memory_bytes=128 << 20))
+    process.kill()
+    path = tmp_path / "frames.log"
+    taken = [os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(8)]  # the pipes' numbers are free again
+    try:
+        with pytest.raises(WorkerFailed):
+            process.call(0, [pa.array([1], pa.int64())], 1)
+        assert path.read_bytes() == b""
+    finally:
+        for number in taken:
+            os.close(number)

@@ -1,0 +1,95 @@
+"""A lack of descriptors or memory is no property of the bytes that were being parsed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import resource
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.errors import DataError
+from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
+from elfmesh.ingest.sources import reader as reader_module
+from elfmesh.ingest.sources import starving
+from elfmesh.ingest.sources.blocks import Block
+from elfmesh.ingest.sources.reader import StreamReader, parse_block
+
+
+def no_descriptor() -> OSError:
+    return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def wrapped(error: BaseException) -> Exception:
+    try:
+        try:
+            raise error
+        except type(error):
+            raise ImportError("cannot import name 'zones'")  # noqa: B904 - the context is what is tested
+    except ImportError as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "lack"),
+    [
+        (MemoryError(), True),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), True),
+        (no_descriptor(), True),
+        (OSError(errno.ENOMEM, ""), True),
+        (RuntimeError("can't start new thread"), True),
+        (wrapped(no_descriptor()), True),
+        (OSError(errno.ENOENT, ""), False),
+        (ValueError("bad"), False),
+        (DataError("bad"), False),
+        (RuntimeError("dictionary changed size"), False),
+    ],
+    ids=repr,
+)
+def test_only_a_lack_of_resources_counts_as_one(error: Exception, lack: bool) -> None:
+    assert starving.is_lack(error) is lack
+
+
+def reader_over(path: Path, text: str) -> StreamReader:
+    path.write_text(text)
+    reader = StreamReader(str(path), StreamFormat("json"))
+    reader.add("job", ["v"])
+    return reader
+
+
+def test_a_block_waits_for_descriptors_and_none_of_its_lines_is_a_parse_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(reader_module, "retried", partial(starving.retried, sleep=waits.append))
+    reader = reader_over(tmp_path / "a.log", '{"v":1}\n{"v":2}\n')
+    attempts = iter((no_descriptor(), wrapped(no_descriptor()), MemoryError()))
+
+    def starved(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
+        for error in attempts:
+            raise error
+        return parse_block(parser, block, columns)
+
+    monkeypatch.setattr(reader_module, "parse_block", starved)
+    with caplog.at_level(logging.INFO, "elf.worker"):
+        (delivery,) = reader.poll()
+    assert (delivery.parsed.rows, delivery.parsed.errors) == (2, 0)
+    assert waits == [starving.AGAIN_S] * 3
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("lacks a resource: [Errno 24]" in line for line in said) == 1
+    assert any("goes on after 1.5 s" in line for line in said)
+
+
+def test_a_follower_holds_a_quarter_of_the_descriptors_at_most() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        assert starving.files_max(512) == 64
+        assert starving.files_max(10) == 10
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from elfmesh.cli.local.run import run_command
+from elfmesh.cli.local.test import test_command as command  # pytest would take the name for a test
+from elfmesh.errors import UsageError
+
+LOG = "".join(
+    json.dumps({"ts": f"2015-05-17T10:00:{at:02}Z", "u": f"u{at % 3}", "n": at}) + "\n" for at in range(20)
+)
+QUERY = "SELECT u, sum(n) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), u ORDER BY u;\n"
+ROWS = [
+    {"u": "u0", "n": 18}, {"u": "u1", "n": 12}, {"u": "u2", "n": 15},
+    {"u": "u0", "n": 45}, {"u": "u1", "n": 58}, {"u": "u2", "n": 42},
+]  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "log.ndjson").write_text(LOG)
+    return tmp_path
+
+
+def write(place: Path, text: str, expect: object, name: str = "expect.json") -> Path:
+    job = place / "job.elfql"
+    job.write_text(text)
+    (place / name).write_text(expect if isinstance(expect, str) else json.dumps(expect))
+    return job
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(command, [str(word) for word in words], standalone_mode=False)
+
+
+def case(query: str = QUERY, expect: str = "expect.json") -> str:
+    return f"--@test input=log.ndjson expect={expect} format=json\n{query}"
+
+
+SAME = [
+    ROWS,
+    "\n".join(json.dumps(dict(reversed(row.items()))) for row in ROWS).replace("18}", "18.0}"),
+    [{"rows": ROWS[:3]}, {"interval": {"end": "2015-05-17T10:00:20Z"}, "rows": ROWS[3:], "state": "FINAL"}],
+    [{"counts": {"contributed": 10}, "rows": ROWS[:3]}, {"rows": ROWS[3:]}],
+]
+
+
+@pytest.mark.parametrize("expect", SAME, ids=["rows", "lines", "intervals", "counts"])
+def test_what_is_equal_passes_whatever_way_it_is_written(place: Path, expect: object) -> None:
+    done = run(write(place, case(), expect))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("items", "header"),
+    [("u", "window_start,window_end,u"), ("window.start, u", "start,u"), ("window_end AS e, u", "e,u")],
+)
+def test_csv_has_the_window_once(place: Path, items: str, header: str) -> None:
+    query = f"SELECT {items}, count(*) AS n FROM log GROUP BY window(ts, '10 seconds'), u"
+    words = [query, "-o", "csv", "--format", "json", str(place / "log.ndjson")]
+    printed = CliRunner().invoke(run_command, words, standalone_mode=False)
+    assert printed.stdout.splitlines()[0] == f"{header},n"
+
+
+@pytest.mark.parametrize(
+    ("items", "header"),
+    [("u", "u"), ("session_window.start, u", "start,u"), ("window_end, u", "window_end,u")],
+)
+@pytest.mark.parametrize("form", ["csv", "table"])
+def test_rows_of_sessions_have_no_bounds_but_their_own(
+    place: Path, items: str, header: str, form: str
+) -> None:
+    query = f"SELECT {items}, count(*) AS n FROM log GROUP BY session_window(ts, '10 seconds'), u"
+    words = [query, "-o", form, "--format", "json", str(place / "log.ndjson")]
+    printed = CliRunner().invoke(run_command, words, standalone_mode=False)
+    assert printed.stdout.splitlines()[0].replace(",", " ").split() == [*header.split(","), "n"]
+
+
+@pytest.mark.parametrize("job", ["", "CREATE JOB shop.top AS "])
+def test_what_elf_run_prints_is_what_is_expected(place: Path, job: str) -> None:
+    text = case(job + QUERY)
+    words = ["-f", write(place, text, ""), "-o", "json", "--format", "json", place / "log.ndjson"]
+    printed = CliRunner().invoke(run_command, [str(word) for word in words], standalone_mode=False)
+    assert json.loads(printed.stdout.splitlines()[0])["job"] == ("shop/top" if job else "run")
+    done = run(write(place, text, printed.stdout))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+
+
+OTHER = [
+    (ROWS[:5], '+{"u": "u2", "n": 42}'),
+    ([*ROWS[:5], {"u": "u2", "n": "42"}], '-{"u": "u2", "n": "42"}'),
+    ([*ROWS[:5], {"u": "u2", "n": 42, "more": None}], '"more": null'),
+    ([ROWS[1], ROWS[0], *ROWS[2:]], '-{"u": "u0", "n": 18}'),
+    ([{"rows": ROWS[:3]}], '"start": "2015-05-17T10:00:10Z"'),
+    ([{"rows": ROWS[:3]}, {"state": "TENTATIVE", "rows": ROWS[3:]}], '-{"state": "TENTATIVE"}'),
+    ([{"rows": ROWS[:3]}, {"nonsense": 1, "rows": ROWS[3:]}], '-{"nonsense": 1}'),
+    ([], '+{"u": "u0", "n": 18}'),
+    ("[", "neither JSON nor JSON lines"),
+    ([1], "something else than rows"),
+]
+
+
+@pytest.mark.parametrize(("expect", "shown"), OTHER, ids=lambda value: str(value)[:30])
+def test_what_differs_fails_and_is_shown(place: Path, expect: object, shown: str) -> None:
+    done = run(write(place, case(), expect))
+    assert done.return_value == 1
+    assert "FAIL" in done.stdout
+    assert shown in done.stdout
+
+
+def test_csv_is_compared_as_it_is_printed(place: Path) -> None:
+    text = "window_start,window_end,u,n\n" + "".join(
+        f"2015-05-17T10:00:{start:02}Z,2015-05-17T10:00:{start + 10}Z,{row['u']},{row['n']}\n"
+        for start, row in zip([0] * 3 + [10] * 3, ROWS, strict=True)
+    )
+    assert run(write(place, case(expect="x.csv"), text, "x.csv")).return_value == 0
+    assert run(write(place, case(expect="x.csv"), text.replace("42", "43"), "x.csv")).return_value == 1
+
+
+def test_directories_are_searched_and_each_case_is_about_the_statement_behind_it(place: Path) -> None:
+    second = "--@test input=log.ndjson expect=count.json\nSELECT count(*) AS k FROM log"
+    (place / "count.json").write_text('{"k": 20}')
+    write(place, case() + second, ROWS)
+    (place / "more").mkdir()
+    (place / "more" / "none.elfql").write_text("SELECT 1 AS a FROM b")
+    done = CliRunner().invoke(command, ["-o", "json", str(place)], standalone_mode=False)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["line"], each["passed"]) for each in found] == [(1, True), (3, True)]
+
+
+def test_a_job_that_reads_another_runs_behind_it(place: Path) -> None:
+    first = "CREATE JOB a.one AS " + QUERY
+    second = "CREATE JOB a.two EVERY '20 s' AS SELECT sum(n) AS n FROM a.one;"
+    assert run(write(place, first + case(second), [{"n": 190}])).return_value == 0
+
+
+def test_several_streams_and_lookups_are_named(place: Path) -> None:
+    (place / "names.csv").write_text("id,name\nu0,Zoe\n")
+    query = "SELECT l.name AS name, count(*) AS k FROM a JOIN lookup.people l ON a.u = l.id GROUP BY l.name"
+    text = "--@test input.a=log.ndjson,format=json lookup.people=names.csv,format=csv expect=expect.json\n"
+    assert run(write(place, text + query, [{"name": "Zoe", "k": 7}])).return_value == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--@test input=log.ndjson", "job.elfql:1:1: a case needs"),
+        ("  --@test input=log.ndjson expct=x", "job.elfql:1:3: 'expct=x' is no setting"),
+        ("--@test input=log.ndjson input=b expect=x", "given twice"),
+        ("--@test input='log.ndjson expect=x", "No closing quotation"),
+        ("--@test input=missing.ndjson expect=expect.json", "missing.ndjson"),
+        ("--@test input=log.ndjson expect=missing.json", "missing.json"),
+        ("--@test input=log.ndjson expect=expect.json format=nonsense", "nonsense"),
+    ],
+)
+def test_a_case_that_cannot_run_fails_and_says_why(place: Path, line: str, said: str) -> None:
+    done = run(write(place, f"{line}\n{QUERY}", ROWS))
+    assert done.return_value == 1
+    assert said in done.stdout
+
+
+def test_a_wrong_statement_fails_its_cases(place: Path) -> None:
+    done = run(write(place, case("SELECT cuont(*) FROM log"), ROWS))
+    assert done.return_value == 1
+    assert "unknown function" in done.stdout
+
+
+def test_no_case_is_no_success(place: Path) -> None:
+    done = run(write(place, QUERY, ROWS))
+    assert isinstance(done.exception, UsageError)
+
+
+def test_text_of_logs_is_escaped(place: Path) -> None:
+    (place / "log.ndjson").write_text('{"a": "\\u001b[2J"}\n')
+    done = run(write(place, case("SELECT a FROM log"), [{"a": "x\x1b[2J"}]))
+    assert done.return_value == 1
+    assert "\x1b" not in done.output
+
+
+FUNCTION = """WITH FUNCTION f(n BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$
+def f(n): return 100 // (n - {zero})
+$$ SELECT sum(f(n)) AS s, count(*) AS c FROM log;
+"""
+
+
+def test_python_functions_are_evaluated_where_the_file_is_trusted(place: Path) -> None:
+    rows = [{"s": sum(100 // (n + 1) for n in range(20)), "c": 20}]
+    job = write(place, case(FUNCTION.format(zero=-1)), rows)
+    refused = run(job)
+    assert refused.return_value == 1
+    assert "brings Python functions along, and they are off" in refused.stdout
+    assert "--python" in refused.stdout
+    assert run("--python", job).return_value == 0
+    other = run("--python", write(place, case(FUNCTION.format(zero=3)), rows))
+    assert other.return_value == 1
+    assert "f cannot take a record: line 2: ZeroDivisionError" in other.stdout, "why the rows differ"

@@ -1,0 +1,136 @@
+"""What other SQL has and ELF-QL lacks is refused by its own name, at its place, with what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlglot import exp
+
+from elfmesh.errors import QueryError
+from elfmesh.ql import parse
+from elfmesh.ql.expressions.foreign_functions import FOREIGN_FUNCTIONS
+from elfmesh.ql.expressions.refusals import FOREIGN_TYPES, UNKNOWN_NODES
+from elfmesh.ql.text.refusing import OURS
+
+# (text, line, column, part of the message, part of the hint)
+FOREIGN = [
+    # functions, as they are written
+    ("SELECT to_number(a, '9') FROM s", 1, 8, "ELF-QL has no function to_number", "AS DECIMAL(18, 2))"),
+    ("SELECT a,\n  To_Char(b, '9') FROM s", 2, 3, "ELF-QL has no function To_Char", "format_number(x, 2)"),
+    ("SELECT filter(a, x -> x > 1) FROM s", 1, 20, "ELF-QL has no lambda functions", "explode(x)"),
+    ("SELECT exists(a, b) FROM s", 1, 8, "ELF-QL has no function exists", "explode(x)"),
+    ("SELECT named_struct('a', 1) FROM s", 1, 8, "ELF-QL has no function named_struct", "map('a', x"),
+    ("SELECT udaf(a) FROM s", 1, 8, "ELF-QL has no function udaf", "WITH FUNCTION"),
+    ("SELECT kll_sketch_agg_bigint(a) FROM s", 1, 8, "no function kll_sketch_agg_bigint", "agg_double(x)"),
+    ("SELECT current_user() FROM s", 1, 8, "ELF-QL has no function current_user", "write the value"),
+    ("SELECT float(a) FROM s", 1, 8, "ELF-QL has no function float", "double(x)"),
+    ("SELECT frobnicate(a) FROM s", 1, 8, "unknown function frobnicate", "The page on ELF-QL"),
+    ("SELECT vol(a) FROM s", 1, 8, "unknown function vol", "The page on ELF-QL"),
+    # types
+    ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
+    ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
+    ("SELECT timestamp_ntz'2020-01-01' FROM s", 1, 8, "ELF-QL has no type TIMESTAMP_NTZ", "write TIMESTAMP"),
+    ("SELECT a::real FROM s", 1, 11, "ELF-QL has no type REAL", "Write DOUBLE"),
+    ("SELECT a + 1.5F FROM s", 1, 12, "ELF-QL has no type FLOAT: 1.5F", "Write 1.5D."),
+    ("SELECT CAST(a AS INTERVAL DAY) FROM s", 1, 18, "ELF-QL has no type INTERVAL", "ts + INTERVAL"),
+    ("SELECT TRY_CAST(a AS GEOMETRY) FROM s", 1, 22, "ELF-QL has no type GEOMETRY", "longitude"),
+    # statements
+    ("INSERT INTO t SELECT a FROM s", 1, 1, "ELF-QL has no statement INSERT", "CREATE JOB name AS SELECT"),
+    ("EXPLAIN EXTENDED SELECT a FROM s", 1, 1, "ELF-QL has no statement EXPLAIN", "elf explain"),
+    ("describe s", 1, 1, "ELF-QL has no statement DESCRIBE", "elf describe stream NAME"),
+    ("SET x = 1", 1, 1, "ELF-QL has no statement SET", "elf schema"),
+    ("SHOW TABLES", 1, 1, "ELF-QL has no statement SHOW", "elf get jobs"),
+    ("DROP TABLE t", 1, 1, "ELF-QL has no statement DROP", "elf delete NAME"),
+    ("VALUES (1), (2)", 1, 1, "ELF-QL has no statement VALUES", "rows.json"),
+    ("FROM s SELECT a", 1, 1, "ELF-QL has no statement FROM", "SELECT comes first"),
+    ("CREATE TEMPORARY VIEW v AS SELECT a FROM s", 1, 8, "only jobs can be created", "WITH name AS (SELECT"),
+    # what stands behind FROM
+    ("SELECT * FROM VALUES (1), (2) AS t(a)", 1, 15, "ELF-QL has no VALUES", "t.json"),
+    ("SELECT * FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "reads records"),
+    ("SELECT * FROM explode(a) t", 1, 15, "ELF-QL has no explode(...) in FROM", "LATERAL VIEW explode(x)"),
+    ("SELECT s.a FROM s JOIN u ON TRUE, v FULL JOIN x ON 1 = 1", 1, 37, "no FULL JOIN behind a", "CROSS"),
+    ("SELECT a FROM s |> WHERE a > 1", 1, 17, "ELF-QL has no `|>`", "queries in brackets"),
+    ("SELECT a FROM s PIVOT (max(b) FOR c IN (1))", 1, 17, "ELF-QL has no PIVOT", "FILTER (WHERE"),
+    ("SELECT a FROM s TABLESAMPLE (10 ROWS)", 1, 17, "ELF-QL has no TABLESAMPLE", "hash(x) % 10"),
+    # forms
+    ("SELECT (a, b) FROM s", 1, 9, "a row of values in brackets is no value", "a = 1 AND b = 2"),
+    ("SELECT a COLLATE UNICODE FROM s", 1, 8, "ELF-QL has no COLLATE", "lower(x)"),
+    ("SELECT a FROM s WHERE b > ANY (SELECT c FROM t)", 1, 0, "ELF-QL has no ANY (SELECT ...)", "IN (SELECT"),
+    ("SELECT a FROM s WHERE b LIKE ALL ()", 1, 23, "LIKE takes patterns, at least one", "LIKE ANY ('a%'"),
+    ("SELECT sum(a) OVER w AS n FROM s", 1, 0, "no window has the name after OVER", "WINDOW w AS"),
+    ("SELECT\n interval 2 second * 2 AS n FROM s", 2, 2, "an INTERVAL is no value of its own", "ts + "),
+    ("SELECT ts + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 13, "INTERVAL takes one unit", "INTERVAL"),
+    ("SELECT a FROM s WHERE a > 1 FROM t", 1, 29, "cannot be read at `FROM`", "WHERE, GROUP BY"),
+    ("SELECT x.b FROM (SELECT a FROM s) x JOIN (SELECT b FROM s) y ON TRUE", 1, 10, "no column b", "y.b."),
+    ("SELECT a + b FROM s GROUP BY CUBE(c)", 1, 8, "neither grouped nor aggregated", "max(a)."),
+    # column lists of aliases
+    ("WITH t(a, b) AS (SELECT x FROM s) SELECT a FROM t", 1, 8, "t has 1 columns, and 2 names", "column"),
+    ("WITH t(a, A) AS (SELECT x, y FROM s) SELECT a FROM t", 1, 8, "two columns of one name", "its own"),
+    ("WITH t AS (SELECT x FROM s), t AS (SELECT y FROM s) SELECT x FROM t", 1, 0, "defines t twice", "name"),
+    ("SELECT a FROM s JOIN u AS v(a) ON s.a = v.a", 1, 29, "the columns of u have no order", "SELECT x AS a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message", "hint"), FOREIGN, ids=lambda given: str(given)[:50]
+)
+def test_sql_of_others_is_refused_where_it_stands_with_what_to_write(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    error = caught.value
+    assert message in error.message
+    assert hint in error.hint
+    assert (error.line, error.column if column else 0) == (line, column)
+
+
+def test_no_function_of_elf_ql_is_in_the_table_of_those_it_does_not_have() -> None:
+    assert not set(OURS) & set(FOREIGN_FUNCTIONS)
+
+
+def test_every_function_of_the_table_is_refused_by_its_name() -> None:
+    for name in FOREIGN_FUNCTIONS:
+        with pytest.raises(QueryError) as caught:
+            parse(f"SELECT k,\n {name}(a) FROM s")
+        error = caught.value
+        assert (error.message, error.line, error.column) == (f"ELF-QL has no function {name}", 2, 2)
+        assert error.hint.endswith((".", "$$"))
+
+
+def test_every_type_of_the_table_is_refused_by_its_name() -> None:
+    for name in FOREIGN_TYPES:
+        with pytest.raises(QueryError, match=f"^query:1:18: ELF-QL has no type {name}"):
+            parse(f"SELECT CAST(k AS {name}) FROM s")
+
+
+def test_every_form_of_the_table_is_one_that_the_parser_knows() -> None:
+    assert set(UNKNOWN_NODES) <= {name.lower() for name in vars(exp)}
+
+
+ACCEPTED = [
+    ("WITH t(a, b) AS (SELECT k, v FROM s) SELECT a, sum(b) AS n FROM t GROUP BY a", [("a", 11), ("b", 7)]),
+    ("SELECT x.a, x.b + 1 AS z FROM (SELECT k, v FROM s) AS x(a, b) WHERE b > 6", [("b", 8)]),
+    ("WITH t AS (SELECT k, v FROM s) SELECT q.m FROM t q(l, m) WHERE l = 'b'", [(7,)]),
+    ("WITH t(a) AS (SELECT v FROM s UNION ALL SELECT v FROM s) SELECT count(a) AS n FROM t", [(6,)]),
+    ("WITH t AS (SELECT k FROM s) SELECT * FROM (WITH t AS (SELECT 3 n FROM s) SELECT n FROM t)", [(3,)] * 3),
+    ("SELECT s.k, t.v FROM s, s AS t WHERE s.v = t.v AND t.v > 5", [("a", 6), ("b", 7)]),
+    ("SELECT count(*) AS n FROM s, (SELECT v FROM s) t", [(9,)]),
+    ("SELECT v FROM s WHERE k LIKE ANY ('x%', 'b')", [(7,)]),
+    ("SELECT v FROM s WHERE k NOT LIKE ALL ('a%', 'x')", [(7,)]),
+    ("SELECT v FROM s WHERE k NOT LIKE ANY ('a%', 'x') AND v < 6", [(5,)]),
+    ("SELECT v FROM s WHERE k ILIKE ALL ('B', 'b%')", [(7,)]),
+    ("SELECT hex(X'0aF') AS h FROM s WHERE v = 7", [("00AF",)]),
+    ("SELECT k, any(v > 6) AS y FROM s GROUP BY k", [("a", False), ("b", True)]),
+    ("SELECT smallint('7') AS a, tinyint(v) AS b FROM s WHERE v = decimal('7')", [(7, 7)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "rows"), ACCEPTED, ids=lambda given: str(given)[:60])
+def test_sql_of_spark_that_costs_nothing_to_accept_means_what_it_means_there(
+    text: str, rows: list[tuple[object, ...]], rows_of: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    given = {"ts": [1, 2, 3], "k": ["a", "a", "b"], "v": [5, 6, 7]}
+    assert sorted(rows_of(text, given)) == rows

@@ -1,0 +1,396 @@
+"""Safeguards of the product, each removable for a test: what the simulator must notice.
+
+Owns one line per safeguard: what it is, and how the product behaves without it. Every removal is a patch that
+lasts for one run; the product knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from elfmesh.control.closing import copy_recovery, revisions
+from elfmesh.control.election import leadership
+from elfmesh.control.jobs import roster as master_roster
+from elfmesh.control.master import founding as master_founding
+from elfmesh.control.member import member
+from elfmesh.control.protocol import request_deduplication
+from elfmesh.control.replicas import known_peers
+from elfmesh.control.requests import confirming, version_handler
+from elfmesh.ingest.sources import blocks
+from elfmesh.ingest.worker import beginning, jobs, recovered, watermark, worker
+from elfmesh.srt import coverage, multicast, parts, uplink
+from elfmesh.storage import framelog, frames, framescan, storage
+from elfmesh.storage.results import logs as resultslogs
+from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.ablations import control, disk, late, rot, votes
+from tests.sim.swarm.ablations import trees as ablations_trees
+from tests.sim.swarm.ablations.trees import Trees
+from tests.sim.swarm.scenario import Scenario, draw
+from tests.sim.swarm.shapes import AWAY, LOSSY, REPEATING, Shape, lines, losing, small
+
+Patch = tuple[Any, str, Any]
+
+
+CALM = small()
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One safeguard.
+
+    Attributes:
+        what: the safeguard, in words.
+        promise: of the guarantees, that it serves.
+        patches: what is replaced by its absence; called anew for every run.
+        shape: what a seed is asked: its scenario with what the safeguard is there for, and little else.
+        trees: what a seed is asked instead, where only the trees' own promise rests on it.
+        elsewhere: the test that notices its absence, where the simulator has not what it is there for.
+    """
+
+    what: str
+    promise: str
+    patches: Callable[[], list[Patch]]
+    shape: Shape = CALM
+    trees: Trees | None = None
+    elsewhere: str = ""
+
+    def asked(self, seed: int) -> Scenario:
+        """What a seed is asked."""
+        return self.shape(draw(seed))
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """Instead of a safeguard."""
+
+
+def always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
+    """A safeguard that is one attribute."""
+    return lambda: [(owner, name, value)]
+
+
+def _options(owner: Any, **changed: Any) -> list[Patch]:
+    """A class that is always made with these arguments."""
+    original = owner.__init__
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **{**options, **changed})
+
+    return [(owner, "__init__", init)]
+
+
+def _restart(positions: Callable[[frames.Sealed], Any]) -> list[Patch]:
+    """A restart reads from elsewhere."""
+    original = jobs.LocalJob.begin
+
+    def begin(self: Any, stream: Any) -> Any:
+        if self._last is not None:
+            self._last = msgspec.structs.replace(self._last, restart=positions(self._last))
+        return original(self, stream)
+
+    return [(jobs.LocalJob, "begin", begin)]
+
+
+def _any_version() -> list[Patch]:
+    """What was sealed counts, whichever version evaluated it."""
+
+    def until(stages: Any, evaluated: int, start: int, stop: int) -> int:
+        return stop
+
+    return [(module, "valid_until", until) for module in (member, recovered, copy_recovery)]
+
+
+def _unfinished_lines() -> list[Patch]:
+    def push(self: Any, chunk: bytes) -> bytes:
+        self.taken += len(chunk)
+        return chunk
+
+    return [(blocks.LineCutter, "push", push)]
+
+
+def _no_lateness() -> list[Patch]:
+    original = watermark.Watermark.__init__
+
+    def init(self: Any, lateness_us: int = 0, **options: Any) -> None:
+        original(self, 0, **options)
+
+    return [(watermark.Watermark, "__init__", init)]
+
+
+def _any_incarnation() -> list[Patch]:
+    return [(jobs.LocalJob, "frame_key", staticmethod(lambda job, incarnation: f"{job.hex()}:"))]
+
+
+DYING = small(kinds.CRASH, kinds.FAILPOINT, trouble_s=2.0)
+DARK = small(kinds.POWER, kinds.FAILPOINT, trouble_s=2.0)
+DEEP = small(kinds.CRASH, hosts=7, fanout=2, trouble_s=2.0)
+TORN_TREES = small(
+    kinds.LINKS, hosts=10, fanout=2, trouble_s=1.0, job={"straggler": "wait", "slide_s": 1, "size_s": 1}
+)
+"""Deep trees whose agents change their parents all the time, in the term of one master."""
+
+REGISTRY: dict[str, Ablation] = {
+    "replay-boundary": Ablation(
+        "what was counted before a restart is not counted again",
+        "D-1",
+        lambda: _options(beginning.Resumed, told=()),
+        shape=DYING,
+    ),
+    "restart-offsets": Ablation(
+        "a restart reads on where the last frame says",
+        "D-1",
+        lambda: _restart(lambda last: ()),
+        shape=DYING,
+    ),
+    "open-panes": Ablation(
+        "a restart reads what is not sealed once more",
+        "D-1",
+        lambda: _restart(lambda last: last.positions or last.restart),
+        shape=DYING,
+    ),
+    "sync-before-send": Ablation(
+        "frames are synced before they are handed on",
+        "D-1",
+        always(framelog.FrameLog, "sync", nothing),
+        shape=DARK,
+    ),
+    "write-before-send": Ablation(
+        "frames are written before they are handed on",
+        "D-1",
+        disk.given_before_written,
+        shape=DYING,
+    ),
+    "failed-sync": Ablation(
+        "a failed sync ends the agent",
+        "D-1",
+        disk.failed_sync_ignored,
+        shape=small(kinds.FAILED_SYNC, kinds.POWER, trouble_s=2.0),
+    ),
+    "say-again": Ablation(
+        "a restart hands on what is not closed",
+        "D-8",
+        disk.no_frames_said_again,
+        shape=DYING,
+    ),
+    "keep-until-closed": Ablation(
+        "frames are kept until their interval is closed",
+        "D-8",
+        always(framelog.FrameLog, "unreleased", lambda self, job: iter(())),
+        shape=DYING,
+    ),
+    "closed-before-sealed": Ablation(
+        "what was closed before it was sealed is counted",
+        "D-15",
+        control.closed_is_not_sealed,
+        shape=AWAY,
+    ),
+    "torn-tail": Ablation(
+        "a torn frame is cut off before the next is written",
+        "D-1",
+        always(storage.DiskFile, "cut", nothing),
+        shape=small(kinds.FULL_DISK, kinds.CRASH, kinds.JOB_UPDATE, trouble_s=2.0),
+    ),
+    "frame-checksum": Ablation(
+        "a frame's checksum is checked",
+        "D-1",
+        always(framescan, "zlib", SimpleNamespace(crc32=lambda *_: 0)),
+        shape=small(kinds.BIT_FLIP, trouble_s=2.0),
+    ),
+    "effects-wait": Ablation(
+        "what follows a write waits for it",
+        "D-1",
+        disk.effects_do_not_wait,
+        shape=small(kinds.POWER, kinds.FAILPOINT, trouble_s=2.0, store_s=0.3),
+    ),
+    "atomic-write": Ablation(
+        "state is replaced by a synced file, never in place",
+        "D-1",
+        disk.write_in_place,
+        shape=DARK,
+    ),
+    "put-back": Ablation(
+        "records that a power cut takes from their log are put back",
+        "D-17",
+        always(resultslogs.ResultsLogs, "put_back", nothing),
+        shape=DARK,
+    ),
+    "whole-lines": Ablation(
+        "only finished lines are records",
+        "D-2",
+        _unfinished_lines,
+        shape=lines(small(), torn=0.1),
+    ),
+    "incarnation": Ablation(
+        "frames of a deleted job are not those of the next",
+        "D-16",
+        _any_incarnation,
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=2.0),
+    ),
+    "version-fence": Ablation(
+        "what another version has evaluated is made again",
+        "D-16",
+        _any_version,
+        shape=small(kinds.JOB_UPDATE, kinds.CRASH, trouble_s=2.0),
+    ),
+    "epoch-fence": Ablation(
+        "what comes from a lower epoch is refused",
+        "D-5",
+        always(leadership.Leadership, "admits", lambda *_: True),
+        shape=small(kinds.ISOLATE_MASTER, kinds.PAUSE, trouble_s=2.0),
+    ),
+    "epoch-on-disk": Ablation(
+        "the highest epoch is remembered",
+        "D-5",
+        control.epoch_forgotten,
+        shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0),
+    ),
+    "duplicates": Ablation(
+        "what is counted is not counted again",
+        "D-7",
+        lambda: control.blind(coverage.Verdict.DUPLICATE),
+        shape=small(weather=REPEATING),
+    ),
+    "disjoint-merge": Ablation(
+        "only disjoint coverages are merged",
+        "D-7",
+        control.overlaps_merged,
+        trees=ablations_trees.partitions,
+    ),
+    "retransmit": Ablation(
+        "what is not acknowledged is sent again",
+        "D-7",
+        control.sent_once,
+        shape=small(hosts=7, fanout=2, weather=LOSSY),
+    ),
+    "shelf": Ablation(
+        "a new parent gets what the last one got",
+        "D-7",
+        always(parts.Shelf, "__iter__", lambda self: iter(())),
+        shape=DEEP,
+    ),
+    "repair": Ablation(
+        "what overlaps or was lost on the way is collected again",
+        "D-7",
+        lambda: [(uplink.Uplink, "overlap", nothing), (revisions.Revising, "repair", nothing)],
+        shape=TORN_TREES,
+    ),
+    "watermark": Ablation(
+        "an interval is sealed once the watermark has passed it",
+        "D-12",
+        always(worker.JobWorker, "ready_index", property(lambda self: self.end_index)),
+        shape=small(),
+    ),
+    "lateness": Ablation(
+        "the watermark stays behind by the lateness",
+        "D-12",
+        _no_lateness,
+        shape=lines(small(job={"lateness_s": 2}), disorder_s=1.6),
+    ),
+    "clock-lag": Ablation(
+        "the clock alone closes intervals a moment late",
+        "D-12",
+        always(watermark, "WRITING_US", 0),
+        shape=lines(small(clock_offset_s=0.2), writing_s=kinds.WRITING_S),
+    ),
+    "future": Ablation(
+        "a time far ahead is an error",
+        "D-12",
+        lambda: _options(worker.JobWorker, max_future_us=None),
+        shape=lines(small(job={"lateness_s": 2}), future=0.05, disorder_s=1.6),
+    ),
+    "roster-ahead": Ablation(
+        "a new member starts above the frontier",
+        "D-14",
+        always(master_founding, "AHEAD", -2),
+        shape=small(kinds.JOIN, kinds.NEW_DISK),
+    ),
+    "completeness": Ablation(
+        "the root waits for the roster",
+        "D-6",
+        always(master_roster.RosterBook, "required", lambda self, interval: 0),
+        shape=small(kinds.CRASH),
+    ),
+    "tombstone": Ablation(
+        "a deleted job is not led again",
+        "D-16",
+        control.led_after_its_end,
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, kinds.PARTITION, trouble_s=1.5, hosts=4),
+    ),
+    "multicast-retry": Ablation(
+        "a multicast is repeated until it is acknowledged",
+        "D-16",
+        lambda: [(multicast, "RETRY_S", 1e9), (multicast, "RETRY_S_MAX", 1e9)],
+        shape=small(kinds.JOB_UPDATE, weather=LOSSY),
+    ),
+    "multicast-latecomers": Ablation(
+        "who joins a tree gets what was said",
+        "D-16",
+        always(multicast.Multicasts, "child_joined", nothing),
+        trees=ablations_trees.latecomers,
+    ),
+    "append-once": Ablation(
+        "a record is appended once",
+        "D-17",
+        control.appended_again,
+        shape=small(kinds.CRASH, kinds.POWER, trouble_s=2.0),
+    ),
+    "kept-copies": Ablation(
+        "what peers keep of a lost agent is asked for",
+        "D-8",
+        always(copy_recovery.Recovery, "ask", lambda self, missing, start, **_: float("-inf")),
+        shape=losing(hosts=5, racks=2, job={"replicas": 1}),
+    ),
+    "asked-once": Ablation(
+        "what a client has asked for is done once",
+        "D-16",
+        lambda: [
+            (request_deduplication.Once, "of", lambda self, origin, token: None),
+            (request_deduplication.Once, "was_passed", lambda self, origin, token, job: False),
+        ],
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
+    ),
+    "asked-by-the-waiting": Ablation(
+        "a change that a life has not heard of is made while somebody waits for it",
+        "D-16",
+        always(confirming.Confirming, "needed", lambda self, message: False),
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
+    ),
+    "made-by-another": Ablation(
+        "what another master has made of a request is not made again",
+        "D-16",
+        always(version_handler, "words", lambda before, said: before),
+        shape=small(kinds.CRASH, kinds.PAUSE, clients=3, hosts=4, trouble_s=4.0),
+    ),
+    "met-before": Ablation(
+        "who is restarted joins through those it had met",
+        "D-15",
+        always(known_peers.Acquaintances, "known", lambda self: ()),
+        shape=small(kinds.JOIN, kinds.LEAVE, kinds.CRASH, trouble_s=3.0, safety_s=90.0),
+    ),
+    "farewells": Ablation(
+        "who has left in order counts no more among those that found a job",
+        "D-4",
+        always(known_peers.Acquaintances, "departed", nothing),
+        shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
+    ),
+    **{
+        name: Ablation(*each, elsewhere=late.ELSEWHERE.get(name, ""))
+        for name, each in {**late.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}.items()
+    },
+}
+"""By name. What each costs to find stands in docs/reliability.md."""
+
+
+@contextlib.contextmanager
+def without(name: str | None) -> Iterator[None]:
+    """Run without a safeguard; with all of them if `name` is None."""
+    with contextlib.ExitStack() as stack:
+        for owner, attribute, value in REGISTRY[name].patches() if name else ():
+            stack.enter_context(mock.patch.object(owner, attribute, value))
+        yield

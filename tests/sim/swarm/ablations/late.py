@@ -1,0 +1,160 @@
+"""How late records are handled without their safeguards; see `ablations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.ingest.worker import jobs, late, offsets, recovered, saying, sealing, tally
+from elfmesh.storage import frames
+from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.shapes import Shape, lines, small
+
+Patch = tuple[Any, str, Any]
+
+
+def _always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
+    return lambda: [(owner, name, value)]
+
+
+def _pending_revisions_forgotten() -> list[Patch]:
+    """Frames are written without what came late up to their positions."""
+    original = sealing.Sealing._revise
+
+    def revise(self: Any, now_us: int, room: int) -> list[Any]:
+        held = self._worker.late
+        return original(self, now_us, room) if held is None or held.is_due(now_us) else []
+
+    return [(sealing.Sealing, "_revise", revise)]
+
+
+def _same_revision() -> list[Patch]:
+    """What came late changes a contribution that goes by its old name."""
+    original = saying.Saying._parts
+
+    def parts(self: Any, entries: list[Any]) -> Any:
+        return original(self, [each._replace(rev=1) for each in entries])
+
+    return [(saying.Saying, "_parts", parts)]
+
+
+def _by_the_newest_version() -> list[Patch]:
+    original = late.LateRecords.__init__
+
+    def init(self: Any, evaluations: Any, **options: Any) -> None:
+        query = evaluations[-1].query
+        original(self, [replace(each, query=query) for each in evaluations], **options)
+
+    return [(late.LateRecords, "__init__", init)]
+
+
+def _told_for_all_that_is_sealed() -> list[Patch]:
+    original = recovered.told_by
+
+    def told_by(frame: Any, below: int) -> Any:
+        return tuple((to, below) for to, _ in original(frame, below))
+
+    return [(module, "told_by", told_by) for module in (jobs, recovered, sealing)]
+
+
+def _home_forgotten() -> list[Patch]:
+    """What was late for an interval that is evaluated anew stays counted as late."""
+    original = tally.Tally.count_once
+
+    def count_once(
+        self: Any, bucket: int, number: int, index: Any, home: int = FIRST, **options: Any
+    ) -> None:
+        original(self, bucket, number, index, FIRST, **options)
+
+    return [(tally.Tally, "count_once", count_once)]
+
+
+LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
+_OPEN = {"lateness_s": 1, "straggler": "wait", "slide_s": 1, "size_s": 1}
+"""Who is away keeps intervals open, so that what others have sealed of them is made anew by an undo."""
+
+CHANGED = lines(
+    small(kinds.JOB_UPDATE, kinds.CRASH, job=_OPEN, trouble_s=1.5, changing=True), late=0.3, late_s=6.0
+)
+
+
+def _remade(compute_s: float, rate: float) -> Shape:
+    """Versions come and are taken back, agents die in what they read again, two lines at a time."""
+    faults = (kinds.CRASH, kinds.JOB_UPDATE, kinds.BAD_LINES)
+    shape = small(*faults, job=_OPEN, trouble_s=1.0, changing=True, read_bytes=200, compute_s=compute_s)
+    return lines(shape, late=0.3, late_s=6.0, broken=0.1, rate=rate)
+
+
+REMADE, HOMELESS = _remade(0.15, 2.0), _remade(0.03, 1.5)
+AHEAD = lines(
+    small(*[kinds.JOB_UPDATE] * 3, job=_OPEN, trouble_s=2.0, clock_offset_s=6.0, changing=True),
+    late=0.3,
+    late_s=4.0,
+)
+"""Nobody dies: who is behind keeps open what the others have sealed, revised and make anew."""
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
+    "carried-counts": (
+        "what no replay counts goes with every frame",
+        "D-1",
+        _always(tally.Tally, "carried", property(lambda self: ())),
+        LATE,
+    ),
+    "sealed-once": (
+        "what no replay counts is counted again when its frame is annulled",
+        "D-1",
+        _always(tally.Tally, "once_below", lambda self, stop: ()),
+        REMADE,
+    ),
+    "late-with-positions": (
+        "a frame has what came late up to its positions",
+        "D-1",
+        _pending_revisions_forgotten,
+        REMADE,
+    ),
+    "late-revises": ("a revision is another contribution, not the old one", "D-7", _same_revision, LATE),
+    "revisions-on": (
+        "no revision of an interval is used twice, whichever version makes it",
+        "D-7",
+        _always(recovered, "_revs_used", lambda annulled, at: {}),
+        AHEAD,
+    ),
+    "late-by-version": (
+        "what comes late is evaluated by its interval's version",
+        "D-16",
+        _by_the_newest_version,
+        CHANGED,
+    ),
+    "told-positions": (
+        "a frame does not forget how far lives before it had read, and what of it they count",
+        "D-1",
+        _always(offsets.Offsets, "told", lambda self: ()),
+        REMADE,
+    ),
+    "told-below": (
+        "what lives before had read is counted only as far as they had sealed",
+        "D-1",
+        _told_for_all_that_is_sealed,
+        REMADE,
+    ),
+    "annulled-parts": (
+        "of a frame with intervals of two versions the other one's are void",
+        "D-16",
+        _always(frames.Sealed, "below", lambda self, void_from: self),
+        REMADE,
+    ),
+    "late-at-home": (
+        "what was late for an interval that is evaluated anew is not late for it",
+        "D-1",
+        _home_forgotten,
+        HOMELESS,
+    ),
+}
+"""What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
+
+ELSEWHERE = dict.fromkeys(("late-at-home", "revisions-on"), "tests/ingest/worker/test_late_versions.py")
+"""Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
+version may evaluate anew. And since nothing is taken from a worker that has not heard of a change
+(`elfmesh.control.member.worker_generations`), no seed has two contributions of one name without it."""

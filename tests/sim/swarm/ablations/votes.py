@@ -1,0 +1,67 @@
+"""What voters do without their safeguards where votes rot away or records are large; see `ablations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.control.election import election
+from elfmesh.control.register import acceptor
+from elfmesh.control.requests import recovery
+from elfmesh.storage import statelog
+from tests.sim.swarm.shapes import PAGED, RECOVERIES, VOTES, Shape
+
+Patch = tuple[Any, str, Any]
+
+
+def unnoticed(self: Any, problem: str) -> None:
+    """A damaged file is as good as one that holds what is left of it."""
+
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
+    "rot-of-votes": (
+        "damage of the state log is not taken for a torn end",
+        "D-4",
+        lambda: [(statelog.StateLog, "_give_up_votes", unnoticed)],
+        VOTES,
+    ),
+    "lost-votes": (
+        "an agent that has lost its votes does not vote",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_is_lost", lambda self, job: False)],
+        VOTES,
+    ),
+    "generations": (
+        "who knows a later generation of a job votes in no earlier one",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_is_void", lambda self, job, epoch: False)],
+        RECOVERIES,
+    ),
+    "won-too-late": (
+        "who has heard of a later term before it has won its own does not lead",
+        "D-4",
+        lambda: [
+            (election.Elections, "superseded", lambda self, job: None),
+            (election.Elections, "_is_over", lambda self, job, epoch: False),
+        ],
+        RECOVERIES,
+    ),
+    "recovered-if-chosen": (
+        "a recovery publishes under the old numbering only what a majority had",
+        "D-4",
+        lambda: [(recovery, "is_quorum", lambda groups, agents: True)],
+        RECOVERIES,
+    ),
+    "recovered-roster": (
+        "a recovery expects the members of the numbering before",
+        "D-14",
+        lambda: [(recovery, "_expected", lambda members, start: ())],
+        RECOVERIES,
+    ),
+    "pages-before-votes": (
+        "a record is voted for where all pages of its rows are on disk",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_lacks_pages", lambda self, copy, value, tail: False)],
+        PAGED,
+    ),
+}

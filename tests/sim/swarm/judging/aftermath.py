@@ -1,0 +1,123 @@
+"""What a run has left behind, as the invariants want it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX
+from elfmesh.control.jobs.records import FIRST
+from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.host import Host
+from tests.sim.swarm.judging.history import Contribution, History, Incarnation
+from tests.sim.swarm.judging.invariants import OPEN_FILES_MAX
+from tests.sim.swarm.judging.oracle import HostTruth, Truth
+from tests.sim.swarm.scenario import Job
+from tests.sim.swarm.workload import Written
+
+
+def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
+    """What has grown over its limit (I13)."""
+    wrong = []
+    for host in hosts:
+        if host.local is None:
+            continue
+        files = system.handles(host.folder)
+        if files > OPEN_FILES_MAX:
+            wrong.append(f"{host.name} has {files} files open")
+        if host.local.frames.size > 8 << 20:
+            wrong.append(f"the frame log of {host.name} has {host.local.frames.size} bytes")
+        leading = host.local.control.leadership.masters.values()
+        flying = max((len(master.closer._closing) for master in leading), default=0)
+        if flying > IN_FLIGHT_MAX:
+            wrong.append(f"{host.name} has {flying} intervals in flight")
+    return wrong
+
+
+def absences(hosts: list[Host], now: float) -> dict[str, list[tuple[float, float]]]:
+    """By name of an agent: from when to when it was down or stopped, or both one after the other."""
+    absent = {host.name: joined([*host.away, *host.stopped, *_down(host, now)]) for host in hosts}
+    for host in hosts:
+        for name, since in host.was.items():  # it left, or lost its disk and came back as another agent
+            absent.setdefault(name, []).append((since, math.inf))
+    return absent
+
+
+def _down(host: Host, now: float) -> list[tuple[float, float]]:
+    return [] if host.down_since is None else [(host.down_since, now)]
+
+
+def joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same times, those that touch as one."""
+    found: list[tuple[float, float]] = []
+    for since, to in sorted(spans):
+        if found and since <= found[-1][1]:
+            found[-1] = (found[-1][0], max(to, found[-1][1]))
+        else:
+            found.append((since, to))
+    return found
+
+
+def _part_of_the_job(host: Host, opened: Mapping[int, float], began: float) -> list[Written]:
+    """What was rotated before a job first looked at its log is not part of it, unless its stream names it.
+
+    Args:
+        host: whose log.
+        opened: by file, when it was first opened for the job.
+        began: when the first frame of the job was written. The log was looked at before: a file that was
+            not there then, and was made and rotated while nobody worked on the job, is found and read.
+    """
+    server = host.server
+    if host.around.scenario.glob:
+        return server.ledger
+    looks = [
+        opened[inode]
+        for inode in (*server.rotated, server.inode().number)
+        if opened.get(inode, math.inf) < server.rotated.get(inode, math.inf)
+    ]
+    first = min([*looks, began])
+    return [line for line in server.ledger if server.rotated.get(line.inode, math.inf) >= first]
+
+
+def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) -> dict[Incarnation, Truth]:
+    """By job: what every agent that worked on it wrote and sealed."""
+    found = {}
+    for key, job in jobs.items():
+        of_job = {}
+        for (name, of), sealed in history.contributions.items():
+            if of == key:
+                folder = name.partition(".")[0]
+                writer = next(host for host in hosts if host.folder == folder)
+                start, began = history.starts.get((name, key), (FIRST, 0.0))
+                opened = {
+                    inode: min((at for at in times if at >= began), default=float("inf"))
+                    for (who, inode), times in history.opened.items()
+                    if who == name
+                }
+                lines = _part_of_the_job(writer, opened, min((each.at for each in sealed), default=math.inf))
+                released = history.released.get((name, key), []) + history.beginnings.released(name, key)
+                of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
+        found[key] = Truth(job, key, of_job, history.texts.get(key, {}))
+    return found
+
+
+def standing(notes: Iterable[Contribution]) -> list[Contribution]:
+    """Frames, oldest first, without what those behind them have annulled."""
+    found: list[Contribution] = []
+    for note in notes:
+        if (at := note.annuls) is not None:
+            found = [_below(each, at) for each in found]
+        found.append(note)
+    return found
+
+
+def _below(note: Contribution, void_from: int) -> Contribution:
+    """What another version has not made void."""
+    return replace(
+        note,
+        start=min(note.start, void_from),
+        stop=min(note.stop, void_from),
+        counts={index: counts for index, counts in note.counts.items() if index < void_from},
+        revised={index: each for index, each in note.revised.items() if index < void_from},
+    )

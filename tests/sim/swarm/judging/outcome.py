@@ -1,0 +1,82 @@
+"""What a run of the swarm leaves behind for the invariants. Judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from tests.sim.swarm.judging.history import Appended, History, Incarnation
+from tests.sim.swarm.judging.oracle import Rows, Truth
+from tests.sim.swarm.scenario import Scenario
+
+Published = dict[int, tuple[ResultRecord, bytes]]
+
+
+@dataclass
+class Outcome:
+    """What a run left behind.
+
+    Attributes:
+        scenario: what was run.
+        history: what happened.
+        truths: by job and incarnation.
+        final: what any agent says at the end, by job and incarnation.
+        due: by job, the last interval that had to be closed by the end.
+        owed: by job and agent, counts that are in no record though the agent contributes again.
+        counted: by job, the first interval that is not closed after everything was counted.
+        there: names of the agents that are members at the end.
+        closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
+        absent: names of agents that were away, and when (from, to).
+        founders: by job, who was a member from the beginning, or from that of a job before it was recovered.
+        bugs: agents that ended for no fault of ours.
+        replayed: what a replay of all messages changed.
+        limits: what grew over its limit.
+        lost: jobs whose register has lost its majority for good, and how.
+        silent: what was asked after the faults and not answered, of jobs that are not lost.
+    """
+
+    scenario: Scenario
+    history: History
+    truths: dict[Incarnation, Truth]
+    final: dict[Incarnation, Published]
+    due: dict[Incarnation, int]
+    closed_in_s: dict[Incarnation, float | None]
+    owed: dict[Incarnation, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    counted: dict[Incarnation, int] = field(default_factory=dict)
+    there: tuple[str, ...] = ()
+    absent: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    founders: dict[Incarnation, tuple[str, ...]] = field(default_factory=dict)
+    bugs: list[str] = field(default_factory=list)
+    replayed: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)
+    trace: str = ""
+    seconds: float = 0.0
+    faults: int = 0
+    crashes: int = 0
+    messages: int = 0
+
+    def records(self) -> Iterator[tuple[Truth, Appended]]:
+        """Everything that was ever published in a job that is checked."""
+        for key, appended in self.history.appended.items():
+            if key in self.truths:
+                for each in appended:
+                    yield self.truths[key], each
+
+    def revs(self, key: Incarnation, record: ResultRecord) -> dict[str, int]:
+        """The revision of each member's contribution that is inside, where it is not the first."""
+        return self.history.revised.get((key, record.epoch, record.index), {})
+
+    def version(self, key: Incarnation, record: ResultRecord) -> int:
+        """The version by which the members inside a record were evaluated."""
+        return self.history.evaluated.get((key, record.epoch, record.index), record.version)
+
+    def roster(self, key: Incarnation, record: ResultRecord) -> tuple[str, ...] | None:
+        return self.history.rosters.get((key, record.epoch, record.index))
+
+
+def table(rows: bytes) -> Rows:
+    """The rows of a record."""
+    return rows_to_json(ipc_to_table(rows)) if rows else []

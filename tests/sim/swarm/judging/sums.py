@@ -1,0 +1,52 @@
+"""All buckets of all records together are what was written (D-1, D-15).
+
+Owns plain sums: of the published counts on one side, of the written lines on the other. When they are taken,
+every agent has contributed again, so that nothing is owed to a later interval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from elfmesh.control.jobs.records import ResultRecord
+from tests.sim.swarm.judging.outcome import Outcome, table
+from tests.sim.swarm.workload import GOOD
+
+READ = ("contributed", "filtered", "late_dropped", "expired")
+"""Buckets of lines with a usable time."""
+
+
+def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
+    """Every line of a closed interval is in exactly one bucket of one record: the sums are equal."""
+    for key, closed in out.counted.items():
+        truth = out.truths[key]
+        if truth.job.size_s != truth.job.slide_s or out.history.tampered or key[0] in out.lost:
+            continue
+        published = [each for index, each in out.final[key].items() if index < closed]
+        lines = {
+            name: [
+                line.id
+                for line in host.lines
+                if line.kind == GOOD and line.ts_us // truth.job.slide_us < closed
+            ]
+            for name, host in truth.hosts.items()
+        }
+        found = Counter({name: sum(record.counts[name] for record, _ in published) for name in READ})
+        # Who has left, or is lost with its disk, may have had more than it could contribute.
+        least = sum(len(each) for name, each in lines.items() if name in out.there)
+        most = sum(len(each) for each in lines.values())
+        if owed := out.owed[key]:
+            yield f"{key[0]}: in no record, though all contribute again: {owed}"
+        if not least <= found.total() <= most:
+            absent = _absent(published, lines) if truth.job.ids else {}
+            yield (
+                f"{key[0]}: {found.total()} in all buckets, {least} to {most} were written: {dict(found)};"
+                f" in no row, by agent: {absent}"
+            )
+
+
+def _absent(published: list[tuple[ResultRecord, bytes]], lines: dict[str, list[int]]) -> dict[str, int]:
+    """By agent, how many of its lines are in no row."""
+    inside = {row["id"] for _, rows in published for row in table(rows)}
+    return {name: sum(line not in inside for line in each) for name, each in lines.items()}

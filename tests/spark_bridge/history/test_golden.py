@@ -1,0 +1,85 @@
+"""Spark's golden queries that `elf run` answers as Spark does are answered so by `elf spark run` too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.errors import ElfError
+from elfmesh.ql import parse
+from elfmesh.spark_bridge.history.inputs import given_inputs
+from elfmesh.spark_bridge.history.sql import histories
+from tests.compat.cases import NO_DATA
+from tests.compat.golden import outcomes as o
+from tests.compat.golden.compare import wrong_with
+from tests.compat.golden.data import CASES, Golden, View, cases
+from tests.compat.golden.reading import ONE
+from tests.spark_tests import long_spark
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(not CASES.is_file(), reason=NO_DATA),
+]
+
+FEW = {
+    "having#1", "having#2", "nonansi/string-functions#49", "typeCoercion/native/decimalPrecision#1",
+    "own/mixed#91",
+}  # fmt: skip
+"""Asked of Spark each time; the others by `make test-all`."""
+FILES = sorted({case.file for case in cases() if case.accepted}) if CASES.is_file() else []
+
+
+REFUSED = "* beside several streams needs the columns of each of them"
+"""`elf spark run` refuses this, and `elf run` does not, because it plans before Spark names the columns."""
+
+
+def in_intervals(view: View) -> bool:
+    """Whether a column is an interval, which is no value of a log."""
+    return any("interval" in kind for _, kind in view.columns)
+
+
+def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.Table | None:
+    """The rows of an answer, None where no interval has any."""
+    known = {name.lower(): table for name, table in tables.items()}
+    frames = {
+        name: spark.createDataFrame(known[name.lower()])
+        for name in parse(case.asked).streams
+        if name.lower() in known
+    }
+    (history,) = histories(spark, case.asked, given_inputs(frames))
+    found = [each.table for each in history.answers()]
+    history.close()
+    return pa.concat_tables(found) if found else None
+
+
+def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
+    """What Spark answers otherwise."""
+    found = []
+    for case in chosen:
+        if any(map(in_intervals, case.views.values())) or o.outcome(case).state != o.EQUAL:
+            continue
+        tables = {name: view.table() for name, view in case.views.items()} | {ONE: pa.table({"unused": [1]})}
+        try:
+            table = table_by_spark(spark, case, tables)
+            none = f"no rows instead of {len(case.rows)}" if case.rows else ""
+            difference = none if table is None else wrong_with(case, table)
+        except ElfError as error:
+            difference = "" if error.message == REFUSED else str(error)
+        if difference:
+            found.append(f"{case.name}: {case.asked}\n  {difference}")
+    return found
+
+
+def test_some_golden_queries_on_spark(spark: Any) -> None:
+    chosen = [case for case in cases() if case.name in FEW]
+    assert len(chosen) == len(FEW)
+    assert wrong(spark, chosen) == []
+
+
+@long_spark
+@pytest.mark.parametrize("file", FILES)
+def test_golden_queries_on_spark(file: str, spark: Any) -> None:
+    assert wrong(spark, [case for case in cases() if case.file == file and case.accepted]) == []
