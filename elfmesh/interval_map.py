@@ -35,7 +35,7 @@ def bits(numbers: Iterable[int]) -> int:
     return found
 
 
-class Cover:
+class IntervalMap:
     """The bit set of every interval from `start` on.
 
     Args:

@@ -48,7 +48,7 @@ from elfmesh.api.authority.web import AUDIT, Recorder, authorised, disbelieved, 
 from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web.page import routes as page
 from elfmesh.api.web.programs import ProgramHost, attach, insert, position
-from elfmesh.api.web.request_limits import Door
+from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body, json_response
 from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
@@ -99,7 +99,7 @@ def make_app(
     programs: ProgramHost | None = None,
     audit: Recorder | None = None,
     identifier: Identifier | None = None,
-    door: Door | None = None,
+    door: RequestLimits | None = None,
 ) -> web.Application:
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
@@ -107,7 +107,7 @@ def make_app(
     calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
-    door = door or Door()
+    door = door or RequestLimits()
     middlewares = [door.middleware, _errors, _local_only, known, door.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.errors import ElfError, ProtocolError, QueryError
@@ -63,29 +63,29 @@ def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
 
 
 def respond(
-    office: Office, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
+    context: Context, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
 ) -> None:
     """Send the answer to the agent whose client asked."""
     if status != ANEW:
-        office.once.answered(origin, token)
+        context.once.answered(origin, token)
     text = encode_json(body)
     if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
         status, payload = FAILED, b""
         text = encode_json(error_body("the answer is larger than one message", hint="Ask for less at once."))
-    office.send(origin, Answered(token, status, len(text)), text + payload, lane=1 if payload else 0)
+    context.send(origin, Answered(token, status, len(text)), text + payload, lane=1 if payload else 0)
 
 
-def refuse(office: Office, origin: Contact, token: int, status: int, text: str) -> None:
+def refuse(context: Context, origin: Contact, token: int, status: int, text: str) -> None:
     """Send the answer that what a client asked for is not done."""
     hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
     code = 69 if status == UNAVAILABLE else 1
-    respond(office, origin, token, status, error_body(text, hint=hint, code=code))
+    respond(context, origin, token, status, error_body(text, hint=hint, code=code))
 
 
-def ask_anew(office: Office, origin: Contact, token: int) -> None:
+def ask_anew(context: Context, origin: Contact, token: int) -> None:
     """Send a word back that may be a late copy: it is nothing to who has its answer (see `once`)."""
-    office.stats["control.asked_anew"] += 1
-    respond(office, origin, token, ANEW, {})
+    context.stats["control.asked_anew"] += 1
+    respond(context, origin, token, ANEW, {})
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -62,7 +62,7 @@ def _nothing() -> None:
     return None
 
 
-class Office:
+class Context:
     """Shared by all parts of one agent's control machine.
 
     Args:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.answers import UNAVAILABLE, error_body
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol import messages as words
 from elfmesh.control.protocol import messages_programs as programs
 from elfmesh.control.protocol import messages_succession as succession
@@ -55,16 +55,16 @@ LIGHT: frozenset[type[Message]] = frozenset(
 leads the job has loaded it, and who does not says what it knows of it, which may be asked more than once."""
 
 
-class Holding:
+class DeferredEvents:
     """See the module.
 
     Args:
-        office: the way out.
+        context: the way out.
         loaded: whether the engine is there from the beginning.
     """
 
-    def __init__(self, office: Office, *, loaded: bool) -> None:
-        self._office, self.loaded = office, loaded
+    def __init__(self, context: Context, *, loaded: bool) -> None:
+        self._context, self.loaded = context, loaded
         self._asked = False
         self._kept: list[Event] = []
         self._kept_bytes = 0
@@ -84,17 +84,17 @@ class Holding:
             self._kept.append(event)
             self._kept_bytes += nbytes
         else:
-            self._office.stats["control.not_kept"] += 1
+            self._context.stats["control.not_kept"] += 1
             if isinstance(event, ClientRequest):
                 body = error_body("too many requests wait for this agent to load what they need", code=69)
-                self._office.emit(Reply(event.token, UNAVAILABLE, body))
+                self._context.emit(Reply(event.token, UNAVAILABLE, body))
         return True
 
     def ask(self) -> None:
         """The engine is needed, or will be any moment."""
         if not self.loaded and not self._asked:
             self._asked = True
-            self._office.emit(LoadEngine())
+            self._context.emit(LoadEngine())
 
     def release(self, take: Callable[[Event], None]) -> None:
         """The engine is there: give what waited."""

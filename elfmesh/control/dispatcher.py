@@ -11,14 +11,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from elfmesh.control.answers import ask_anew
-from elfmesh.control.context import Office
-from elfmesh.control.election.drain import Departure
+from elfmesh.control.context import Context
+from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.election.permission import Leading
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.successors import serve_fetch
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots, split_payload
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_parts as parts
@@ -28,32 +28,32 @@ from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 from elfmesh.control.requests import confirming
-from elfmesh.control.requests.handler import Asks
+from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.requests import Requests
 from elfmesh.control.requests.version_handler import changes
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 
 
-class Mail:
+class Dispatcher:
     """Hands messages to the parts of one agent's control machine."""
 
     def __init__(
         self,
-        office: Office,
-        carrier: Carrier,
+        context: Context,
+        carrier: MemberHost,
         roots: Roots,
         rendezvous: Rendezvous,
         requests: Requests,
         leadership: Leadership,
-        asks: Asks,
-        departure: Departure,
+        asks: RequestHandler,
+        departure: Drain,
     ) -> None:
-        self._office, self._carrier, self._roots, self._rendezvous = office, carrier, roots, rendezvous
+        self._context, self._carrier, self._roots, self._rendezvous = context, carrier, roots, rendezvous
         self._requests, self._leadership, self._asks = requests, leadership, asks
         self._departure = departure
-        self._leading = Leading(office, carrier.trials)
-        self._confirming = confirming.Confirming(office, requests.waits)
+        self._leading = Leading(context, carrier.trials)
+        self._confirming = confirming.Confirming(context, requests.waits)
 
     # -- multicasts ------------------------------------------------------------------------------------
 
@@ -79,12 +79,12 @@ class Mail:
             case versions.Coming():
                 pass  # what it is for is done: see `holding`
             case _:
-                self._office.stats["control.misplaced"] += 1
+                self._context.stats["control.misplaced"] += 1
         return b""
 
     def _announced(self, message: ctl.Announce) -> ctl.Verdict:
         if not self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
-            return ctl.Verdict(Participant(self._office.me, self._office.name), False)
+            return ctl.Verdict(Participant(self._context.me, self._context.name), False)
         return self._carrier.announced(message)
 
     def _runs(self, message: ctl.Running) -> None:
@@ -141,7 +141,7 @@ class Mail:
             case ctl.Roster():
                 ack = self._roster(message, sender)
                 if ack is not None:
-                    self._office.send(message.terms.master, ack)
+                    self._context.send(message.terms.master, ack)
             case ctl.Mark():
                 self._mark(message)
             case ctl.Stop():
@@ -178,7 +178,7 @@ class Mail:
             case ctl.Announced() | ctl.RosterAck() | ctl.Waiting() | ctl.Rate():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:
-                    self._office.stats["control.fenced"] += 1
+                    self._context.stats["control.fenced"] += 1
                 elif isinstance(message, ctl.Announced):
                     master.founding.announced(message)
                 elif isinstance(message, ctl.RosterAck):
@@ -190,7 +190,7 @@ class Mail:
             case parts.PartFault():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:
-                    self._office.stats["control.fenced"] += 1
+                    self._context.stats["control.fenced"] += 1
                 elif 0 <= message.partition < len(master.closer.trees):
                     master.closer.dropped(message.partition, message)
             case ctl.Report():
@@ -222,7 +222,7 @@ class Mail:
         else:
             done = self._leadership.is_over(job, incarnation)
         if done:
-            self._office.send(message.voter, Resigned(job, incarnation))
+            self._context.send(message.voter, Resigned(job, incarnation))
 
     def _enroll(self, message: ctl.Enroll, sender: Contact) -> None:
         master = self._leadership.masters.get(message.job)
@@ -239,15 +239,15 @@ class Mail:
         """
         if message.job in self._leadership.masters:
             epoch = self._leadership.epoch(message.job)
-            self._office.send(contact, ctl.Stop(message.job, message.incarnation, epoch))
+            self._context.send(contact, ctl.Stop(message.job, message.incarnation, epoch))
             return
         leader = self._leadership.leader(message.job)
-        if leader is not None and leader.id not in (self._office.me.id, contact.id):
+        if leader is not None and leader.id not in (self._context.me.id, contact.id):
             if sender.id == contact.id:  # once: who was passed on to may not lead any more, either
-                self._office.send(leader, message)
+                self._context.send(leader, message)
         elif self._leadership.was_deleted(message.job):
             stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
-            self._office.send(contact, stop)
+            self._context.send(contact, stop)
 
     def _about_jobs(self, sender: Contact, message: Message, payload: bytes) -> bool:
         leadership = self._leadership
@@ -271,14 +271,14 @@ class Mail:
                     leadership.epoch(message.job),
                     leadership.registers.acceptors.lost.loss is not None,
                 )
-                self._office.send(sender, known)
+                self._context.send(sender, known)
             case succession.Known():
                 leadership.answered(sender, message)
             case Departed():
                 leadership.first.acquaintances.departed(sender)
                 self._asks.dead.gone(sender.id)
             case succession.Fetch():
-                serve_fetch(self._office, sender, message)
+                serve_fetch(self._context, sender, message)
             case succession.Page():
                 self._page(sender, message, payload)
             case safety.Keep() | safety.Kept() | safety.Fates():
@@ -286,7 +286,7 @@ class Mail:
             case safety.KeptCopy():
                 master = leadership.masters.get(message.copy.job)
                 if master is None or master.epoch != message.epoch:
-                    self._office.stats["control.fenced"] += 1
+                    self._context.stats["control.fenced"] += 1
                 elif message.copy.incarnation == master.manifest.incarnation:
                     master.closer.recovered(message.copy, payload)
             case safety.AskFates():
@@ -306,7 +306,7 @@ class Mail:
     ) -> None:
         member = self._carrier.members.get(message.job)
         if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
-            self._office.stats["control.misplaced"] += 1
+            self._context.stats["control.misplaced"] += 1
         elif isinstance(message, safety.Kept):
             member.safekeeping.kept(sender, message)
         elif isinstance(message, safety.Fates):
@@ -318,11 +318,11 @@ class Mail:
         master = self._leadership.masters.get(message.job)
         payloads = split_payload(message.segment, payload)
         if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
-            self._office.stats["control.misplaced"] += 1
+            self._context.stats["control.misplaced"] += 1
             return
-        self._office.send(sender, parts.PartAck(message.job, message.partition, message.seq))
+        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
         if message.segment.epoch != master.epoch:
-            self._office.stats["control.fenced"] += 1
+            self._context.stats["control.fenced"] += 1
             return
         if message.partition:
             master.trees.root_is(message.partition, sender)
@@ -338,11 +338,11 @@ class Mail:
             else:
                 copy.page(sender, message, payload)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
 
     def _is_late(self, message: ctl.Submit | ctl.Ask) -> bool:
         """Whether a change must not be made any more: it was refused, or nobody waits for it."""
-        return changes(message) and self._office.once.came(message.origin, message.token, self._office.now)
+        return changes(message) and self._context.once.came(message.origin, message.token, self._context.now)
 
     def _questions(self, message: Message, payload: bytes) -> None:
         match message:
@@ -356,13 +356,13 @@ class Mail:
                 self._asks.ask_all(message)
             case ctl.Answered():
                 self._requests.answered(message, payload)
-                self._office.job_answered(message, payload)
+                self._context.job_answered(message, payload)
             case _:
-                self._office.stats["control.misplaced"] += 1
+                self._context.stats["control.misplaced"] += 1
 
     def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
         if self._is_late(message):
-            ask_anew(self._office, message.origin, message.token)
+            ask_anew(self._context, message.origin, message.token)
         elif self._asks.no_majority.answered(message):
             pass
         elif isinstance(message, ctl.Submit):

@@ -20,10 +20,10 @@ from typing import Any
 
 from elfmesh import ids
 from elfmesh.control.answers import UNAVAILABLE, error_body
-from elfmesh.control.context import Office
-from elfmesh.control.deferred_events import Holding
-from elfmesh.control.dispatcher import Mail
-from elfmesh.control.election.drain import Departure
+from elfmesh.control.context import Context
+from elfmesh.control.deferred_events import DeferredEvents
+from elfmesh.control.dispatcher import Dispatcher
+from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.jobs.terms import Terms
@@ -60,7 +60,7 @@ from elfmesh.control.register import acceptor, ended, lost_votes, vote_counts
 from elfmesh.control.register.first_acceptors import NOT_JOINED
 from elfmesh.control.replicas import known_peers
 from elfmesh.control.requests import dead_agents
-from elfmesh.control.requests.handler import Asks
+from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.requests import JOB_VERBS, REQUEST_S, Requests
 from elfmesh.control.requests.voting import voting
 from elfmesh.errors import ProtocolError
@@ -115,23 +115,23 @@ class Control:
         policy: Policy = OPEN,
         engine: bool = True,
     ) -> None:
-        self.office = Office(me, name, rng, facts, policy)
-        self.holding = Holding(self.office, loaded=engine)
-        self.office.loads_late = not engine
-        self.carrier = member_host.Carrier(self.office)
-        self.roots = Roots(self.office)
-        self.rendezvous = Rendezvous(self.office)
-        self.requests = Requests(self.office, self.carrier)
-        self.leadership = Leadership(self.office, self.carrier, self.roots)
-        self.dead = dead_agents.DeadAgents(self.office, self._name_of)
+        self.context = Context(me, name, rng, facts, policy)
+        self.holding = DeferredEvents(self.context, loaded=engine)
+        self.context.loads_late = not engine
+        self.carrier = member_host.MemberHost(self.context)
+        self.roots = Roots(self.context)
+        self.rendezvous = Rendezvous(self.context)
+        self.requests = Requests(self.context, self.carrier)
+        self.leadership = Leadership(self.context, self.carrier, self.roots)
+        self.dead = dead_agents.DeadAgents(self.context, self._name_of)
         self.requests.dead = self.dead.rows
-        self.asks = Asks(self.office, self.leadership, self.carrier, self.dead)
-        self.programs = beside.Programs(self.office, self.leadership.masters)
-        self.departure = Departure(self.office, self.leadership)
-        self.requests.voting = self.voting = partial(voting, self.office, self.leadership)
+        self.asks = RequestHandler(self.context, self.leadership, self.carrier, self.dead)
+        self.programs = beside.Programs(self.context, self.leadership.masters)
+        self.departure = Drain(self.context, self.leadership)
+        self.requests.voting = self.voting = partial(voting, self.context, self.leadership)
         self.carrier.departed, self.carrier.votes_on = self.departure.over, self.departure.jobs
-        self.mail = Mail(
-            self.office,
+        self.mail = Dispatcher(
+            self.context,
             self.carrier,
             self.roots,
             self.rendezvous,
@@ -146,27 +146,27 @@ class Control:
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Apply one event; return what should happen outside."""
-        office = self.office
-        office.now = max(now, office.now)
+        context = self.context
+        context.now = max(now, context.now)
         if not self.holding.keeps(event):
             self._take(event)
-        office.fire()
-        while office.inbox:
-            message, payload = office.inbox.popleft()
-            self._received(office.me, message, payload)
-            office.fire()
-        effects, office.out = office.out, []
+        context.fire()
+        while context.inbox:
+            message, payload = context.inbox.popleft()
+            self._received(context.me, message, payload)
+            context.fire()
+        effects, context.out = context.out, []
         return effects
 
     @property
     def deadline(self) -> float | None:
         """When the next `Tick` is wanted."""
-        return self.office.deadline
+        return self.context.deadline
 
     def stats(self) -> dict[str, int]:
         """Counters since the start, and gauges."""
         return {
-            **dict(sorted(self.office.stats.items())),
+            **dict(sorted(self.context.stats.items())),
             "masters": len(self.leadership.masters),
             "members": len(self.carrier.members),
             "replicas": len(self.leadership.holders),
@@ -178,7 +178,7 @@ class Control:
             case Tick():
                 pass
             case Received():
-                self.office.met(event.sender.id)
+                self.context.met(event.sender.id)
                 self.leadership.first.acquaintances.heard(event.sender.id)
                 self._received(event.sender, event.message, event.payload)
             case RouteDelivered():
@@ -194,12 +194,12 @@ class Control:
             case LogDamaged():
                 self.leadership.damaged(event.log)
             case PublishDone() | LookupDone() | ProbeDone() | LogRead():
-                self.office.answer(event.token, event)
+                self.context.answer(event.token, event)
             case ClientRequest() if self._joined or event.verb not in ("apply", *JOB_VERBS):
                 self.requests.request(event)
             case ClientRequest() if len(self._early) < EARLY_MAX:
                 self._early[event.token] = event  # before, it would found jobs as an electorate of one
-                self.office.after(REQUEST_S, partial(self._too_early, event.token))
+                self.context.after(REQUEST_S, partial(self._too_early, event.token))
             case ClientRequest():
                 self._not_joined(event.token)
             case _:
@@ -214,7 +214,7 @@ class Control:
 
         def answer() -> None:
             body = self.mail.delivered(message) if message is not None else b""
-            self.office.emit(Answer(event.tree, event.seq, body))
+            self.context.emit(Answer(event.tree, event.seq, body))
 
         if isinstance(message, Announce | Rehearse):
             self.carrier.when_tried(message.manifest, answer)
@@ -225,11 +225,11 @@ class Control:
         masters, members = self.leadership.masters, self.carrier.members
         match event:
             case BecameRoot():
-                self.office.roots[event.tree] = None
+                self.context.roots[event.tree] = None
                 self.rendezvous.rooted(event.tree)
                 self.leadership.became_root(event.tree)
             case LostRoot():
-                self.office.roots.pop(event.tree, None)
+                self.context.roots.pop(event.tree, None)
                 self.rendezvous.unrooted(event.tree)
                 self.leadership.lost_root(event.tree)
             case Collected():
@@ -240,11 +240,11 @@ class Control:
                 else:
                     self.roots.dropped(event)
             case PeerUp():
-                self.office.grown(event.contact.id)
+                self.context.grown(event.contact.id)
                 self.leadership.first.acquaintances.met(event.contact)
                 self.dead.gone(event.contact.id)
             case PeerDown():
-                self.office.lost(event.id)
+                self.context.lost(event.id)
                 self.dead.lost(self.leadership.first.acquaintances.lost(event.id))
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
@@ -291,7 +291,7 @@ class Control:
         elif event.segment.epoch == master.epoch:
             master.closer.collected(0, event.segment, event.payloads)
         else:
-            self.office.stats["control.fenced"] += 1
+            self.context.stats["control.fenced"] += 1
 
     def _enter(self) -> None:
         """The overlay is there: only now, or this agent would take itself for the root of all its groups."""
@@ -299,8 +299,8 @@ class Control:
             self.carrier.ask_soon()
             return
         self._joined = True
-        self.office.joined_at = self.office.grown_at = self.office.now
-        self.office.emit(Subscribe(ids.ALL_AGENTS))
+        self.context.joined_at = self.context.grown_at = self.context.now
+        self.context.emit(Subscribe(ids.ALL_AGENTS))
         if self._local is not None:
             self.carrier.carries(self._local)
         early, self._early = self._early, {}
@@ -313,7 +313,7 @@ class Control:
             self._not_joined(token)
 
     def _not_joined(self, token: int) -> None:
-        self.office.emit(Reply(token, UNAVAILABLE, error_body(NOT_JOINED, code=69)))
+        self.context.emit(Reply(token, UNAVAILABLE, error_body(NOT_JOINED, code=69)))
 
     def _restore(self, event: Restored) -> None:
         epochs: dict[bytes, int] = {}
@@ -347,7 +347,7 @@ class Control:
             elif kind == dead_agents.KIND:
                 self.dead.restored(key, data)
             elif kind == member_host.LEAVING:
-                self.carrier.was_leaving(lambda jobs: self.office.emit(Left()))
+                self.carrier.was_leaving(lambda jobs: self.context.emit(Left()))
             elif kind == KIND:
                 kept.append(data)
             elif kind == beside.KIND:
@@ -355,8 +355,8 @@ class Control:
             elif kind == accounting.KIND:
                 self.carrier.ledgers[key] = data
         if known := self.leadership.first.acquaintances.known():
-            self.office.emit(Remember(known))
-            self.office.after(SEEN_AGAIN_S, self._missed)
+            self.context.emit(Remember(known))
+            self.context.after(SEEN_AGAIN_S, self._missed)
         self.leadership.registers.acceptors.lost_since()
         self.carrier.restored(kept)
         self.leadership.restored(epochs, terms, event.logs)
@@ -377,5 +377,5 @@ class Control:
         try:
             return unpack(body)
         except ProtocolError:
-            self.office.stats["control.malformed"] += 1
+            self.context.stats["control.malformed"] += 1
             return None

@@ -21,7 +21,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.reader import Reader
 
 
-class SeveralReader:
+class MultiStreamReader:
     """A `Reader` over the readers of several streams.
 
     Args:

@@ -24,8 +24,8 @@ from typing import Any, Protocol, TypeVar
 from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.host import APART, SLOW, Executor
 from elfmesh.ingest.ports import HELD_BYTES_MAX
-from elfmesh.ingest.scheduling.batch_sizing import LONG_S, Pace
-from elfmesh.ingest.scheduling.yielding import Courtesy
+from elfmesh.ingest.scheduling.batch_sizing import LONG_S, BatchSizing
+from elfmesh.ingest.scheduling.yielding import Yielding
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream import BACKLOG_BYTES, Evaluated, Polled, Stream
 from elfmesh.ingest.worker.jobs import LocalJob
@@ -115,7 +115,7 @@ class Ingest:
         apart: bool = False,
         caught_up: Callable[[], None] | None = None,
         budget: HostBudget | None = None,
-        courtesy: Courtesy | None = None,
+        courtesy: Yielding | None = None,
     ) -> None:
         self._budget, self._courtesy = budget, courtesy
         self.due_us: int | None = None
@@ -124,7 +124,7 @@ class Ingest:
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
         self._tidy, self._slow, self._caught_up = tidy, slow, caught_up
-        self._pace = Pace() if apart else None
+        self._pace = BatchSizing() if apart else None
         self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
         if apart:
             self._reading, self._working = f"{APART}{self._reading}", f"{APART}{self._working}"
@@ -285,7 +285,7 @@ class Ingest:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
 
-    def _judge(self, pace: Pace, polled: Polled) -> None:
+    def _judge(self, pace: BatchSizing, polled: Polled) -> None:
         """Set the pace of a job that is read by itself; see whether it may be read with the others again."""
         pace.polled(polled.bytes_read, self.stream.poll_cost_s)
         if self._caught_up is None or not polled.places:

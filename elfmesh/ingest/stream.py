@@ -18,7 +18,7 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import ElfError
 from elfmesh.ingest import traces
 from elfmesh.ingest.multi_stream_reader import check_apart
-from elfmesh.ingest.scheduling.slow_jobs import Slowness
+from elfmesh.ingest.scheduling.slow_jobs import SlowJobs
 from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -116,7 +116,7 @@ class Stream:
     ) -> None:
         self.agreed_us = agreed_us
         self._guard = guard
-        self._cpu_s, self._slowness = cpu_s, Slowness()
+        self._cpu_s, self._slowness = cpu_s, SlowJobs()
         self.name, self.config, self.reader = name, config, reader
         self.memory, self.seed, self.encode = memory, seed, encode
         self.jobs: dict[str, LocalJob] = {}

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _Call = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
 
 
-class OwnThread:
+class WorkerThread:
     """Runs calls one at a time, in order.
 
     Args:

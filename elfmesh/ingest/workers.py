@@ -29,11 +29,11 @@ from elfmesh.ingest.frame_writer import FrameWriter
 from elfmesh.ingest.functions.of_job import has_functions
 from elfmesh.ingest.host import Executor
 from elfmesh.ingest.lookups import LookupTables
-from elfmesh.ingest.multi_stream_reader import SeveralReader, together
+from elfmesh.ingest.multi_stream_reader import MultiStreamReader, together
 from elfmesh.ingest.ports import HELD_BYTES_MAX
 from elfmesh.ingest.read_loop import Ingest
-from elfmesh.ingest.scheduling.job_isolation import Places
-from elfmesh.ingest.scheduling.task_queue import Turns
+from elfmesh.ingest.scheduling.job_isolation import JobIsolation
+from elfmesh.ingest.scheduling.task_queue import TaskQueue
 from elfmesh.ingest.stream import Stream, guarded
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.describing import describe_job
@@ -99,7 +99,7 @@ class WorkerHost:
         self._budget, self._gate, self._guard = budget, gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
-        self._turns = Turns(fatal)
+        self._turns = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._turns.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
@@ -124,7 +124,7 @@ class WorkerHost:
         self.ingests = {
             name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
         }
-        self._places = Places(
+        self._places = JobIsolation(
             self.ingests,
             streams,
             open_apart=self._open_apart,
@@ -280,7 +280,7 @@ class WorkerHost:
         job.home = f"{' + '.join(names)} for {job.manifest.qualified}"
         if len(names) > 1:
             read_from = {name: config.read_from for name, config in configs.items()}
-            reader: Reader = SeveralReader(readers, read_from, job.fields_of)
+            reader: Reader = MultiStreamReader(readers, read_from, job.fields_of)
             job.stream = job.home
         else:
             reader = readers[job.stream]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.machine import no_facts
 from elfmesh.machine import Contact
 from tests.control.member.support import agent_id
 
 
-def new_office(number: int, rack: str = "") -> Office:
+def new_office(number: int, rack: str = "") -> Context:
     me = Contact(agent_id(number), "sim", number, 1, rack)
-    return Office(me, f"agent-{number}", random.Random(number), no_facts)
+    return Context(me, f"agent-{number}", random.Random(number), no_facts)

@@ -125,7 +125,7 @@ def test_no_more_is_kept_than_there_is_room_and_a_client_is_told() -> None:
     (reply,) = control.step(ctl.ClientRequest(KEPT_MAX, "apply", {}, 0), 1.0)
     assert isinstance(reply, ctl.Reply)
     assert reply.status == 503
-    assert control.office.stats["control.not_kept"] == 1
+    assert control.context.stats["control.not_kept"] == 1
     assert said(control, job) == []
     told = [each for each in control.step(ctl.EngineLoaded(), 2.0) if isinstance(each, ctl.Reply)]
     assert len(told) == KEPT_MAX
@@ -136,7 +136,7 @@ def test_what_peers_send_meanwhile_does_not_fill_the_memory() -> None:
     message = Keep(b"\3" * 20, "i", PEER.id, 0, 1, 2, ())
     for _ in range(4):
         control.step(Received(PEER, message, bytes(size)), 1.0)
-    before = control.office.stats["control.not_kept"]
+    before = control.context.stats["control.not_kept"]
     control.step(Received(PEER, message, bytes(4000)), 1.0)
-    assert (before, control.office.stats["control.not_kept"]) == (0, 1)
+    assert (before, control.context.stats["control.not_kept"]) == (0, 1)
     assert not control.step(ctl.ClientRequest(7, "apply", {}, 0), 1.0), "a client's word is small"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from elfmesh.api.web.request_limits import Door
+from elfmesh.api.web.request_limits import RequestLimits
 from tests.patience import PATIENCE_S
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -29,7 +29,7 @@ class Listening:
 
     port: int
     server: web.Server
-    door: Door
+    door: RequestLimits
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -60,7 +60,7 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(app: web.Application, door: Door) -> AsyncIterator[Listening]:
+async def listening(app: web.Application, door: RequestLimits) -> AsyncIterator[Listening]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, auto_decompress=False)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

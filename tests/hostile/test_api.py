@@ -15,7 +15,7 @@ from aiohttp import web
 from elfmesh.api.app import make_app
 from elfmesh.api.identity.identify import Identifier
 from elfmesh.api.identity.principal import Principal, Role
-from elfmesh.api.web.request_limits import SHARE_MAX, Door
+from elfmesh.api.web.request_limits import SHARE_MAX, RequestLimits
 from elfmesh.control.protocol.events import Reply
 from tests.control.fakes import FakeBackend
 from tests.hostile.listening import Listening, head, listening
@@ -26,7 +26,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 @pytest.fixture
 async def api() -> AsyncIterator[Listening]:
-    door = Door(requests_max=4, streams_max=2, connections_max=6, quiet_s=0.0)
+    door = RequestLimits(requests_max=4, streams_max=2, connections_max=6, quiet_s=0.0)
     async with listening(make_app(FakeBackend(), door=door), door) as found:
         yield found
 
@@ -124,7 +124,7 @@ async def test_silent_and_slow_senders_are_closed_and_others_are_served(api: Lis
 
 
 async def test_of_too_many_connections_the_oldest_silent_ones_go() -> None:
-    door = Door(connections_max=3, quiet_s=1e9)
+    door = RequestLimits(connections_max=3, quiet_s=1e9)
     async with listening(make_app(FakeBackend(), door=door), door) as api:
         first = [await api.connect() for _ in range(3)]
         await api.until_connected(3)
@@ -145,7 +145,7 @@ async def test_who_asks_too_much_at_once_is_told_so_and_answers_in_progress_stay
             await release.wait()
             return await super().request(verb, body, timeout_s)
 
-    door = Door(requests_max=3, streams_max=1, quiet_s=0.0)
+    door = RequestLimits(requests_max=3, streams_max=1, quiet_s=0.0)
     async with listening(make_app(Slow(), door=door), door) as crowded:
         stays = asyncio.ensure_future(crowded.ask(head("GET", "/v1/jobs/a/b/results?follow=1"), whole=False))
         await crowded.until_busy(1)
@@ -180,7 +180,7 @@ POLL = "/v1/jobs/shop/top/offsets?after=5&wait=30"
 
 
 async def test_a_crowd_of_long_polls_locks_out_neither_operators_nor_health() -> None:
-    door, backend = Door(), Polled()
+    door, backend = RequestLimits(), Polled()
     app = make_app(backend, door=door, identifier=Identifier("secret"))
     async with listening(app, door) as api:
         waiting = [asyncio.ensure_future(api.ask(head("GET", POLL), whole=False)) for _ in range(192)]
@@ -199,7 +199,7 @@ async def test_a_crowd_of_long_polls_locks_out_neither_operators_nor_health() ->
 
 
 async def test_followers_of_one_principal_leave_room_for_others() -> None:
-    door, backend = Door(streams_max=4, streams_reserved=2, streams_share_max=2), Polled()
+    door, backend = RequestLimits(streams_max=4, streams_reserved=2, streams_share_max=2), Polled()
     follow = "/v1/jobs/shop/top/results?follow=1"
     async with listening(make_app(backend, door=door, identifier=Identifier("secret")), door) as api:
         open_now = [await api.connect() for _ in range(4)]
@@ -216,7 +216,7 @@ async def test_followers_of_one_principal_leave_room_for_others() -> None:
 
 
 async def test_what_is_reserved_is_left_by_all_others_together() -> None:
-    door, backend = Door(requests_max=6, reserved=2, share_max=3), Polled()
+    door, backend = RequestLimits(requests_max=6, reserved=2, share_max=3), Polled()
     readers = itertools.chain("aaaa", itertools.repeat("b"))
     waiting = []
 

@@ -18,7 +18,7 @@ from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ AGAIN_S = 5.0
 @dataclass(slots=True)
 class _Running:
     archive: Archive
-    thread: OwnThread
+    thread: WorkerThread
     problem: str = ""
     failures: int = 0
     task: asyncio.Task[None] | None = field(default=None)
@@ -75,7 +75,7 @@ class Archives:
             for name, stream in streams.items():
                 if stream.archive is not None:
                     archive = open_archive(name, stream, open_format, directory, host)
-                    self._running[name] = _Running(archive, OwnThread(f"archive-{name}"))
+                    self._running[name] = _Running(archive, WorkerThread(f"archive-{name}"))
         except ElfError:
             for each in self._running.values():
                 each.thread.close(each.archive.close)

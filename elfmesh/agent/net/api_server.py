@@ -160,10 +160,10 @@ class ApiServer:
 
         from elfmesh.api.app import make_app
         from elfmesh.api.identity.identify import Identifier
-        from elfmesh.api.web.handshake_limits import Doorstep
-        from elfmesh.api.web.request_limits import Door
+        from elfmesh.api.web.handshake_limits import HandshakeLimits
+        from elfmesh.api.web.request_limits import RequestLimits
 
-        door, trust = Door(), self._security.trust
+        door, trust = RequestLimits(), self._security.trust
         if trust is None:
             self._identifier = Identifier(self._token)
         else:
@@ -183,7 +183,9 @@ class ApiServer:
         self._close.push_async_callback(runner.cleanup)
         assert runner.server is not None
         self._close.push_async_callback(await door.watch(runner.server))
-        doorstep = Doorstep(self._socket, runner.server, lambda: None if trust is None else trust.server)
+        doorstep = HandshakeLimits(
+            self._socket, runner.server, lambda: None if trust is None else trust.server
+        )
         self._close.push_async_callback(doorstep.close)
         if self._local is not None:
             local = await asyncio.get_running_loop().create_unix_server(runner.server, sock=self._local)

@@ -28,7 +28,7 @@ from elfmesh.agent.sinks.open import open_sink
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import OK
 from elfmesh.errors import Unreachable
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.storage import DiskStorage
 
 log = logging.getLogger("elf.sinks")
@@ -77,7 +77,7 @@ class Sinks:
         self._storage: DiskStorage | None = None
         if not configs:
             return
-        self._disk = OwnThread("disk")
+        self._disk = WorkerThread("disk")
         self._storage = storage = DiskStorage(directory)
         for name, config in configs.items():
             sink = open_sink(name, config, storage)

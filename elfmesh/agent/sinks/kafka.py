@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.control.jobs.records import encode_json
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class KafkaTopic:
         self._common: dict[str, Any] = {**own, **config.options}
         self._id = f"elfmesh.{config.topic}.{name}"
         self._positions = f"{config.topic}.positions"
-        self._thread = OwnThread(name)
+        self._thread = WorkerThread(name)
         self._producer: Producer | None = None
         self._known: dict[str, Position] = {}
         self._shown: dict[LogName, dict[int, tuple[int, int]]] = {}

@@ -31,7 +31,7 @@ from elfmesh.agent.sinks.commits import Commits, make_directory
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, to_json
 from elfmesh.errors import StorageError
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import sync_directory
 from elfmesh.storage.whole import whole_file
@@ -54,7 +54,7 @@ class ParquetFiles:
     def __init__(self, name: str, config: ParquetSink) -> None:
         self._root = Path(config.path)
         self._commits: dict[LogName, Commits] = {}
-        self._thread = OwnThread(name)
+        self._thread = WorkerThread(name)
 
     async def position(self, log: LogName) -> Position | None:
         """As the commits say."""

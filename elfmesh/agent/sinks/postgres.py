@@ -31,7 +31,7 @@ from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres_connection import SILENT, Connection, connect
 from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
 from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class PostgresTables:
 
     def __init__(self, name: str, config: PostgresSink) -> None:
         self._config = config
-        self._thread = OwnThread(name)
+        self._thread = WorkerThread(name)
         self._connection: Connection | None = None
         self._columns: dict[str, dict[str, str]] = {}
 

@@ -30,7 +30,7 @@ from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Una
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import ProtocolError, StorageError
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.storage import DiskStorage
 from elfmesh.sums import json_checked, json_with_sum
@@ -54,7 +54,7 @@ class Webhook:
     def __init__(self, name: str, config: WebhookSink, storage: DiskStorage) -> None:
         self._name, self._config, self._storage = name, config, storage
         self._resolver = CheckedResolver(config.allow)
-        self._thread = OwnThread(name)
+        self._thread = WorkerThread(name)
         self._session: aiohttp.ClientSession | None = None
         self._shown: dict[LogName, dict[int, tuple[int, int]]] = {}
 

@@ -34,8 +34,8 @@ from elfmesh.api.identity.ca import CERT_DAYS, Authority, Wanted, new_key, write
 from elfmesh.api.identity.joining import CSR_BYTES_MAX, NotAdmitted, Token, admit
 from elfmesh.api.identity.names import SCHEME
 from elfmesh.api.identity.trust import facts_of
-from elfmesh.api.web.handshake_limits import Doorstep
-from elfmesh.api.web.request_limits import Door
+from elfmesh.api.web.handshake_limits import HandshakeLimits
+from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body
 from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable, UsageError
 
@@ -65,7 +65,7 @@ class Listener:
         Raises:
             OSError: the address cannot be had.
         """
-        door = Door()
+        door = RequestLimits()
         app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[door.middleware])
         app.router.add_get("/ca.pem", self._root)
         app.router.add_post("/v1/enrol", self._enrol)
@@ -81,7 +81,7 @@ class Listener:
         await runner.setup()
         assert runner.server is not None
         ends.push_async_callback(await door.watch(runner.server))
-        ends.push_async_callback(Doorstep(sock, runner.server, lambda: context).close)
+        ends.push_async_callback(HandshakeLimits(sock, runner.server, lambda: context).close)
         return runner, int(sock.getsockname()[1])
 
     async def _root(self, request: web.Request) -> web.Response:

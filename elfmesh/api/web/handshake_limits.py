@@ -26,7 +26,7 @@ BREATH_S = 0.1
 """After the process could open no more."""
 
 
-class Doorstep:
+class HandshakeLimits:
     """Accepts on a listening socket, which stays the caller's; made and used on the loop's thread.
 
     Args:

@@ -46,7 +46,7 @@ TOO_MANY = 429
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Door:
+class RequestLimits:
     """Counts who is inside. Its `middleware` goes first; `watch` looks after connections.
 
     Where callers are told apart, `shares` goes behind what tells them apart.

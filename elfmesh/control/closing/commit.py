@@ -16,7 +16,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import Cell, Close, Refused
@@ -53,14 +53,14 @@ class Committer:
     """Closes the intervals of one job in one epoch.
 
     Args:
-        office: clock.
+        context: clock.
         proposer: of the job's register.
         cell: the register's value when the term began.
         master: who leads.
     """
 
-    def __init__(self, office: Office, proposer: Proposer, cell: Cell, master: Committed) -> None:
-        self._office, self._proposer, self._master = office, proposer, master
+    def __init__(self, context: Context, proposer: Proposer, cell: Cell, master: Committed) -> None:
+        self._context, self._proposer, self._master = context, proposer, master
         self.cell = cell
         self._ready: deque[tuple[ResultRecord, bytes]] = deque()
         self._reached = cell.value.closed
@@ -78,7 +78,7 @@ class Committer:
     @property
     def asking_s(self) -> float:
         """For how long the acceptors have been asked without an answer of a majority, 0 if they are not."""
-        return self._office.now - self._since if self._committing else 0.0
+        return self._context.now - self._since if self._committing else 0.0
 
     def add(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready; it is committed with all that are ready when the last change is through."""
@@ -89,7 +89,7 @@ class Committer:
         """Nothing below is open, with or without a record."""
         self._reached = max(closed, self._reached)
         if self._reached > self.closed and self._timer is None and not self._stopped:
-            self._timer = self._office.after(MARK_S, self._mark)
+            self._timer = self._context.after(MARK_S, self._mark)
 
     def confirm(self, then: Callable[[], None]) -> None:
         """Call `then` when no successor can go on without the terms as they are now; never, if deposed."""
@@ -138,7 +138,7 @@ class Committer:
             last,
             encode_page(batch),
         )
-        self._committing, self._since = True, self._office.now
+        self._committing, self._since = True, self._context.now
         self._proposer.submit(change, lambda outcome: self._decided(outcome, batch), terms)
 
     def _decided(self, outcome: Cell | Refused, batch: list[tuple[ResultRecord, bytes]]) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elfmesh.control.closing.partial_store import Gathered
-from elfmesh.control.closing.straggler_policy import Judge
-from elfmesh.control.context import Office
+from elfmesh.control.closing.partial_store import PartialStore
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.stages import valid_until
@@ -60,7 +60,7 @@ class Recovery:
     """Fetches for one job.
 
     Args:
-        office: the way out.
+        context: the way out.
         stages: the job's versions: what was evaluated by another one counts for nobody.
         replicas: peers that keep each contribution; 0: nobody is asked.
         epoch: the master's term.
@@ -70,14 +70,14 @@ class Recovery:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         stages: tuple[Stage, ...],
         replicas: int,
         epoch: int,
         book: RosterBook,
-        judge: Judge,
+        judge: StragglerPolicy,
     ) -> None:
-        self._office, self._stages, self._replicas = office, stages, replicas
+        self._context, self._stages, self._replicas = context, stages, replicas
         self._epoch, self._book, self._judge = epoch, book, judge
         self._asked: dict[int, _Asked] = {}
         self._due: dict[int, _Asked] = {}
@@ -93,7 +93,7 @@ class Recovery:
         Returns:
             When what is kept of them should be here; in the past if nothing is awaited.
         """
-        ready, now = float("-inf"), self._office.now
+        ready, now = float("-inf"), self._context.now
         for number in numbers(missing) if self._replicas else ():
             since = self._judge.dead_since(number)
             if since is None and overdue:
@@ -117,7 +117,7 @@ class Recovery:
     def _ask_soon(self, number: int, asked: _Asked) -> None:
         """The members of a lost rack are found dead one after the other: one question names all of them."""
         if not self._due:
-            self._office.after(GATHER_S, self._publish)
+            self._context.after(GATHER_S, self._publish)
         self._due[number] = asked
 
     def _publish(self) -> None:
@@ -125,18 +125,18 @@ class Recovery:
         manifest, first = self._stages[-1].manifest, next(iter(due))
         start = min(asked.start for asked in due.values())
         members = bitmap_of(bits(due)) if len(due) > 1 else b""
-        about = (manifest.job_id, manifest.incarnation, self._office.me, self._epoch, first, start, members)
+        about = (manifest.job_id, manifest.incarnation, self._context.me, self._epoch, first, start, members)
 
         def answered(done: PublishDone | None) -> None:
             """The copies come by themselves; a question that reached no agent has to be asked again."""
             for asked in due.values() if done is None else ():
                 if asked.failures < FAILURES_MAX:
                     asked.failures += 1
-                    asked.heard_at, asked.pause_s = self._office.now, ASK_S
+                    asked.heard_at, asked.pause_s = self._context.now, ASK_S
 
-        self._office.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
+        self._context.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
 
-    def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[Gathered]) -> int | None:
+    def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[PartialStore]) -> int | None:
         """Count a copy as far as it is of intervals from `first` on in which its member is expected.
 
         Returns:
@@ -144,10 +144,10 @@ class Recovery:
         """
         entry = self._book.entry(copy.number)
         if entry is None or entry.contact.id != copy.member:
-            self._office.stats["control.misplaced"] += 1
+            self._context.stats["control.misplaced"] += 1
             return None
         if len(copy.parts) != len(trees) or not is_sound(copy, payload):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return None
         start = max(copy.start, first, entry.start)
         stop = copy.stop if entry.until is None else min(copy.stop, entry.until)
@@ -157,7 +157,7 @@ class Recovery:
         at, bit = 0, 1 << copy.number
         asked = self._asked.get(copy.number)
         if asked is not None and any(not tree.everywhere(start) & bit for tree in trees):
-            asked.heard_at = self._office.now
+            asked.heard_at = self._context.now
         for tree, part in zip(trees, copy.parts, strict=True):
             kept, payloads = [], []
             for each in part:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.closing.latency_stats import Spent
-from elfmesh.control.closing.straggler_policy import Judge
-from elfmesh.control.context import Office
+from elfmesh.control.closing.latency_stats import LatencyStats
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Stage
@@ -41,7 +41,7 @@ class Evictions:
     """Carries them out for one job in one term.
 
     Args:
-        office: the clock.
+        context: the clock.
         book: the roster.
         judge: knows which members are dead.
         spent: forgets the members that go.
@@ -50,13 +50,13 @@ class Evictions:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         book: RosterBook,
-        judge: Judge,
-        spent: Spent,
+        judge: StragglerPolicy,
+        spent: LatencyStats,
         stages: tuple[Stage, ...],
     ) -> None:
-        self._office, self._book, self._judge, self._spent = office, book, judge, spent
+        self._context, self._book, self._judge, self._spent = context, book, judge, spent
         self._plans = [read_plan(stage.manifest.text) for stage in stages]
         self._deaths: dict[int, _Death] = {}
 
@@ -86,13 +86,13 @@ class Evictions:
             if death is None or death.since != since or death.not_begun is None:
                 death = _Death(since, self._not_begun(frontier, at, since))
             self._deaths[number] = death
-            if self._office.now - since >= EVICT_S and death.not_begun is not None and at >= death.not_begun:
+            if self._context.now - since >= EVICT_S and death.not_begun is not None and at >= death.not_begun:
                 found.append(number)
         return found
 
     def _not_begun(self, frontier: int | None, at: int, since: float) -> int | None:
         """The first window that had not begun, as far as the seals show; None: that is not known yet."""
-        if frontier is None and self._office.now - since < AGAIN_S:
+        if frontier is None and self._context.now - since < AGAIN_S:
             return None
         newest = (at if frontier is None else frontier) - 1  # what is closed has been sealed
         return max(

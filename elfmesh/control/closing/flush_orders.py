@@ -17,7 +17,7 @@ HASTEN_S = 1.0
 NEVER = float("inf")
 
 
-class Haste:
+class FlushOrders:
     """The orders to hasten of one master.
 
     Args:

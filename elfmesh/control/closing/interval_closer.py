@@ -20,19 +20,19 @@ from collections import deque
 from elfmesh.control.closing.copy_recovery import Recovery
 from elfmesh.control.closing.decisions import Run, decide_run
 from elfmesh.control.closing.eviction import Evictions
-from elfmesh.control.closing.latency_stats import Spent
+from elfmesh.control.closing.latency_stats import LatencyStats
 from elfmesh.control.closing.open_sessions import OpenSessions
 from elfmesh.control.closing.outcomes import Lacking
-from elfmesh.control.closing.partial_store import Gathered, covered_in_all, first_in_any
+from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
 from elfmesh.control.closing.ports import Closing, Failed, Frontiers, Leader
 from elfmesh.control.closing.progress import Seen
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.revisions import Revising
 from elfmesh.control.closing.straggler_orders import Stragglers
-from elfmesh.control.closing.straggler_policy import Judge
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.closing.tentative_results import EarlyResults
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import Plan
 from elfmesh.control.jobs.records import BUCKETS, State
@@ -41,7 +41,7 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.control.protocol.messages_parts import PartFault
 from elfmesh.control.protocol.messages_safety import Keep
-from elfmesh.control.upstream.side_input import Latest
+from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.interval_map import END
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
@@ -57,7 +57,7 @@ class Closer:
     """Turns what is collected into records.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         stages: the job's versions.
         plan: the newest one's rules.
         book: its roster.
@@ -67,41 +67,41 @@ class Closer:
     """
 
     def __init__(
-        self, office: Office, stages: tuple[Stage, ...], plan: Plan, book: RosterBook,
+        self, context: Context, stages: tuple[Stage, ...], plan: Plan, book: RosterBook,
         epoch: int, start: int, leader: Leader,
     ) -> None:  # fmt: skip
-        self._office, self._stages, self._plan, self._book = office, stages, plan, book
+        self._context, self._stages, self._plan, self._book = context, stages, plan, book
         self._epoch, self._leader = epoch, leader
-        self.judge = Judge(
-            office, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
+        self.judge = StragglerPolicy(
+            context, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
         )
-        self.tentative = Tentative(office, epoch, self.advance, leader.shown)
+        self.tentative = Tentative(context, epoch, self.advance, leader.shown)
         self.rates = Rates()
         self.lacking = Lacking(start)
         self.sessions = OpenSessions(stages)
-        self.latest = Latest(office, [stage.manifest for stage in stages], self.advance)
+        self.latest = SideInput(context, [stage.manifest for stage in stages], self.advance)
         self.next = start
-        self.trees = [Gathered(start) for _ in range(stages[-1].manifest.partitions)]
+        self.trees = [PartialStore(start) for _ in range(stages[-1].manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self.frozen = self.founding = self.paused = self.behind = False
-        self.spent = Spent(office)
-        self.evictions = Evictions(office, book, self.judge, self.spent, stages)
+        self.spent = LatencyStats(context)
+        self.evictions = Evictions(context, book, self.judge, self.spent, stages)
         self._closing: deque[Closing] = deque()
         self._handed = 0
         self._seen = Seen()
         self.frontiers = Frontiers()
         self._failed = Failed()
-        self._revising = Revising(office, self.trees, self._failed, leader.recollect, self.advance)
-        self._recovery = Recovery(office, stages, plan.replicas, epoch, book, self.judge)
+        self._revising = Revising(context, self.trees, self._failed, leader.recollect, self.advance)
+        self._recovery = Recovery(context, stages, plan.replicas, epoch, book, self.judge)
         self._stragglers = Stragglers(
-            office, plan.deadline_s, self.trees, self.judge, self._recovery, self._revising,
+            context, plan.deadline_s, self.trees, self.judge, self._recovery, self._revising,
             self.frontiers, leader.hasten, self.due_since, self._wake,
         )  # fmt: skip
         self._maker = RecordMaker(
-            office, stages, epoch, book, self.trees, self._failed, self.sessions, self.latest
+            context, stages, epoch, book, self.trees, self._failed, self.sessions, self.latest
         )
         self._early = EarlyResults(
-            office, plan.deadline_s, book, self.trees, self.sessions, self.latest,
+            context, plan.deadline_s, book, self.trees, self.sessions, self.latest,
             self.tentative, self._maker, self.due_since,
         )  # fmt: skip
         self._resumed_at = float("-inf")
@@ -149,7 +149,7 @@ class Closer:
     def pause(self, paused: bool) -> None:
         """Members do not read by our own order: who is missing is given up by nobody's clock."""
         if self.paused and not paused:
-            self._resumed_at = self._office.now
+            self._resumed_at = self._context.now
         self.paused = paused
         self.advance()
 
@@ -157,7 +157,7 @@ class Closer:
         """A segment arrived at the root of a tree."""
         mask = bits_of(segment.coverage)
         if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         if segment.stop > self.next:
             self.judge.seen(mask)
@@ -167,7 +167,7 @@ class Closer:
             if tree.is_revised(conflict):
                 self._revising.wants(partition, conflict)
             else:
-                self._office.stats["control.overlaps"] += 1
+                self._context.stats["control.overlaps"] += 1
                 self._revising.repair(conflict, conflict + 1, partition)
         self._passed(segment.stop)
 
@@ -179,7 +179,7 @@ class Closer:
 
     def _passed(self, stop: int) -> None:
         """Somebody has sealed everything below `stop`."""
-        self._seen.passed(stop, self._office.now)
+        self._seen.passed(stop, self._context.now)
         self.advance()
 
     def reported(self, number: int, frontier: int) -> None:
@@ -306,7 +306,7 @@ class Closer:
         if heavy:
             self._maker.finalise(record, payloads)
         else:
-            self._office.after(0.0, self.publish)
+            self._context.after(0.0, self.publish)
 
     def _move(self, stop: int) -> None:
         self.next = stop
@@ -321,7 +321,7 @@ class Closer:
     def _wake(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._office.after(max(at - self._office.now, 0.001), self.advance)
+        self._timer = self._context.after(max(at - self._context.now, 0.001), self.advance)
 
     def stop(self) -> None:
         """Not the master any more."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.interval_map import numbers
 
 KEPT = 32
@@ -31,15 +31,15 @@ class _Open:
     made: float
 
 
-class Spent:
+class LatencyStats:
     """Durations of one job's intervals.
 
     Args:
-        office: clock.
+        context: clock.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._late: dict[int, float] = {}
         self._open: dict[int, _Open] = {}
         self._closed: deque[tuple[int, float, float, float]] = deque(maxlen=KEPT)
@@ -49,26 +49,26 @@ class Spent:
 
         Cost: one step for each member.
         """
-        late = 0.0 if due is None else max(0.0, self._office.now - due)
+        late = 0.0 if due is None else max(0.0, self._context.now - due)
         for number in numbers(mask):
             before = self._late.get(number, late)
             self._late[number] = before + WEIGHT * (late - before)
 
     def decided(self, index: int, due: float | None) -> None:
         """Nobody is waited for any longer in an interval that somebody passed at `due`."""
-        now = self._office.now
+        now = self._context.now
         if len(self._open) < OPEN_MAX:
             self._open[index] = _Open(now if due is None else due, now, now)
 
     def made(self, index: int) -> None:
         """Its rows are there."""
         if (known := self._open.get(index)) is not None:
-            known.made = self._office.now
+            known.made = self._context.now
 
     def closed(self, index: int) -> None:
         """It is final."""
         if (known := self._open.pop(index, None)) is not None:
-            parts = (known.decided - known.due, known.made - known.decided, self._office.now - known.made)
+            parts = (known.decided - known.due, known.made - known.decided, self._context.now - known.made)
             self._closed.append((index, *parts))
 
     def forget(self, number: int) -> None:

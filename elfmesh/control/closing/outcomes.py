@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
 from elfmesh.errors import ProtocolError
-from elfmesh.interval_map import Cover
+from elfmesh.interval_map import IntervalMap
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of, bits_of
 
@@ -33,7 +33,7 @@ class Lacking:
     """Whom the intervals of this term lack, from `start` on."""
 
     def __init__(self, start: int) -> None:
-        self._absent = Cover(start)
+        self._absent = IntervalMap(start)
         self._revised: SortedDict[int, Revisions] = SortedDict()
 
     def decided(self, start: int, stop: int, absent: int) -> None:
@@ -74,8 +74,8 @@ class Lacking:
 class _Answer:
     """One question on its way through the results log."""
 
-    def __init__(self, office: Office, asker: Contact, message: AskFates, closed: int) -> None:
-        self._office, self._asker, self._message = office, asker, message
+    def __init__(self, context: Context, asker: Contact, message: AskFates, closed: int) -> None:
+        self._context, self._asker, self._message = context, asker, message
         self._asked = sorted({index for index in message.indices if index < closed})
         self._records: dict[int, ResultRecord] = {}
         self._pages = 0
@@ -86,7 +86,7 @@ class _Answer:
     def _read(self, start: int) -> None:
         stop = self._asked[-1] + 1
         job, incarnation = self._message.job, self._message.incarnation
-        self._office.read_log(job, incarnation, start, stop, PAGE_RECORDS, self._page)
+        self._context.read_log(job, incarnation, start, stop, PAGE_RECORDS, self._page)
 
     def _page(self, read: LogRead | None) -> None:
         if read is None or read.error:
@@ -94,7 +94,7 @@ class _Answer:
         try:
             self._records.update((record.index, record) for record, _ in decode_page(read.page))
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         self._pages += 1
         self._lost = read.lost
@@ -128,16 +128,16 @@ class _Answer:
                 (unknown if expired is not None and index <= expired else outside).append(index)
         job, incarnation = self._message.job, self._message.incarnation
         told = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
-        self._office.send(self._asker, told)
+        self._context.send(self._asker, told)
 
 
-def serve_fates(office: Office, asker: Contact, message: AskFates, closed: int) -> None:
+def serve_fates(context: Context, asker: Contact, message: AskFates, closed: int) -> None:
     """Tell a member from our results log what became of its contributions to closed intervals.
 
     Args:
-        office: the way out.
+        context: the way out.
         asker: the member.
         message: what it asks.
         closed: everything below is closed, and in the log if it has a record.
     """
-    _Answer(office, asker, message, closed)
+    _Answer(context, asker, message, closed)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
-from elfmesh.interval_map import END, Cover
+from elfmesh.interval_map import END, IntervalMap
 from elfmesh.srt.coverage import Verdict, bits_of
 from elfmesh.srt.messages import Segment
 
@@ -26,7 +26,7 @@ HELD_BYTES_MAX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class GatheredPart:
+class PartitionStore:
     """Contributions of the agents in `mask` to one interval, merged; a revision is that of one agent."""
 
     mask: int
@@ -34,7 +34,7 @@ class GatheredPart:
     payload: bytes
     rev: int = 1
 
-    def judge(self, new: GatheredPart) -> Verdict:
+    def judge(self, new: PartitionStore) -> Verdict:
         """What another part is to this one, with which it has agents in common."""
         if new.rev > 1 and self.mask == new.mask:
             return Verdict.NEW if self.rev < new.rev else Verdict.DUPLICATE
@@ -43,12 +43,12 @@ class GatheredPart:
         return Verdict.OVERLAP if new.rev > 1 or self.rev > 1 or self.mask & ~new.mask else Verdict.NEW
 
 
-class Gathered:
+class PartialStore:
     """The collection of one tree from interval `start` on."""
 
     def __init__(self, start: int) -> None:
-        self._covers: dict[int, Cover] = {0: Cover(start)}
-        self._parts: SortedDict[int, dict[int, list[GatheredPart]]] = SortedDict()
+        self._covers: dict[int, IntervalMap] = {0: IntervalMap(start)}
+        self._parts: SortedDict[int, dict[int, list[PartitionStore]]] = SortedDict()
         self._newest: SortedDict[int, dict[int, int]] = SortedDict()
         self._start = start
         self.nbytes = 0
@@ -59,14 +59,14 @@ class Gathered:
         Repetitions change nothing. A part that contains parts already here, or revises one, replaces them.
         """
         mask = bits_of(segment.coverage)
-        cover = self._covers.setdefault(segment.attempt, Cover(self._start))
+        cover = self._covers.setdefault(segment.attempt, IntervalMap(self._start))
         conflicts = []
         for entry, payload in zip(segment.entries, payloads, strict=True):
             if entry.interval < self._start:
                 continue
             attempts = self._parts.setdefault(entry.interval, {})
             parts = attempts.setdefault(segment.attempt, [])
-            new = GatheredPart(mask, entry.counts, payload, entry.rev)
+            new = PartitionStore(mask, entry.counts, payload, entry.rev)
             if entry.rev > 1:
                 newest = self._newest.setdefault(entry.interval, {})
                 newest[mask] = max(entry.rev, newest.get(mask, 1))
@@ -123,19 +123,19 @@ class Gathered:
         """First open interval that lacks this agent."""
         return max(cover.frontier(number, self._start) for cover in self._covers.values())
 
-    def parts(self, interval: int) -> list[GatheredPart]:
+    def parts(self, interval: int) -> list[PartitionStore]:
         """The parts to merge for an interval."""
-        attempts: dict[int, list[GatheredPart]] = self._parts.get(interval, {})
+        attempts: dict[int, list[PartitionStore]] = self._parts.get(interval, {})
         return attempts.get(self._attempt(interval), [])
 
-    def parts_without(self, interval: int, out: int) -> list[GatheredPart] | None:
+    def parts_without(self, interval: int, out: int) -> list[PartitionStore] | None:
         """The parts to merge for an interval without the members `out`; None if these cannot be taken out."""
         parts = self.parts(interval)
         if not any(part.mask & out for part in parts):
             return parts
         best = self._attempt(interval)
         needed = self._covers[best].at(interval) & ~out
-        attempts: dict[int, list[GatheredPart]] = self._parts[interval]
+        attempts: dict[int, list[PartitionStore]] = self._parts[interval]
         for attempt in sorted(self._covers, reverse=True):
             found = attempts.get(attempt, [])
             if self._covers[attempt].at(interval) & needed != needed or any(
@@ -191,16 +191,16 @@ class Gathered:
         """Whether an attempt has no older revision of anything than the other one."""
         if interval not in self._newest:
             return True
-        attempts: dict[int, list[GatheredPart]] = self._parts.get(interval, {})
+        attempts: dict[int, list[PartitionStore]] = self._parts.get(interval, {})
         mine, theirs = _revs(attempts.get(attempt, [])), _revs(attempts.get(other, []))
         return all(mine.get(bit, 1) >= rev for bit, rev in theirs.items())
 
 
-def _revs(parts: Sequence[GatheredPart]) -> dict[int, int]:
+def _revs(parts: Sequence[PartitionStore]) -> dict[int, int]:
     return {part.mask: part.rev for part in parts if part.rev > 1}
 
 
-def covered_in_all(trees: Sequence[Gathered], interval: int, *, every_attempt: bool = False) -> int:
+def covered_in_all(trees: Sequence[PartialStore], interval: int, *, every_attempt: bool = False) -> int:
     """The agents that are inside an interval in every tree of a job."""
     covered = -1
     for tree in trees:
@@ -208,7 +208,7 @@ def covered_in_all(trees: Sequence[Gathered], interval: int, *, every_attempt: b
     return covered
 
 
-def newest_in_all(trees: Sequence[Gathered], interval: int) -> int:
+def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
     """The agents that are inside the newest collection of an interval in every tree of a job."""
     covered = -1
     for tree in trees:
@@ -216,12 +216,12 @@ def newest_in_all(trees: Sequence[Gathered], interval: int) -> int:
     return covered
 
 
-def first_in_any(trees: Sequence[Gathered], start: int, stop: int) -> int | None:
+def first_in_any(trees: Sequence[PartialStore], start: int, stop: int) -> int | None:
     """The first interval in [start, stop) that anybody has records for."""
     found = [tree.first(start, stop) for tree in trees]
     return min((first for first in found if first is not None), default=None)
 
 
-def frontier_in_all(trees: Sequence[Gathered], number: int) -> int:
+def frontier_in_all(trees: Sequence[PartialStore], number: int) -> int:
     """First open interval that lacks a member in any tree."""
     return min(tree.frontier(number) for tree in trees)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from elfmesh.control.closing.decisions import Run
 from elfmesh.control.closing.open_sessions import OpenSessions
-from elfmesh.control.closing.partial_store import Gathered, covered_in_all
+from elfmesh.control.closing.partial_store import PartialStore, covered_in_all
 from elfmesh.control.closing.ports import Failed, make_record
 from elfmesh.control.closing.revisions import inside_of
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord, add_counts
@@ -20,7 +20,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalise
-from elfmesh.control.upstream.side_input import Latest
+from elfmesh.control.upstream.side_input import SideInput
 
 Payloads = tuple[tuple[bytes, ...], ...]
 """What the rows of one record are made of, of each tree."""
@@ -30,7 +30,7 @@ class RecordMaker:
     """Makes the records of one term.
 
     Args:
-        office: the way out.
+        context: the way out.
         stages: the job's versions.
         epoch: the master's term.
         book: its roster.
@@ -42,16 +42,16 @@ class RecordMaker:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         stages: tuple[Stage, ...],
         epoch: int,
         book: RosterBook,
-        trees: Sequence[Gathered],
+        trees: Sequence[PartialStore],
         failed: Failed,
         sessions: OpenSessions,
-        latest: Latest,
+        latest: SideInput,
     ) -> None:
-        self._office, self._stages, self._epoch, self._book = office, stages, epoch, book
+        self._context, self._stages, self._epoch, self._book = context, stages, epoch, book
         self._trees, self._failed = trees, failed
         self._sessions, self._latest = sessions, latest
 
@@ -83,4 +83,4 @@ class RecordMaker:
         """Have the rows of a record made."""
         manifest, index, rev = stage_at(self._stages, record.index).manifest, record.index, record.rev
         about = (manifest.job_id, self._epoch, manifest, index, payloads, rev, self._sessions.before(index))
-        self._office.emit(Finalise(*about, record.completeness, self._latest.inputs(index)))
+        self._context.emit(Finalise(*about, record.completeness, self._latest.inputs(index)))

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
 
-from elfmesh.control.closing.partial_store import Gathered, GatheredPart
+from elfmesh.control.closing.partial_store import PartialStore, PartitionStore
 from elfmesh.control.closing.ports import Failed
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 
 GATHER_S = 0.1
 """Revisions that arrive together are one collection."""
@@ -37,7 +37,7 @@ class Revising:
     """The collections anew of one job.
 
     Args:
-        office: clock and timers.
+        context: clock and timers.
         trees: what each of its trees has collected.
         failed: what could not be merged.
         recollect: asks a tree for [start, stop) again: start, stop, partition, attempt.
@@ -46,13 +46,13 @@ class Revising:
 
     def __init__(
         self,
-        office: Office,
-        trees: Sequence[Gathered],
+        context: Context,
+        trees: Sequence[PartialStore],
         failed: Failed,
         recollect: Callable[[int, int, int, int], None],
         again: Callable[[], None],
     ) -> None:
-        self._office, self._trees, self._failed = office, trees, failed
+        self._context, self._trees, self._failed = context, trees, failed
         self._recollect, self._again = recollect, again
         self._repaired_at: dict[int, float] = {}
         self._wanted: list[SortedDict[int, None]] = [SortedDict() for _ in trees]
@@ -63,13 +63,13 @@ class Revising:
     def wants(self, partition: int, interval: int) -> None:
         """This interval of a tree is to be collected again, soon."""
         self._wanted[partition][interval] = None
-        self._wake(self._office.now + GATHER_S)
+        self._wake(self._context.now + GATHER_S)
 
     def repair(self, start: int, stop: int, partition: int) -> None:
         """Ask a tree for a range again, unless it was asked a moment ago."""
-        if self._office.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:
-            self._repaired_at[partition] = self._office.now
-            self._office.stats["control.recollections"] += 1
+        if self._context.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:
+            self._repaired_at[partition] = self._context.now
+            self._context.stats["control.recollections"] += 1
             self._recollect(start, stop, partition, self._trees[partition].attempt(start) + 1)
 
     def torn(self, interval: int) -> int:
@@ -88,7 +88,7 @@ class Revising:
         ]
         if not late:
             return True
-        now = self._office.now
+        now = self._context.now
         if interval not in self._waiting:
             self._waiting[interval] = now + WAIT_S
             for partition in late:
@@ -112,11 +112,11 @@ class Revising:
             if self._timer.at <= at:
                 return
             self._timer.cancel()
-        self._timer = self._office.after(max(at - self._office.now, 0.001), self._woken)
+        self._timer = self._context.after(max(at - self._context.now, 0.001), self._woken)
 
     def _woken(self) -> None:
         self._timer = None
-        now = self._office.now
+        now = self._context.now
         for partition, wanted in enumerate(self._wanted):
             if wanted and now - self._asked_at[partition] < AGAIN_S:
                 self._wake(self._asked_at[partition] + AGAIN_S)
@@ -133,14 +133,14 @@ class Revising:
         start = before = intervals[0]
         for interval in [*intervals[1:], None]:
             if interval is None or interval > before + 1:
-                self._office.stats["control.recollections"] += 1
+                self._context.stats["control.recollections"] += 1
                 attempt = max(tree.attempt(each) for each in range(start, before + 1)) + 1
                 self._recollect(start, before + 1, partition, attempt)
                 start = interval if interval is not None else start
             before = interval if interval is not None else before
 
 
-def uneven(trees: Sequence[Gathered], interval: int) -> int:
+def uneven(trees: Sequence[PartialStore], interval: int) -> int:
     """The members that are inside some of the trees and not others, or in different revisions."""
     covers = [tree.covered(interval) for tree in trees]
     everywhere = somewhere = covers[0]
@@ -165,12 +165,12 @@ class Inside:
         revs: (number, revision) of the contributions that replaced an earlier one.
     """
 
-    parts: list[list[GatheredPart]]
+    parts: list[list[PartitionStore]]
     stuck: int
     revs: tuple[tuple[int, int], ...]
 
 
-def inside_of(trees: Sequence[Gathered], interval: int, torn: int) -> Inside:
+def inside_of(trees: Sequence[PartialStore], interval: int, torn: int) -> Inside:
     """What is inside without the torn; where a merge holds them, they count as inside if their counts are."""
     parts = []
     stuck = 0

@@ -13,19 +13,19 @@ from collections.abc import Callable, Sequence
 
 from elfmesh.control.closing.copy_recovery import Recovery
 from elfmesh.control.closing.decisions import LateDecision, Lateness, decide_late
-from elfmesh.control.closing.flush_orders import Haste
-from elfmesh.control.closing.partial_store import Gathered, covered_in_all, frontier_in_all
+from elfmesh.control.closing.flush_orders import FlushOrders
+from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, frontier_in_all
 from elfmesh.control.closing.ports import Frontiers
 from elfmesh.control.closing.revisions import REPAIR_S, Revising
-from elfmesh.control.closing.straggler_policy import Judge
-from elfmesh.control.context import Office
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
+from elfmesh.control.context import Context
 
 
 class Stragglers:
     """Decides about the oldest open interval of one job while members are missing from it.
 
     Args:
-        office: the clock.
+        context: the clock.
         deadline_s: of the job.
         trees: what each of its trees has collected.
         judge: its straggler policy.
@@ -39,10 +39,10 @@ class Stragglers:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         deadline_s: float,
-        trees: Sequence[Gathered],
-        judge: Judge,
+        trees: Sequence[PartialStore],
+        judge: StragglerPolicy,
         recovery: Recovery,
         revising: Revising,
         frontiers: Frontiers,
@@ -50,10 +50,10 @@ class Stragglers:
         due_since: Callable[[int], float | None],
         wake: Callable[[float], None],
     ) -> None:
-        self._office, self._deadline_s, self._trees = office, deadline_s, trees
+        self._context, self._deadline_s, self._trees = context, deadline_s, trees
         self._judge, self._recovery, self._revising = judge, recovery, revising
         self._frontiers, self._due_since, self._wake = frontiers, due_since, wake
-        self._haste = Haste(hasten, deadline_s, judge.lead_s)
+        self._haste = FlushOrders(hasten, deadline_s, judge.lead_s)
 
     def decide(self, at: int, required: int, missing: int, due: float, last: int) -> LateDecision:
         """What becomes of the interval `at`; while it waits, what it lacks is asked for.
@@ -65,7 +65,7 @@ class Stragglers:
             due: when a member was first seen beyond the interval.
             last: one past the newest interval.
         """
-        now = self._office.now
+        now = self._context.now
         judged = self._judge.lost(required, at, self._trees) or missing
         state, again_at = self._judge.judge(judged, due, lambda number: frontier_in_all(self._trees, number))
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
@@ -90,8 +90,8 @@ class Stragglers:
 
     def _push(self, at: int, missing: int, due: float, last: int) -> None:
         """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
-        self._haste.now(last, self._office.now)
-        if self._office.now < due + self._deadline_s + REPAIR_S:
+        self._haste.now(last, self._context.now)
+        if self._context.now < due + self._deadline_s + REPAIR_S:
             return
         if self._frontiers.beyond(missing, at):
             for partition in range(len(self._trees)):

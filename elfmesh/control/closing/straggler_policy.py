@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from elfmesh.control.closing.partial_store import Gathered, newest_in_all
-from elfmesh.control.context import Office
+from elfmesh.control.closing.partial_store import PartialStore, newest_in_all
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import State
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.interval_map import numbers
@@ -53,11 +53,11 @@ class _Known:
     answered_at: float | None = None
 
 
-class Judge:
+class StragglerPolicy:
     """Decides what becomes of an interval that lacks somebody.
 
     Args:
-        office: clock and probes.
+        context: clock and probes.
         book: the roster.
         on_straggler: the job's rule.
         deadline_s: how long a due interval waits before anybody is probed.
@@ -71,7 +71,7 @@ class Judge:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         book: RosterBook,
         on_straggler: str,
         deadline_s: float,
@@ -79,7 +79,7 @@ class Judge:
         *,
         horizon_s: float | None = None,
     ) -> None:
-        self._office, self._book, self._again = office, book, again
+        self._context, self._book, self._again = context, book, again
         self._skip = on_straggler == "skip"
         self._deadline_s = deadline_s
         self.lead_s = min(LEAD_S, LEAD_SHARE * deadline_s) if self._skip else 0.0
@@ -122,15 +122,15 @@ class Judge:
     def suspect(self, number: int) -> None:
         """A member may be dead: probe it now, so that a due interval need not."""
         if number not in self._dead:
-            known = self._known.setdefault(number, _Known(-(2**62), self._office.now))
-            if known.asked_at is None or self._office.now - known.asked_at > self._deadline_s:
+            known = self._known.setdefault(number, _Known(-(2**62), self._context.now))
+            if known.asked_at is None or self._context.now - known.asked_at > self._deadline_s:
                 self._probe(number, known)
 
     def forget(self, number: int) -> None:
         """The member was evicted."""
         self.revive(number)
 
-    def lost(self, required: int, interval: int, trees: Sequence[Gathered]) -> int:
+    def lost(self, required: int, interval: int, trees: Sequence[PartialStore]) -> int:
         """Whom the newest collection of an interval lacks, if all of them are dead; 0 otherwise.
 
         What the dead had is in no newer collection than the one they answered to, and who came since is in no
@@ -149,7 +149,7 @@ class Judge:
             due_since: when the interval was first passed by another.
             frontier: first interval that lacks the member of a number.
         """
-        now = self._office.now
+        now = self._context.now
         members = numbers(missing)
         waited = [number for number in members if number not in self._dead]
         # The dead have their time to come back from when they were missed; not again for every interval.
@@ -182,7 +182,7 @@ class Judge:
         return None, min(bound, now + min(max(self._deadline_s, 0.05), 1.0))
 
     def _ask_again(self, number: int, known: _Known, due_since: float) -> None:
-        now = self._office.now
+        now = self._context.now
         stale = known.asked_at is None or known.asked_at < due_since or now - known.asked_at >= PROBE_AGAIN_S
         if stale:
             self._probe(number, known)
@@ -194,9 +194,9 @@ class Judge:
         if self._probing >= PROBES_MAX:
             self._unprobed[number] = None
             return
-        known.asked_at = self._office.now
+        known.asked_at = self._context.now
         self._probing += 1
-        self._office.probe(entry.contact, lambda done: self._probed(number, done))
+        self._context.probe(entry.contact, lambda done: self._probed(number, done))
 
     def _probed(self, number: int, done: ProbeDone | None) -> None:
         self._probing -= 1
@@ -207,7 +207,7 @@ class Judge:
         known = self._known.get(number)
         if known is None or done is None:
             return
-        known.answered_at = self._office.now
+        known.answered_at = self._context.now
         if not done.alive:
-            self._dead[number] = self._office.now
+            self._dead[number] = self._context.now
         self._again()

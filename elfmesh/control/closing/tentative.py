@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import ResultRecord
 
 OPEN_MAX = 64
@@ -51,16 +51,16 @@ class Tentative:
     """The tentative records of one job.
 
     Args:
-        office: clock and timers.
+        context: clock and timers.
         epoch: of the master; numbers of revisions grow over its successors, too.
         again: asks whether there is something to make, a little later.
         shown: called when there is a new revision.
     """
 
     def __init__(
-        self, office: Office, epoch: int, again: Callable[[], None], shown: Callable[[], None]
+        self, context: Context, epoch: int, again: Callable[[], None], shown: Callable[[], None]
     ) -> None:
-        self._office, self._again, self._shown = office, again, shown
+        self._context, self._again, self._shown = context, again, shown
         self._open: SortedDict[int, _Open] = SortedDict()
         self._timer: Timer | None = None
         self._bytes = 0
@@ -84,7 +84,7 @@ class Tentative:
         lost = known.inside[0] & ~inside[0] or inside[1] < known.inside[1]
         if known.being_made is not None or inside == known.inside or lost:
             return 0
-        if self._office.now - known.at < GAP_S:
+        if self._context.now - known.at < GAP_S:
             self.wake(known.at + GAP_S)
             return 0
         return known.rev + 1
@@ -93,9 +93,14 @@ class Tentative:
         """A revision is being made."""
         known = self._open.get(record.index)
         if known is None:
-            self._open[record.index] = _Open(inside, record.rev, self._office.now, record)
+            self._open[record.index] = _Open(inside, record.rev, self._context.now, record)
         else:
-            known.inside, known.rev, known.at, known.being_made = inside, record.rev, self._office.now, record
+            known.inside, known.rev, known.at, known.being_made = (
+                inside,
+                record.rev,
+                self._context.now,
+                record,
+            )
 
     def made(self, index: int, rev: int, rows: bytes) -> None:
         """The rows of a revision are there; one that was overtaken by the end of its interval is dropped."""
@@ -150,7 +155,7 @@ class Tentative:
             if self._timer.at <= at:
                 return
             self._timer.cancel()
-        self._timer = self._office.after(max(at - self._office.now, 0.001), self._woken)
+        self._timer = self._context.after(max(at - self._context.now, 0.001), self._woken)
 
     def _woken(self) -> None:
         self._timer = None

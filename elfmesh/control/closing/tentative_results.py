@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 
 from elfmesh.control.closing.decisions import Run
 from elfmesh.control.closing.open_sessions import OpenSessions
-from elfmesh.control.closing.partial_store import Gathered, covered_in_all, first_in_any
+from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.tentative import OPEN_MAX, Tentative
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.upstream.side_input import Latest
+from elfmesh.control.upstream.side_input import SideInput
 
 
 class EarlyResults:
     """Has the open intervals of one job shown.
 
     Args:
-        office: the clock.
+        context: the clock.
         deadline_s: of the job.
         book: its roster.
         trees: what each of its trees has collected.
@@ -38,17 +38,17 @@ class EarlyResults:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         deadline_s: float,
         book: RosterBook,
-        trees: Sequence[Gathered],
+        trees: Sequence[PartialStore],
         sessions: OpenSessions,
-        latest: Latest,
+        latest: SideInput,
         tentative: Tentative,
         maker: RecordMaker,
         due_since: Callable[[int], float | None],
     ) -> None:
-        self._office, self._deadline_s, self._book, self._trees = office, deadline_s, book, trees
+        self._context, self._deadline_s, self._book, self._trees = context, deadline_s, book, trees
         self._sessions, self._latest, self._tentative = sessions, latest, tentative
         self._maker, self._due_since = maker, due_since
 
@@ -67,7 +67,7 @@ class EarlyResults:
             due = None if index is None else self._due_since(index)
             if index is None or due is None or self._sessions.at(index) or not self._latest.has_read(index):
                 return
-            if self._office.now < due + self._deadline_s:
+            if self._context.now < due + self._deadline_s:
                 self._tentative.wake(due + self._deadline_s)
                 return
             required = self._book.required(index)

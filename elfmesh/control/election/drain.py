@@ -15,7 +15,7 @@ Paper: CASPaxos (Rystsov 2018) 2.3.
 from __future__ import annotations
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 
@@ -29,16 +29,16 @@ FAREWELLS = 3
 """How often it says that it has left: nobody acknowledges it."""
 
 
-class Departure:
+class Drain:
     """The votes of an agent that leaves.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: the votes, and who leads which job.
     """
 
-    def __init__(self, office: Office, leadership: Leadership) -> None:
-        self._office, self._leadership = office, leadership
+    def __init__(self, context: Context, leadership: Leadership) -> None:
+        self._context, self._leadership = context, leadership
         self._since: float | None = None
         self._asked_at = float("-inf")
         self._handed: dict[bytes, Ballot] = {}
@@ -50,7 +50,7 @@ class Departure:
         Args:
             idle: all jobs that it worked on have ended here.
         """
-        now = self._office.now
+        now = self._context.now
         if idle and self._since is None:
             self._since = now
         open_votes = self._open()
@@ -66,7 +66,7 @@ class Departure:
         """Say that this agent has left; whether that was said often enough."""
         self._farewells += 1
         for contact in self._leadership.first.acquaintances.there():
-            self._office.send(contact, Departed())
+            self._context.send(contact, Departed())
         return self._farewells >= FAREWELLS
 
     def jobs(self) -> list[str]:
@@ -82,7 +82,7 @@ class Departure:
         acceptors = self._leadership.registers.acceptors
         return [
             job
-            for job in acceptors.voting(self._office.me.id)
+            for job in acceptors.voting(self._context.me.id)
             if self._handed.get(job) != acceptors.vote(job).ballot
         ]
 
@@ -90,4 +90,4 @@ class Departure:
         cell = self._leadership.registers.acceptors.vote(job).value
         assert cell is not None
         leader = self._leadership.leader(job) or cell.value.master
-        self._office.send(leader, Resign(job, cell.value.incarnation, self._office.me, last))
+        self._context.send(leader, Resign(job, cell.value.incarnation, self._context.me, last))

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.register_value import (
     Cell,
@@ -106,19 +106,19 @@ class Elections:
     """Everything this agent wants to lead.
 
     Args:
-        office: the clock.
+        context: the clock.
         registers: where it is decided.
         epoch: the highest epoch seen of a job.
     """
 
-    def __init__(self, office: Office, registers: Registers, epoch: Callable[[bytes], int]) -> None:
-        self._office, self._registers, self._epoch = office, registers, epoch
+    def __init__(self, context: Context, registers: Registers, epoch: Callable[[bytes], int]) -> None:
+        self._context, self._registers, self._epoch = context, registers, epoch
         self._running: dict[bytes, _Running] = {}
         self._attempts: dict[bytes, Attempt] = {}
 
     def without_majority(self) -> dict[bytes, Attempt]:
         """The jobs that this agent tries to lead, and whose voters have not agreed for a while."""
-        now = self._office.now
+        now = self._context.now
         self._attempts = {
             job: each
             for job, each in self._attempts.items()
@@ -166,7 +166,7 @@ class Elections:
         if survey.problem:
             then(Lost(survey.problem, open=True))
             return
-        me, acceptors, epoch = self._office.me, survey.acceptors, self._above(job)
+        me, acceptors, epoch = self._context.me, survey.acceptors, self._above(job)
         terms = Terms(
             manifest=manifest,
             master=me,
@@ -204,10 +204,10 @@ class Elections:
         def late() -> None:
             proposer.drop()
             if job in self._attempts:
-                self._attempts[job].ended = self._office.now
+                self._attempts[job].ended = self._context.now
             self._end(job, then, Lost(NO_MAJORITY, open=True))
 
-        timer = self._office.after(within_s, late)
+        timer = self._context.after(within_s, late)
         self._running[job] = _Running(timer, proposer, then)
 
         def decided(outcome: Cell | Refused) -> None:
@@ -226,9 +226,9 @@ class Elections:
             return
         proposer = self._registers.proposer(job, terms.acceptors)
         before = self.without_majority().get(job)
-        since = self._office.now if before is None else before.since
+        since = self._context.now if before is None else before.since
         self._attempts[job] = Attempt(terms, proposer, since)
-        change = TakeOver(terms.manifest.incarnation, self._office.me, terms.epoch, self._epoch(job))
+        change = TakeOver(terms.manifest.incarnation, self._context.me, terms.epoch, self._epoch(job))
         self._submit(proposer, change, terms, TAKE_OVER_S, then)
 
     def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
@@ -236,7 +236,7 @@ class Elections:
         named = None if cell is None else _named(cell, proposer, terms)
         if isinstance(outcome, Refused):
             return Lost(str(outcome), cell, terms=named)
-        if outcome.value.master.id != self._office.me.id:
+        if outcome.value.master.id != self._context.me.id:
             return Lost("another agent leads the job", outcome, terms=named)
         if self._is_over(outcome.value.job, outcome.value.epoch):
             proposer.drop()
@@ -248,7 +248,7 @@ class Elections:
             (report for report in proposer.reports.values() if report.latest is not None),
             key=lambda report: (-(report.latest or 0), report.contact.id),
         )
-        sources = tuple(each.contact for each in reports if each.contact.id != self._office.me.id)
+        sources = tuple(each.contact for each in reports if each.contact.id != self._context.me.id)
         return Won(terms, outcome, proposer, sources)
 
     def _is_over(self, job: bytes, epoch: int) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages_succession import Handover
 from elfmesh.overlay.events import LookupDone
@@ -22,16 +22,16 @@ HANDOVER_S = 1.0
 """When a handover that nobody took is tried again: nothing is closed meanwhile."""
 
 
-class Succession:
+class HandoverPolicy:
     """All handovers of one agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         masters: of this agent, by job.
     """
 
-    def __init__(self, office: Office, masters: Mapping[bytes, Master]) -> None:
-        self._office, self._masters = office, masters
+    def __init__(self, context: Context, masters: Mapping[bytes, Master]) -> None:
+        self._context, self._masters = context, masters
 
     def begin(self, master: Master) -> None:
         """Let another one lead, once nothing is in flight."""
@@ -39,14 +39,14 @@ class Succession:
 
     def _find(self, master: Master) -> None:
         if self._masters.get(master.job) is master:
-            self._office.lookup(master.job, lambda done: self._ask(master, done))
+            self._context.lookup(master.job, lambda done: self._ask(master, done))
 
     def _ask(self, master: Master, done: LookupDone | None) -> None:
         if self._masters.get(master.job) is not master or not master.stillness.handing_over:
             return
-        if done is not None and done.contacts and done.contacts[0].id != self._office.me.id:
-            self._office.send(done.contacts[0], Handover(master.terms, master.copy.latest))
-        elif master.job in self._office.roots:
+        if done is not None and done.contacts and done.contacts[0].id != self._context.me.id:
+            self._context.send(done.contacts[0], Handover(master.terms, master.copy.latest))
+        elif master.job in self._context.roots:
             master.stillness.keep()
             return
-        self._office.after(HANDOVER_S, lambda: self._find(master))
+        self._context.after(HANDOVER_S, lambda: self._find(master))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.member.roots import Roots
-from elfmesh.control.replicas.terms_query import Inquiry
+from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import ProbeDone
 
@@ -58,18 +58,18 @@ class Leads(Protocol):
         ...
 
 
-class Looking:
+class LeaderDiscovery:
     """Looks for masters.
 
     Args:
-        office: clock, probes and the trees whose root this agent is.
+        context: clock, probes and the trees whose root this agent is.
         leads: what is known here, and the attempt to lead.
         inquiry: asks others.
         roots: told whom to follow.
     """
 
-    def __init__(self, office: Office, leads: Leads, inquiry: Inquiry, roots: Roots) -> None:
-        self._office, self._leads, self._inquiry, self._roots = office, leads, inquiry, roots
+    def __init__(self, context: Context, leads: Leads, inquiry: TermsQuery, roots: Roots) -> None:
+        self._context, self._leads, self._inquiry, self._roots = context, leads, inquiry, roots
 
     def look(self, job: bytes) -> None:
         """Ask in haste: only the neighbours, who are alive, and not the job's master and voters."""
@@ -78,12 +78,12 @@ class Looking:
 
     def later(self, job: bytes, pause_s: float = AGAIN_S, told: Terms | None = None) -> None:
         """Ask again after a pause, master and voters too: of the terms told last, or of those known."""
-        self._office.after(self._office.jittered(pause_s), lambda: self._again(job, told))
+        self._context.after(self._context.jittered(pause_s), lambda: self._again(job, told))
 
     def lost(self, agent: bytes) -> None:
         """The overlay has lost an agent: no answer of it is waited for, and who is to follow it looks now."""
         self._inquiry.lost(agent)
-        for job in [*self._office.roots]:
+        for job in [*self._context.roots]:
             if (leader := self._leads.leader(job)) is not None and leader.id == agent:
                 self.look(job)
 
@@ -95,9 +95,9 @@ class Looking:
 
     def _wanted(self, job: bytes) -> bool:
         """Whether to ask who leads a job; if an attempt is open, which may fail, that is asked later."""
-        if job in self._office.roots and self._leads.elects(job):
+        if job in self._context.roots and self._leads.elects(job):
             self.later(job)
-        return job in self._office.roots and not self._leads.leads(job)
+        return job in self._context.roots and not self._leads.leads(job)
 
     def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
         """What the others know of a job whose root we are; `idle`: who said that it does not lead."""
@@ -113,11 +113,11 @@ class Looking:
             self.later(job)
             return
         master = terms.master.id
-        if lost or master == self._office.me.id or master in idle or self._office.is_gone(master):
+        if lost or master == self._context.me.id or master in idle or self._context.is_gone(master):
             self._leads.take_over(terms)
             return
         self._roots.follow(job, terms.master, terms.epoch)
-        self._office.probe(terms.master, lambda done: self._probed(terms, done))
+        self._context.probe(terms.master, lambda done: self._probed(terms, done))
 
     def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
         job = terms.manifest.job_id

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import Elections
-from elfmesh.control.election.handover import Succession
-from elfmesh.control.election.leader_discovery import Looking
+from elfmesh.control.election.handover import HandoverPolicy
+from elfmesh.control.election.leader_discovery import LeaderDiscovery
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import Plan, read_plan
 from elfmesh.control.jobs.records import FIRST
@@ -29,7 +29,7 @@ from elfmesh.control.jobs.register_value import Cell, Refused, generation
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
@@ -38,8 +38,8 @@ from elfmesh.control.register.desk import ACCEPTORS, Registers
 from elfmesh.control.register.first_acceptors import FirstAcceptors
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.replicas.epochs import Epochs, Tombstones
-from elfmesh.control.replicas.job_replica import Holder, LogCopy
-from elfmesh.control.replicas.terms_query import Inquiry
+from elfmesh.control.replicas.job_replica import JobReplica, LogCopy
+from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe, Unsubscribe
@@ -52,26 +52,28 @@ class Leadership:
     """Masters and holders of one agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         carrier: the jobs worked on here: their terms count as knowledge.
         roots: told whom to follow.
         acceptors: how many agents shall vote on a job.
     """
 
-    def __init__(self, office: Office, carrier: Carrier, roots: Roots, *, acceptors: int = ACCEPTORS) -> None:
-        self._office, self._carrier, self._roots = office, carrier, roots
+    def __init__(
+        self, context: Context, carrier: MemberHost, roots: Roots, *, acceptors: int = ACCEPTORS
+    ) -> None:
+        self._context, self._carrier, self._roots = context, carrier, roots
         self.masters: dict[bytes, Master] = {}
-        self.holders: dict[bytes, Holder] = {}
-        self._succession = Succession(office, self.masters)
-        self.registers = Registers(office, self, acceptors, self.leads)
-        self.elections = Elections(office, self.registers, self.epoch)
-        self._epochs = Epochs(office, self._concerns)
+        self.holders: dict[bytes, JobReplica] = {}
+        self._succession = HandoverPolicy(context, self.masters)
+        self.registers = Registers(context, self, acceptors, self.leads)
+        self.elections = Elections(context, self.registers, self.epoch)
+        self._epochs = Epochs(context, self._concerns)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
         self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
-        self.inquiry = Inquiry(office, self.known)
-        self._looking = Looking(office, self, self.inquiry, roots)
-        self.first = FirstAcceptors(office, self.registers, self.inquiry, self.is_dead)
+        self.inquiry = TermsQuery(context, self.known)
+        self._looking = LeaderDiscovery(context, self, self.inquiry, roots)
+        self.first = FirstAcceptors(context, self.registers, self.inquiry, self.is_dead)
 
     def _concerns(self, job: bytes) -> bool:
         """Whether something of a job that runs is here."""
@@ -89,9 +91,9 @@ class Leadership:
         """Whether something of this epoch may be acted upon; a new epoch ends an older term here."""
         known = self.epoch(job)
         if epoch < known:
-            self._office.stats["control.fenced"] += 1
+            self._context.stats["control.fenced"] += 1
             if sender is not None:
-                self._office.send(sender, Fenced(job, known))
+                self._context.send(sender, Fenced(job, known))
             return False
         if epoch > known:
             self._epochs.note(job, epoch)
@@ -102,19 +104,19 @@ class Leadership:
         return True
 
     def _step_down(self, master: Master) -> None:
-        self._office.stats["control.stepped_down"] += 1
+        self._context.stats["control.stepped_down"] += 1
         del self.masters[master.job]
-        self.holders[master.job] = Holder(self._office, master.promised or master.terms, master.copy)
+        self.holders[master.job] = JobReplica(self._context, master.promised or master.terms, master.copy)
         master.resign()
         if master.job not in self._carrier.members and not master.plan.reads:
-            self._office.emit(Unsubscribe(master.job))
+            self._context.emit(Unsubscribe(master.job))
         self._looking.later(master.job)
 
     def _deposed(self, master: Master, refused: Refused) -> None:
         """The register has refused what this master wanted: its term is over."""
         if self.masters.get(master.job) is not master:
             return
-        self._office.stats["control.deposed"] += 1
+        self._context.stats["control.deposed"] += 1
         self._step_down(master)
         if refused.cell is not None:
             self._learn(master.manifest, refused)
@@ -127,7 +129,7 @@ class Leadership:
             self.forget(job, manifest.incarnation)
             return False
         self._epochs.note(job, value.epoch)
-        if value.master.id != self._office.me.id and job in self._office.roots:
+        if value.master.id != self._context.me.id and job in self._context.roots:
             self._roots.follow(job, value.master, value.epoch)
         return True
 
@@ -201,7 +203,7 @@ class Leadership:
         if holder is not None and holder.terms.manifest.incarnation == incarnation:
             del self.holders[job]
             self._logs.pop(job, None)
-            self._office.emit(Persist("job", job, b""))
+            self._context.emit(Persist("job", job, b""))
             if job not in self.masters:
                 holder.end()
 
@@ -246,7 +248,7 @@ class Leadership:
         self._epochs.note(job, terms.epoch)
         copy = self._holder(terms).copy
         del self.holders[job]
-        master = self.masters[job] = Master(self._office, plan, terms, copy, won, self.registers.wanted)
+        master = self.masters[job] = Master(self._context, plan, terms, copy, won, self.registers.wanted)
         master.on_deposed = lambda refused: self._deposed(master, refused)
         master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
         return master
@@ -256,7 +258,7 @@ class Leadership:
         del self.masters[master.job]
         master.give_way()
         terms = replace(terms, closed=max(cell.value.closed, terms.start))
-        self.holders[master.job] = Holder(self._office, terms, master.copy)
+        self.holders[master.job] = JobReplica(self._context, terms, master.copy)
         renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
         renewed.go_on_from(master, wanted, prepared_at)
 
@@ -264,7 +266,7 @@ class Leadership:
         """The job is over."""
         self.masters.pop(master.job, None)
         self.forget(master.job, master.manifest.incarnation)
-        self._office.emit(Unsubscribe(master.job))
+        self._context.emit(Unsubscribe(master.job))
 
     # -- roots -----------------------------------------------------------------------------------------
 
@@ -296,10 +298,10 @@ class Leadership:
         try:
             plan = read_plan(terms.manifest.text)
         except QueryError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         if not terms.acceptors:  # nobody could vote on it
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             self._looking.later(terms.manifest.job_id)
             return
         self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
@@ -308,7 +310,7 @@ class Leadership:
         job = terms.manifest.job_id
         offered = self._offered.pop(job, None)
         if isinstance(outcome, Lost):
-            self._office.stats["control.not_elected"] += 1
+            self._context.stats["control.not_elected"] += 1
             if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
                 self.take_over(offered)
                 return
@@ -318,24 +320,24 @@ class Leadership:
             if goes_on:
                 self._looking.later(job)
             return
-        self._office.stats["control.taken_over"] += 1
+        self._context.stats["control.taken_over"] += 1
         master = self._lead(outcome, plan)
         master.take_over()
-        self._office.after(STILL_ROOT_S, lambda: self._still_root(master))
+        self._context.after(STILL_ROOT_S, lambda: self._still_root(master))
 
     def _still_root(self, master: Master) -> None:
         """Who was elected when it was not the root any more hands over to who is."""
         leading = self.masters.get(master.job) is master and not master.stopping
-        if leading and not master.stillness.handing_over and master.job not in self._office.roots:
+        if leading and not master.stillness.handing_over and master.job not in self._context.roots:
             self._succession.begin(master)
 
-    def _holder(self, terms: Terms) -> Holder:
+    def _holder(self, terms: Terms) -> JobReplica:
         """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         holder = self.holders.get(job)
         if holder is None or holder.terms.manifest.incarnation != incarnation:
-            copy = LogCopy.restored(self._office, terms, self._logs.get(job), self._cell, self.held)
-            holder = self.holders[job] = Holder(self._office, terms, copy)
+            copy = LogCopy.restored(self._context, terms, self._logs.get(job), self._cell, self.held)
+            holder = self.holders[job] = JobReplica(self._context, terms, copy)
             holder.begin()
         return holder
 
@@ -362,7 +364,7 @@ class Leadership:
         if self.elections.is_running(job):
             self._offered[job] = message.terms
             return
-        self._office.emit(Subscribe(job))
+        self._context.emit(Subscribe(job))
         self.keep(message.terms)  # until we are elected, questions go on to the old one
         self.take_over(message.terms)
 
@@ -386,5 +388,5 @@ class Leadership:
         self._logs.update({log.job: log for log in logs})
         for each in terms:
             self._holder(each)
-            if each.master.id == self._office.me.id:
-                self._office.emit(Subscribe(each.manifest.job_id))
+            if each.master.id == self._context.me.id:
+                self._context.emit(Subscribe(each.manifest.job_id))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.answers import CONFLICT, error_body, respond
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import has_no_members
 from elfmesh.control.jobs.signing import is_tombstone
 from elfmesh.control.master.master import Master
-from elfmesh.control.member.preflight import Trials
+from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.protocol.messages import Ask, Submit
 
 
@@ -23,20 +23,20 @@ class Leading:
     """The checks of one agent.
 
     Args:
-        office: clock, way out and policy.
+        context: clock, way out and policy.
         trials: of this agent.
     """
 
-    def __init__(self, office: Office, trials: Trials) -> None:
-        self._office, self._trials = office, trials
+    def __init__(self, context: Context, trials: Preflight) -> None:
+        self._context, self._trials = context, trials
 
     def submitted(self, message: Submit, then: Callable[[Submit], None]) -> None:
         """Pass a submission on, unless it is of a job that this agent would evaluate and must not."""
 
         def checked() -> None:
             if problem := self.problem(message.manifest):
-                body = error_body(f"{self._office.name}: {problem}", code=65)
-                respond(self._office, message.origin, message.token, CONFLICT, body)
+                body = error_body(f"{self._context.name}: {problem}", code=65)
+                respond(self._context, message.origin, message.token, CONFLICT, body)
             else:
                 then(message)
 
@@ -47,17 +47,17 @@ class Leading:
 
     def problem(self, manifest: Manifest) -> str:
         """Why this agent must not evaluate a job that reads other jobs, "" if it may; after its trial."""
-        return self._trials.error(manifest) or self._office.policy.refusal(manifest, ())
+        return self._trials.error(manifest) or self._context.policy.refusal(manifest, ())
 
     def asked(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
         """Pass a question on, unless it would end a job without the signature that its end needs."""
         if ask.verb == "delete" and master is not None and not self._may_end(master.terms.manifest):
             hint = "Sign it: `elf sign --tombstone JOB --serial N`, then `elf delete JOB --signature FILE`."
             body = error_body("this job ends by a signed tombstone only", hint=hint)
-            respond(self._office, ask.origin, ask.token, CONFLICT, body)
+            respond(self._context, ask.origin, ask.token, CONFLICT, body)
         else:
             then(ask)
 
     def _may_end(self, manifest: Manifest) -> bool:
         """A canary ends with what it was tried for, and leaves the job as it was."""
-        return not self._office.policy.signed or bool(manifest.narrowed) or is_tombstone(manifest.signed)
+        return not self._context.policy.signed or bool(manifest.narrowed) or is_tombstone(manifest.signed)

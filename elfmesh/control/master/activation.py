@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elfmesh.control.answers import OK, respond
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import RosterBook
@@ -54,7 +54,7 @@ class Activation:
     """Brings rosters to members and news of that to clients.
 
     Args:
-        office: the way out.
+        context: the way out.
         book: the roster.
         terms: the state to spread, as it is now.
         epoch: the master's term.
@@ -62,12 +62,12 @@ class Activation:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         book: RosterBook,
         terms: Callable[[], Terms],
         epoch: int,
     ) -> None:
-        self._office, self._book, self._terms = office, book, terms
+        self._context, self._book, self._terms = context, book, terms
         self._epoch = epoch
         self._applicants: dict[tuple[int, bytes], Applicant] = {}
         self._prepared_at: float | None = None
@@ -97,8 +97,8 @@ class Activation:
         """
         if (token, origin.id) in self._applicants:
             return
-        timer = self._office.after(APPLY_S, lambda: self._tell((token, origin.id)))
-        asked_at = self._office.now if since is None else since
+        timer = self._context.after(APPLY_S, lambda: self._tell((token, origin.id)))
+        asked_at = self._context.now if since is None else since
         applicant = Applicant(origin, token, state, asked_at, timer, prepared_at, extra)
         self._applicants[token, origin.id] = applicant
         self.check()
@@ -107,14 +107,14 @@ class Activation:
         """The carriers of the stream have given their verdicts."""
         self.waits_for_roster = False
         if self._prepared_at is None:
-            self._prepared_at = self._office.now
+            self._prepared_at = self._context.now
         self.check()
 
     def spread(self) -> None:
         """The roster is a new one: multicast it, then tell the silent."""
         self._round = 0
         terms = self._terms()
-        self._office.publish(terms.manifest.job_id, Roster(terms), PUBLISH_S, self._answered)
+        self._context.publish(terms.manifest.job_id, Roster(terms), PUBLISH_S, self._answered)
 
     def _answered(self, done: PublishDone | None) -> None:
         if done is not None:
@@ -139,9 +139,9 @@ class Activation:
             return
         terms = self._terms()
         for entry in silent[:DIRECT_MAX]:
-            self._office.send(entry.contact, Roster(terms))
+            self._context.send(entry.contact, Roster(terms))
         if self._round < len(REPEAT_S):
-            self._office.after(REPEAT_S[self._round], self.repeat)
+            self._context.after(REPEAT_S[self._round], self.repeat)
             self._round += 1
 
     def acknowledged(self, ack: RosterAck) -> None:
@@ -170,13 +170,13 @@ class Activation:
         self._stopped = True
         for applicant in self._applicants.values():
             applicant.timer.cancel()
-            respond(self._office, applicant.origin, applicant.token, status, body)
+            respond(self._context, applicant.origin, applicant.token, status, body)
         self._applicants.clear()
 
     def _tell(self, key: tuple[int, bytes]) -> None:
         applicant = self._applicants.pop(key)
         applicant.timer.cancel()
-        terms, now = self._terms(), self._office.now
+        terms, now = self._terms(), self._context.now
         prepared = min(max(applicant.prepared_at or self._prepared_at or now, applicant.since), now)
         body = summary(terms, self._book, applicant.state) | dict(applicant.extra)
         body["seconds"] = {
@@ -187,7 +187,7 @@ class Activation:
             body["hint"] = (
                 "No agent carries this stream with these labels yet; the job begins with the first one."
             )
-        respond(self._office, applicant.origin, applicant.token, OK, body)
+        respond(self._context, applicant.origin, applicant.token, OK, body)
 
 
 def summary(terms: Terms, book: RosterBook, state: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.register_value import Cell, Delete, Refused
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
@@ -29,11 +29,11 @@ Ended = Callable[[bool], None]
 """Called with whether the job is over; if not, another leads it by now."""
 
 
-class Ending:
+class Deletion:
     """How one job ends.
 
     Args:
-        office: the way out.
+        context: the way out.
         proposer: of its register.
         terms: the state as it is now.
         book: who works on it.
@@ -43,14 +43,14 @@ class Ending:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         proposer: Proposer,
         terms: Callable[[], Terms],
         book: RosterBook,
         replicas: Replicator,
         streams: tuple[str, ...],
     ) -> None:
-        self._office, self._proposer, self._terms = office, proposer, terms
+        self._context, self._proposer, self._terms = context, proposer, terms
         self._book, self._replicas, self._streams = book, replicas, streams
         self._waiting: list[Ended] = []
         self.begun = False
@@ -81,13 +81,13 @@ class Ending:
                 return
             stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
             self._finish = lambda done: self._over(stop, done, over)
-            self._office.publish(stop.job, stop, STOP_S, self._finished)
+            self._context.publish(stop.job, stop, STOP_S, self._finished)
 
         self._proposer.submit(Delete(terms.manifest.incarnation, terms.epoch), registered, terms)
 
     def unrooted(self) -> None:
         """The tree has gone: nothing more is heard of the multicast."""
-        self._office.after(UNROOTED_S, lambda: self._finished(None))
+        self._context.after(UNROOTED_S, lambda: self._finished(None))
 
     def _finished(self, done: PublishDone | None) -> None:
         finish, self._finish = self._finish, None
@@ -100,13 +100,13 @@ class Ending:
         self.stopped = len(answered & members)
         for entry in self._book.active:
             if entry.contact.id not in answered:
-                self._office.send(entry.contact, stop)
+                self._context.send(entry.contact, stop)
         for stream in self._streams:
             withdraw = Withdraw(stop.job, stream, stop.incarnation, stop.epoch)
-            self._office.route(ids.stream_id(stream), withdraw)
+            self._context.route(ids.stream_id(stream), withdraw)
         self._replicas.tell(Withdraw(stop.job, "", stop.incarnation, stop.epoch))
-        self._office.emit(DropLog(stop.job, self._retires))
-        self._office.emit(Persist("job", stop.job, b""))
+        self._context.emit(DropLog(stop.job, self._retires))
+        self._context.emit(Persist("job", stop.job, b""))
         waiting, self._waiting = self._waiting, []
         over()
         for then in waiting:

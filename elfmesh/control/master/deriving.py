@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX, Closer
 from elfmesh.control.closing.ports import Closing, Leader
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import Plan
 from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, ResultRecord, counts_dict
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalise, Finalised
 from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, Read, Step, combined, next_step
-from elfmesh.control.upstream.poller import Asking
+from elfmesh.control.upstream.poller import UpstreamPoller
 
 
 class DerivingCloser(Closer):
@@ -34,7 +34,7 @@ class DerivingCloser(Closer):
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         stages: tuple[Stage, ...],
         plan: Plan,
         book: RosterBook,
@@ -42,10 +42,10 @@ class DerivingCloser(Closer):
         start: int,
         leader: Leader,
     ) -> None:
-        super().__init__(office, stages, plan, book, epoch, start, leader)
+        super().__init__(context, stages, plan, book, epoch, start, leader)
         self._manifest = stages[-1].manifest
         self._reads = [Read(name, ids.job_seats(name, self._manifest.creator)) for name in plan.reads]
-        self._asking = Asking(office, [self._manifest], self._step, self._is_full)
+        self._asking = UpstreamPoller(context, [self._manifest], self._step, self._is_full)
 
     def begin(self) -> None:
         """Ask all, from where the intervals that are closed end."""
@@ -154,6 +154,6 @@ class DerivingCloser(Closer):
         if inputs:
             manifest = self._manifest
             effect = Finalise(manifest.job_id, self._epoch, manifest, record.index, (), inputs=inputs)
-            self._office.emit(effect)
+            self._context.emit(effect)
         else:
-            self._office.after(0.0, self.publish)
+            self._context.after(0.0, self.publish)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
@@ -54,7 +54,7 @@ class Founding:
     """Brings the carriers of one job's stream together.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         streams: what the job reads.
         terms: the state as it is now.
         book: the roster.
@@ -67,7 +67,7 @@ class Founding:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         streams: tuple[str, ...],
         terms: Callable[[], Terms],
         book: RosterBook,
@@ -78,7 +78,7 @@ class Founding:
         changed: Callable[[], None],
         refused: Callable[[], None],
     ) -> None:
-        self._office, self._streams, self._terms = office, streams, terms
+        self._context, self._streams, self._terms = context, streams, terms
         self._answers: dict[str, Announced] = {}
         self._book, self._closer, self._activation = book, closer, activation
         self._is_open, self._changed, self._refused = is_open, changed, refused
@@ -103,9 +103,9 @@ class Founding:
             announce = Announce(
                 terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted, stream
             )
-            self._office.route(ids.stream_id(stream), announce)
+            self._context.route(ids.stream_id(stream), announce)
         if not self.heard:
-            self._office.after(ANNOUNCE_AGAIN_S, self._announce_again)
+            self._context.after(ANNOUNCE_AGAIN_S, self._announce_again)
 
     def _announce_again(self) -> None:
         if not self.heard:
@@ -128,7 +128,7 @@ class Founding:
             self._closer.errors.append(error)
         start = self._terms().start if founding else self.next_start()
         if first:
-            self._gathered_by = self._office.now + FOUNDING_S_MAX
+            self._gathered_by = self._context.now + FOUNDING_S_MAX
             self.arrived()
         if self._book.add(message.participants, start):
             self.arrived()
@@ -163,19 +163,19 @@ class Founding:
         """Give carriers that the first announcement missed a moment to be founding members too."""
         self._gathering = self._closer.founding = True
         longest_s = FOUNDING_S_MAX if self.heard else UNHEARD_S_MAX
-        self._gathered_by = self._office.now + longest_s
-        self._timer = self._office.after(longest_s, self._gathered)
+        self._gathered_by = self._context.now + longest_s
+        self._timer = self._context.after(longest_s, self._gathered)
 
     def arrived(self) -> None:
         """Somebody came: as long as the first roster is made, others may be on their way as well."""
         if not self._gathering or not self.heard:
             return
-        now, office = self._office.now, self._office
-        young = now - office.joined_at < YOUNG_S and now - office.grown_at < GROWING_S
+        now, context = self._context.now, self._context
+        young = now - context.joined_at < YOUNG_S and now - context.grown_at < GROWING_S
         pause_s = FOUNDING_YOUNG_S if young else FOUNDING_S
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._office.after(min(pause_s, self._gathered_by - now), self._gathered)
+        self._timer = self._context.after(min(pause_s, self._gathered_by - now), self._gathered)
 
     def _gathered(self) -> None:
         self._gathering = self._closer.founding = False
@@ -188,7 +188,7 @@ class Founding:
         self._activation.refuse(BAD_REQUEST, refusal_body(message.errors, ", ".join(self._streams)))
         stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
         for participant in message.participants:
-            self._office.send(participant.contact, stop)
+            self._context.send(participant.contact, stop)
         self._refused()
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.outcomes import serve_fates
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.plan import Plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
@@ -26,16 +26,16 @@ from elfmesh.control.jobs.register_value import Cell, Refused
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
-from elfmesh.control.master.deletion import Ended, Ending
+from elfmesh.control.master.deletion import Deletion, Ended
 from elfmesh.control.master.deriving import DerivingCloser
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.members import Membership
-from elfmesh.control.master.quiesce import Stillness
-from elfmesh.control.master.result_service import Desk
+from elfmesh.control.master.quiesce import Quiesce
+from elfmesh.control.master.result_service import ResultService
 from elfmesh.control.master.rollout import Rollouts, Wanted
 from elfmesh.control.master.successors import Replicator
 from elfmesh.control.master.tally import Tally
-from elfmesh.control.master.term_state import Charter
+from elfmesh.control.master.term_state import TermState
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import Verifier
 from elfmesh.control.protocol.messages import Report, Waiting
@@ -44,7 +44,7 @@ from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.job_replica import LogCopy
-from elfmesh.control.upstream.downstream_feed import Feed
+from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
 
@@ -56,7 +56,7 @@ class Master:
     """Leads one job.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         plan: of the job's text.
         terms: of the earlier term, or those of a new job; `master` and `epoch` are ours already.
         copy: this agent's copy of the results log.
@@ -65,22 +65,22 @@ class Master:
     """
 
     def __init__(
-        self, office: Office, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
+        self, context: Context, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
     ) -> None:
-        self._office = office
+        self._context = context
         self.plan = plan
         self.manifest = terms.manifest
         self.epoch = terms.epoch
         self.book = RosterBook(terms.members, terms.version)
-        self._charter = Charter(office, terms, self.book, lambda: self.committer)
+        self._charter = TermState(context, terms, self.book, lambda: self.committer)
         kind = DerivingCloser if plan.reads else Closer
-        self.closer = kind(office, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
+        self.closer = kind(context, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
         self.closer.sessions.restore(won.cell.tail)
-        self.stillness = Stillness(self.closer)
-        self.activation = Activation(office, self.book, lambda: self.terms, terms.epoch)
+        self.stillness = Quiesce(self.closer)
+        self.activation = Activation(context, self.book, lambda: self.terms, terms.epoch)
         self.founding = Founding(
-            office,
+            context,
             plan.streams,
             lambda: self.terms,
             self.book,
@@ -91,7 +91,7 @@ class Master:
             refused=lambda: self.end(lambda ended: self.on_refused() if ended else None),
         )
         self.members = Membership(
-            office,
+            context,
             lambda: self.terms,
             self.book,
             self.closer,
@@ -101,30 +101,32 @@ class Master:
         )
         self.copy = copy
         self._won = won
-        self.committer = Committer(office, won.proposer, won.cell, self)
-        self.replicas = Replicator(office, lambda: self.terms, lambda: copy.latest, self._nearest)
+        self.committer = Committer(context, won.proposer, won.cell, self)
+        self.replicas = Replicator(context, lambda: self.terms, lambda: copy.latest, self._nearest)
         self.electorate = Electorate(
-            office,
+            context,
             won.proposer,
             lambda: self.committer.cell,
             self.replicas.invite,
             self._elected,
             wanted=voters,
         )
-        self.ending = Ending(office, won.proposer, lambda: self.terms, self.book, self.replicas, plan.streams)
+        self.ending = Deletion(
+            context, won.proposer, lambda: self.terms, self.book, self.replicas, plan.streams
+        )
         self.on_refused: Callable[[], None] = lambda: None
         self.on_deposed: Callable[[Refused], None] = lambda refused: None
-        feed = Feed(office, plan, lambda: self.terms)
-        self.desk = Desk(
-            office, self.manifest, copy, self.closer.tentative, feed,
+        feed = DownstreamFeed(context, plan, lambda: self.terms)
+        self.desk = ResultService(
+            context, self.manifest, copy, self.closer.tentative, feed,
             lambda: self.committer.cell.contacts, terms.earlier,
         )  # fmt: skip
-        self.verifier = Verifier(office, terms.stages, self.book, terms.epoch)
+        self.verifier = Verifier(context, terms.stages, self.book, terms.epoch)
         self.tally = Tally()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
-        self.rollouts = Rollouts(office, won.proposer, self)
+        self.rollouts = Rollouts(context, won.proposer, self)
         self.obeyed: set[bytes] = set()  # requests to pause or resume, of this term
-        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
+        self.trees = JobTrees(context, lambda: self.terms, self.book.forget_below, self.closer.lacking)
         self._alive = True
 
     @property
@@ -175,13 +177,13 @@ class Master:
         self._settle()
         self.trees.claim()
         (self.founding.go_on if self.plan.reads else self.founding.begin)()
-        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+        self._context.after(self._context.jittered(UPKEEP_S), self._upkeep)
 
     def take_over(self) -> None:
         """Lead a job that another agent led: same roster, new epoch; what is open comes again."""
         self.closer.behind = True
         before, cell = self._won.cell.value.before, self._won.cell
-        others = tuple(contact for contact in cell.contacts if contact.id != self._office.me.id)
+        others = tuple(contact for contact in cell.contacts if contact.id != self._context.me.id)
         sources = tuple(dict.fromkeys((*self._won.sources, *others)))
         mending = self.copy.mending
         mending.lead(self._declare_lost)
@@ -196,7 +198,7 @@ class Master:
         self._changed()
         self.trees.claim()
         self.founding.announce()
-        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+        self._context.after(self._context.jittered(UPKEEP_S), self._upkeep)
 
     def rooted(self) -> None:
         """This agent is the root of the job's tree now: what could not be multicast can be."""
@@ -216,7 +218,7 @@ class Master:
         return encode_page([(lost_record(self.manifest.qualified, start, stop, window), b"")])
 
     def _settle(self) -> None:
-        self._office.emit(Subscribe(self.job))
+        self._context.emit(Subscribe(self.job))
         self.closer.begin()
         self._charter.persist()
         self.replicas.refresh()
@@ -233,7 +235,7 @@ class Master:
         for silent in self.book.unacknowledged:  # it may have died before this term began
             self.closer.judge.suspect(silent.number)
         self.closer.advance()
-        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+        self._context.after(self._context.jittered(UPKEEP_S), self._upkeep)
 
     def _changed(self) -> None:
         """The terms have changed: everyone has to know; who wanted it asks again if a version comes first."""
@@ -251,14 +253,14 @@ class Master:
         if entry is None:
             return
         if message.frontier <= self.committer.closed:
-            self._office.send(entry.contact, self.trees.mark())
+            self._context.send(entry.contact, self.trees.mark())
         else:
             self.closer.reported(message.number, message.frontier)
 
     def asked_fates(self, asker: Contact, message: AskFates) -> None:
         """A member asks what became of its contributions; it asks again while our log is not complete."""
         if not self.closer.behind:
-            serve_fates(self._office, asker, message, self.committer.closed)
+            serve_fates(self._context, asker, message, self.committer.closed)
 
     def report(self, message: Report) -> None:
         """A member has something to show to people."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.founding import Founding
@@ -25,7 +25,7 @@ class Membership:
     """Takes members into one job and lets them go.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         terms: the state as it is now.
         book: the roster.
         closer: judges who is dead.
@@ -36,7 +36,7 @@ class Membership:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         terms: Callable[[], Terms],
         book: RosterBook,
         closer: Closer,
@@ -45,7 +45,7 @@ class Membership:
         is_open: Callable[[], bool],
         changed: Callable[[], None],
     ) -> None:
-        self._office, self._terms, self._book = office, terms, book
+        self._context, self._terms, self._book = context, terms, book
         self._closer, self._founding = closer, founding
         self._is_open, self._changed = is_open, changed
         self._enrolling: list[Enroll] = []
@@ -54,15 +54,15 @@ class Membership:
         """An agent is there to work on the job, again or for the first time."""
         contact, terms = message.participant.contact, self._terms()
         if message.incarnation != terms.manifest.incarnation or not self._is_open():
-            self._office.send(contact, Stop(message.job, message.incarnation, terms.epoch))
+            self._context.send(contact, Stop(message.job, message.incarnation, terms.epoch))
             return
         known = self._book.of(contact.id)
         if known is None or known.contact != contact:
             self._enrolling.append(message)
             if len(self._enrolling) == 1:
-                self._office.after(ENROLL_S, self._admit)
+                self._context.after(ENROLL_S, self._admit)
         elif message.version < self._book.version or message.epoch < terms.epoch:
-            self._office.send(contact, Roster(terms))
+            self._context.send(contact, Roster(terms))
         if known is not None and known.number in self._closer.judge.dead:
             self._closer.judge.revive(known.number)
 
@@ -88,6 +88,6 @@ class Membership:
             self._changed()
         terms = self._terms()
         if any(each.contact.id == leaver.id for each in self._book.entries):
-            self._office.send(leaver, Roster(terms))
+            self._context.send(leaver, Roster(terms))
         else:
-            self._office.send(leaver, Stop(message.job, message.incarnation, terms.epoch))
+            self._context.send(leaver, Stop(message.job, message.incarnation, terms.epoch))

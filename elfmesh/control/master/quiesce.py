@@ -10,7 +10,7 @@ from collections.abc import Callable
 from elfmesh.control.closing.interval_closer import Closer
 
 
-class Stillness:
+class Quiesce:
     """See the module.
 
     Args:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.protocol.messages import (
     Announce,
@@ -64,11 +64,11 @@ class Rendezvous:
     """Remembers which jobs run on a stream, and tells its carriers.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._jobs: OrderedDict[tuple[bytes, str], _Job] = OrderedDict()
         self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
 
@@ -80,33 +80,33 @@ class Rendezvous:
         stream = message.stream
         known = self._jobs.get((job, stream))
         if known is not None and known.announce.epoch > message.epoch:
-            self._office.stats["control.fenced"] += 1
+            self._context.stats["control.fenced"] += 1
             return
         try:
             read = read_plan(message.manifest.text).streams
         except QueryError:
             read = ()
         if stream not in read:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         new = known is None or known.announce.manifest.incarnation != message.manifest.incarnation
-        self._jobs[job, stream] = _Job(stream, message, self._office.now)
+        self._jobs[job, stream] = _Job(stream, message, self._context.now)
         while len(self._jobs) > JOBS_MAX:
             self._jobs.popitem(last=False)
         if not (new or message.wanted):
             return
-        if ids.stream_id(stream) in self._office.roots:
+        if ids.stream_id(stream) in self._context.roots:
             self._ask_carriers(stream, message)
         else:
-            self._office.after(NOBODY_S, lambda: self._nobody(stream, message))
+            self._context.after(NOBODY_S, lambda: self._nobody(stream, message))
 
     def coming(self, message: Coming) -> None:
         """A job will be announced in a moment: if it is the first, its carriers have something to load."""
         tree = ids.stream_id(message.stream)
-        if tree in self._office.roots and not any(
+        if tree in self._context.roots and not any(
             each.stream == message.stream for each in self._jobs.values()
         ):
-            self._office.publish(tree, message, COMING_S, lambda outcome: None)
+            self._context.publish(tree, message, COMING_S, lambda outcome: None)
 
     def rooted(self, tree: bytes) -> None:
         """This agent is the root of a tree now: if it is a stream's, its carriers are asked."""
@@ -118,20 +118,20 @@ class Rendezvous:
         """Another agent is the root of a tree: if it is a stream's, it hears at once what runs there."""
         for known in list(self._jobs.values()):
             if ids.stream_id(known.stream) == tree:
-                self._office.route(tree, replace(known.announce, wanted=True))
+                self._context.route(tree, replace(known.announce, wanted=True))
 
     def _ask_carriers(self, stream: str, announce: Announce) -> None:
         def done(outcome: PublishDone | None) -> None:
             if outcome is not None:
                 self._verdicts(stream, announce, outcome)
 
-        self._office.publish(ids.stream_id(stream), announce, VERDICTS_S, done)
+        self._context.publish(ids.stream_id(stream), announce, VERDICTS_S, done)
 
     def _nobody(self, stream: str, announce: Announce) -> None:
         """Closest to the stream's id, but no tree is there: nobody carries it yet."""
-        if ids.stream_id(stream) not in self._office.roots:
+        if ids.stream_id(stream) not in self._context.roots:
             nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0, stream)
-            self._office.send(announce.master, nobody)
+            self._context.send(announce.master, nobody)
 
     def _verdicts(self, stream: str, announce: Announce, done: PublishDone) -> None:
         verdicts: list[Verdict] = []
@@ -143,7 +143,7 @@ class Rendezvous:
             if isinstance(verdict, Verdict):
                 verdicts.append(verdict)
         verdicts.sort(key=lambda each: each.participant.contact.id)
-        self._office.send(
+        self._context.send(
             announce.master,
             Announced(
                 announce.manifest.job_id,
@@ -158,10 +158,10 @@ class Rendezvous:
     def what_runs(self, message: WhatRuns) -> None:
         """A carrier asks what it may have missed."""
         for job, known in list(self._jobs.items()):
-            if self._office.now - known.at > FORGET_S:
+            if self._context.now - known.at > FORGET_S:
                 del self._jobs[job]
         jobs = [each.announce for each in self._jobs.values() if each.stream == message.stream]
-        self._office.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
+        self._context.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
 
     def withdraw(self, message: Withdraw) -> None:
         """A job is over."""

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, UNAVAILABLE, error_body, respond
 from elfmesh.control.closing.tentative import Tentative
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
@@ -27,7 +27,7 @@ from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.replicas.job_replica import LogCopy
-from elfmesh.control.upstream.downstream_feed import Feed
+from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.machine import Contact
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
@@ -53,11 +53,11 @@ class Waiter:
     timer: Timer
 
 
-class Desk:
+class ResultService:
     """Answers questions about the results of one job.
 
     Args:
-        office: the way out and the log.
+        context: the way out and the log.
         manifest: of the job.
         copy: this agent's copy of the results log.
         tentative: what the open intervals look like.
@@ -68,16 +68,16 @@ class Desk:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         manifest: Manifest,
         copy: LogCopy,
         tentative: Tentative,
-        feed: Feed,
+        feed: DownstreamFeed,
         voters: Callable[[], tuple[Contact, ...]],
         earlier: tuple[Numbering, ...] = (),
     ) -> None:
         self._copy, self._voters = copy, voters
-        self._office = office
+        self._context = context
         self._job, self._incarnation = manifest.job_id, manifest.incarnation
         self._earlier = {each.incarnation: each for each in earlier}
         self._tentative, self.feed = tentative, feed
@@ -109,7 +109,7 @@ class Desk:
         if wait <= 0 or after is None or news or self._full():
             self._serve(ask, body)
             return
-        timer = self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        timer = self._context.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
         self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
 
     def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ class Desk:
                 why = why if gone else "is not complete now: a page of its rows does not come"
                 self._respond(ask, GONE if gone else UNAVAILABLE, error_body(f"interval {index} {why}"))
 
-        self._office.read_log(self._job, incarnation, index, None, 0, read, digest=digest)
+        self._context.read_log(self._job, incarnation, index, None, 0, read, digest=digest)
 
     def published(self, index: int) -> None:
         """A record is in the log: wake who waits for it."""
@@ -196,7 +196,7 @@ class Desk:
         if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
             body = {**body, "until": self.feed.until}
         incarnation = str(body.get("incarnation", self._incarnation))
-        self._office.read_log(
+        self._context.read_log(
             self._job, incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
         )
 
@@ -292,7 +292,7 @@ class Desk:
         return page, self._tentative.seq
 
     def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
-        respond(self._office, ask.origin, ask.token, status, body, payload)
+        respond(self._context, ask.origin, ask.token, status, body, payload)
 
 
 def intervals(first: int, last: int) -> str:

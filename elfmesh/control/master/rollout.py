@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from elfmesh import ql
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, refusal_body, respond
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
@@ -33,7 +33,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.signing import is_tombstone
 from elfmesh.control.jobs.stages import STAGES_MAX, followed, stage_at, trimmed
 from elfmesh.control.jobs.terms import Rollout, RosterEntry, Stage, Terms
-from elfmesh.control.master.quiesce import Stillness
+from elfmesh.control.master.quiesce import Quiesce
 from elfmesh.control.master.rendezvous import VERDICTS_S
 from elfmesh.control.protocol.messages import Ask, Submit, unpack
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
@@ -93,7 +93,7 @@ class Led(Protocol):
 
     book: RosterBook
     closer: Closer
-    stillness: Stillness
+    stillness: Quiesce
 
     @property
     def terms(self) -> Terms:
@@ -121,13 +121,13 @@ class Rollouts:
     """The changes of one job's version in one term.
 
     Args:
-        office: the way out.
+        context: the way out.
         proposer: of the job's register.
         master: who leads.
     """
 
-    def __init__(self, office: Office, proposer: Proposer, master: Led) -> None:
-        self._office, self._proposer, self._master = office, proposer, master
+    def __init__(self, context: Context, proposer: Proposer, master: Led) -> None:
+        self._context, self._proposer, self._master = context, proposer, master
         self.on_renewed: Renewed = lambda terms, cell, wanted, prepared: None
         self._wanted: Wanted | None = None
         self._waiting: dict[tuple[int, bytes], Callable[[], None]] = {}
@@ -156,7 +156,7 @@ class Rollouts:
         self._wanted = wanted
         rehearse = Rehearse(wanted.manifest, terms.epoch)
         timeout_s = VERDICTS_S if read_plan(wanted.manifest.text).functions else REHEARSE_S
-        self._office.publish(wanted.manifest.job_id, rehearse, timeout_s, self._rehearsed)
+        self._context.publish(wanted.manifest.job_id, rehearse, timeout_s, self._rehearsed)
 
     def _rehearsed(self, done: PublishDone | None) -> None:
         wanted = self._wanted
@@ -174,8 +174,8 @@ class Rollouts:
             return
         self._frontiers = [each.frontier for each in answers if each.frontier is not None]
         self._away = frozenset(each.member for each in answers if not each.takes_part)
-        self._prepared_at = self._office.now
-        self._timer = self._office.after(
+        self._prepared_at = self._context.now
+        self._timer = self._context.after(
             DRAIN_S, lambda: self._give_up(UNAVAILABLE, "what is being finalised takes too long; ask again")
         )
         self._master.stillness.freeze(self._drained)
@@ -273,7 +273,7 @@ class Rollouts:
         if wanted.origin is not None:
             body = error_body(why, code=Unreachable.exit_code) if isinstance(why, str) else why
             body["hint"] = f"{body['hint']} Version {wanted.manifest.version - 1} goes on.".lstrip()
-            respond(self._office, wanted.origin, wanted.token, status, body)
+            respond(self._context, wanted.origin, wanted.token, status, body)
 
     def _go_on(self) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -315,8 +315,8 @@ class Rollouts:
         if not terms.older or self._wanted is not None:
             return
         self._halting = True
-        self._office.stats["control.rollouts_halted"] += 1
-        self.begin(going_back(terms, self._office.now, halted=why))
+        self._context.stats["control.rollouts_halted"] += 1
+        self.begin(going_back(terms, self._context.now, halted=why))
 
 
 def going_back(

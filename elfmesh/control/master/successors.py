@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.protocol.messages_succession import Fetch, Page, Replica
@@ -33,7 +33,7 @@ class Replicator:
     """Gives one job's state to its holders.
 
     Args:
-        office: look-ups and the way out.
+        context: look-ups and the way out.
         terms: the state as it is now; it names the acceptors.
         latest: last record of the master's own log.
         nearest: told who is closest to the job now, this agent too.
@@ -41,64 +41,64 @@ class Replicator:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         terms: Callable[[], Terms],
         latest: Callable[[], int | None],
         nearest: Callable[[tuple[Contact, ...]], None],
     ) -> None:
-        self._office, self._terms, self._latest, self._nearest = office, terms, latest, nearest
+        self._context, self._terms, self._latest, self._nearest = context, terms, latest, nearest
         self._neighbours: tuple[Contact, ...] = ()
         self._looked = float("-inf")
 
     def upkeep(self, *, restless: bool) -> None:
         """Look up who is closest now if it may have changed, `restless`: in any case."""
-        office = self._office
-        if restless or office.changed_at >= self._looked or office.now - self._looked >= LOOK_S:
+        context = self._context
+        if restless or context.changed_at >= self._looked or context.now - self._looked >= LOOK_S:
             self.refresh()
 
     def refresh(self) -> None:
         """Look up who is closest now."""
-        self._looked = self._office.now
-        self._office.lookup(self._terms().manifest.job_id, self._found)
+        self._looked = self._context.now
+        self._context.lookup(self._terms().manifest.job_id, self._found)
 
     def _found(self, done: LookupDone | None) -> None:
         if done is None:
             return
-        me = self._office.me.id
+        me = self._context.me.id
         neighbours = tuple(contact for contact in done.contacts if contact.id != me)[:HOLDERS]
         before = {contact.id for contact in self._neighbours}
         self._neighbours = neighbours
         for contact in neighbours:
             if contact.id not in before:
-                self._office.send(contact, Replica(self._terms(), None))
+                self._context.send(contact, Replica(self._terms(), None))
         self._nearest(done.contacts)
 
     def invite(self, contact: Contact) -> None:
         """An agent shall hold what an acceptor holds."""
-        self._office.send(contact, Replica(self._terms(), self._latest()))
+        self._context.send(contact, Replica(self._terms(), self._latest()))
 
     def share(self) -> None:
         """The terms have changed."""
         terms = self._terms()
         voting = {contact.id for contact in terms.acceptors}
         for contact in self._holders():
-            self._office.send(contact, Replica(terms, self._latest() if contact.id in voting else None))
+            self._context.send(contact, Replica(terms, self._latest() if contact.id in voting else None))
 
     def tell(self, message: Message) -> None:
         """Send to every holder."""
         for contact in self._holders():
-            self._office.send(contact, message)
+            self._context.send(contact, message)
 
     def _holders(self) -> tuple[Contact, ...]:
         found = {contact.id: contact for contact in (*self._neighbours, *self._terms().acceptors)}
-        found.pop(self._office.me.id, None)
+        found.pop(self._context.me.id, None)
         return tuple(found.values())
 
 
-def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:
+def serve_fetch(context: Context, sender: Contact, fetch: Fetch) -> None:
     """Answer a holder that lacks records with the next page of our log, if it is of this job."""
     if fetch.part:
-        _serve_page(office, sender, fetch)
+        _serve_page(context, sender, fetch)
         return
     start = None if fetch.after is None else fetch.after + 1
 
@@ -108,17 +108,17 @@ def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:
         complete = read.next is None or read.latest is None or read.next > read.latest
         done = read.hole is None and (read.ended if fetch.until is not None else complete)
         page = Page(fetch.job, fetch.incarnation, fetch.token, done, read.first, read.hole)
-        office.send(sender, page, read.page, lane=BULK_LANE)
+        context.send(sender, page, read.page, lane=BULK_LANE)
 
-    office.read_log(fetch.job, fetch.incarnation, start, fetch.until, PAGE_RECORDS, answer)
+    context.read_log(fetch.job, fetch.incarnation, start, fetch.until, PAGE_RECORDS, answer)
 
 
-def _serve_page(office: Office, sender: Contact, fetch: Fetch) -> None:
+def _serve_page(context: Context, sender: Contact, fetch: Fetch) -> None:
     """Answer with a page of rows, or that it is not here."""
 
     def done(read: LogRead | None) -> None:
         if read is not None:
             page = Page(fetch.job, fetch.incarnation, fetch.token, done=True, part=fetch.part)
-            office.send(sender, page, b"" if read.error else read.page, lane=BULK_LANE)
+            context.send(sender, page, b"" if read.error else read.page, lane=BULK_LANE)
 
-    office.read_log(fetch.job, fetch.incarnation, fetch.after, None, 0, done, digest=fetch.part)
+    context.read_log(fetch.job, fetch.incarnation, fetch.after, None, 0, done, digest=fetch.part)

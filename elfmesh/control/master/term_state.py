@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.closing.commit import Committer
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.stages import trimmed
 from elfmesh.control.jobs.terms import Terms
@@ -20,11 +20,11 @@ from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_succession import Replica
 
 
-class Charter:
+class TermState:
     """See the module.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         began: the terms with which the epoch began.
         book: the roster.
         committer: gives what is closed, and who votes.
@@ -36,9 +36,9 @@ class Charter:
     """
 
     def __init__(
-        self, office: Office, began: Terms, book: RosterBook, committer: Callable[[], Committer]
+        self, context: Context, began: Terms, book: RosterBook, committer: Callable[[], Committer]
     ) -> None:
-        self._office = office
+        self._context = context
         self.began = began
         self._book = book
         self._committer = committer
@@ -51,7 +51,7 @@ class Charter:
         began, committer = self.began, self._committer()
         return Terms(
             manifest=began.manifest,
-            master=self._office.me,
+            master=self._context.me,
             epoch=began.epoch,
             version=self._book.version,
             start=began.start,
@@ -74,4 +74,4 @@ class Charter:
     def persist(self) -> None:
         """Remember what a restart would go on with."""
         terms = self.promised or self.terms
-        self._office.emit(Persist("job", terms.manifest.job_id, pack(Replica(terms, None))))
+        self._context.emit(Persist("job", terms.manifest.job_id, pack(Replica(terms, None))))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages import Mark
@@ -30,17 +30,17 @@ class JobTrees:
     """The trees of one job, seen from its master.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         terms: the state as it is now.
         marked: called with the mark when the members are told of it.
         lacking: whom the intervals lack.
     """
 
     def __init__(
-        self, office: Office, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
+        self, context: Context, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
     ) -> None:
         self._lacking = lacking
-        self._office, self._terms, self._told = office, terms, marked
+        self._context, self._terms, self._told = context, terms, marked
         first = terms()
         self._job, self._epoch, self._partitions = (
             first.manifest.job_id,
@@ -59,24 +59,24 @@ class JobTrees:
         """Tell the roots of the partitions who leads the job."""
         for partition in range(1, self._partitions):
             closed = self._terms().closed
-            message = PartRoot(self._job, partition, self._office.me, self._epoch, closed)
-            self._office.route(ids.partition_tree(self._job, partition), message)
+            message = PartRoot(self._job, partition, self._context.me, self._epoch, closed)
+            self._context.route(ids.partition_tree(self._job, partition), message)
 
     def hasten(self, stop: int) -> None:
         """Ask all trees not to wait below `stop`."""
-        if self._job in self._office.roots:
-            self._office.emit(Hasten(self._job, stop, self._epoch))
+        if self._job in self._context.roots:
+            self._context.emit(Hasten(self._job, stop, self._epoch))
         for partition, root in self._roots.items():
             order = TreeOrder(self._job, partition, self._epoch, FIRST, stop, 0, recollect=False)
-            self._office.send(root, order)
+            self._context.send(root, order)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         """Ask a tree for a range again."""
-        if partition == 0 and self._job in self._office.roots:
-            self._office.emit(Recollect(self._job, start, stop, attempt, self._epoch))
+        if partition == 0 and self._job in self._context.roots:
+            self._context.emit(Recollect(self._job, start, stop, attempt, self._epoch))
         elif partition in self._roots:
             order = TreeOrder(self._job, partition, self._epoch, start, stop, attempt, recollect=True)
-            self._office.send(self._roots[partition], order)
+            self._context.send(self._roots[partition], order)
 
     def mark(self) -> Mark:
         """What is closed now."""
@@ -96,7 +96,7 @@ class JobTrees:
     def mark_soon(self) -> None:
         """More is closed: the members shall hear of it."""
         if self._timer is None:
-            self._timer = self._office.after(MARK_S, self._publish)
+            self._timer = self._context.after(MARK_S, self._publish)
 
     def stop(self) -> None:
         """Not the master any more."""
@@ -109,10 +109,10 @@ class JobTrees:
         mark = self.mark()
         if mark.closed <= self._marked:
             return
-        if self._job not in self._office.roots:
+        if self._job not in self._context.roots:
             self.mark_soon()
             return
         self._marked = mark.closed
         self._told(mark.closed)
-        self._office.emit(Release(self._job, mark.closed, self._epoch))
-        self._office.publish(self._job, mark, MARK_TIMEOUT_S, lambda done: None)
+        self._context.emit(Release(self._job, mark.closed, self._epoch))
+        self._context.publish(self._job, mark, MARK_TIMEOUT_S, lambda done: None)

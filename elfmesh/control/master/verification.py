@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
@@ -33,7 +33,7 @@ from elfmesh.control.jobs.terms import RosterEntry, Stage
 from elfmesh.control.protocol.events import Finalise, Finalised, LogRead
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.control.replicas.page_reads import read_rows
-from elfmesh.control.upstream.side_input import Latest
+from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.errors import ProtocolError
 from elfmesh.interval_map import numbers
 from elfmesh.lazy import lazy_module
@@ -83,7 +83,7 @@ class _Check:
     payloads: list[tuple[bytes, ...]] = field(default_factory=list)
     counts: list[tuple[int, ...]] = field(default_factory=list)
     nbytes: int = 0
-    latest: Latest | None = None
+    latest: SideInput | None = None
     errors: dict[str, str] = field(default_factory=dict)
     agents: dict[str, int] = field(default_factory=dict)
 
@@ -92,21 +92,21 @@ class Verifier:
     """Verifies intervals of one job.
 
     Args:
-        office: the way out.
+        context: the way out.
         stages: the job's versions.
         book: its roster.
         epoch: the master's term.
     """
 
-    def __init__(self, office: Office, stages: tuple[Stage, ...], book: RosterBook, epoch: int) -> None:
-        self._office, self._stages, self._book, self._epoch = office, stages, book, epoch
+    def __init__(self, context: Context, stages: tuple[Stage, ...], book: RosterBook, epoch: int) -> None:
+        self._context, self._stages, self._book, self._epoch = context, stages, book, epoch
         self._manifest = stages[-1].manifest
         self._check: _Check | None = None
         self._opening: int | None = None
         self._waiting: deque[int] = deque()
         self._done: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._stopped = False
-        self._every = int(office.facts("limits").get("self_check", 0))
+        self._every = int(context.facts("limits").get("self_check", 0))
         self.equal = self.different = 0
 
     def status(self, index: int) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Verifier:
         if not self._book.active:  # a job that reads others: it has no logs
             return
         if self._every and record.state == "FINAL" and record.index % self._every == 0:
-            self._office.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
+            self._context.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
 
     def _check_self(self, index: int) -> None:
         if not (self._stopped or self._has_sessions(index)):
@@ -164,7 +164,9 @@ class Verifier:
         if self._check is None and self._opening is None and self._waiting:
             index = self._opening = self._waiting.popleft()
             job, incarnation = self._manifest.job_id, self._manifest.incarnation
-            self._office.read_log(job, incarnation, index, index + 1, 1, lambda read: self._read(index, read))
+            self._context.read_log(
+                job, incarnation, index, index + 1, 1, lambda read: self._read(index, read)
+            )
 
     def _read(self, index: int, read: LogRead | None) -> None:
         if index != self._opening:
@@ -197,9 +199,9 @@ class Verifier:
             self._end(record.index, "unknown", error=text)
             return
         inside = self._inside(record, stage.manifest)
-        timer = self._office.after(VERIFY_S, self._late)
+        timer = self._context.after(VERIFY_S, self._late)
         names = {entry.number: entry.name for entry in inside}
-        token = self._office.token()
+        token = self._context.token()
         self._check = _Check(record.index, token, record, rows, stage.manifest, names, timer)
         if len(inside) != record.agents_in:
             gone = f"{record.agents_in} agents are in the record, {len(inside)} of them are still members"
@@ -222,7 +224,7 @@ class Verifier:
     def _read_latest(self, check: _Check) -> None:
         """Ask for the results of other jobs that the interval saw."""
         if read_plan(check.manifest.text).latest:
-            check.latest = Latest(self._office, [check.manifest], lambda: self._heard(check))
+            check.latest = SideInput(self._context, [check.manifest], lambda: self._heard(check))
             check.latest.begin()
             check.latest.has_read(check.index)
 
@@ -240,19 +242,19 @@ class Verifier:
         for number in check.waits_for:
             entry = self._book.entry(number)
             if entry is not None:
-                self._office.send(entry.contact, Verify(check.manifest, self._epoch, check.index, token))
-        self._office.after(AGAIN_S, lambda: self._ask(token))
+                self._context.send(entry.contact, Verify(check.manifest, self._epoch, check.index, token))
+        self._context.after(AGAIN_S, lambda: self._ask(token))
 
     def verified(self, message: Verified, payload: bytes) -> None:
         """An agent has computed its share again."""
         check = self._check
         if check is None or message.token != check.token or message.number not in check.waits_for:
-            self._office.stats["control.misplaced"] += 1
+            self._context.stats["control.misplaced"] += 1
             return
         sizes = message.sizes
         wrong = sum(sizes) != len(payload) or len(message.counts) > len(BUCKETS)
         if wrong or (not message.error and len(sizes) != self._manifest.partitions):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         name = check.waits_for.pop(message.number)
         if message.error:
@@ -298,7 +300,7 @@ class Verifier:
         )
         about = (self._manifest.job_id, self._epoch, check.manifest, check.index, parts, REV)
         effect = Finalise(*about, inputs=inputs)
-        self._office.emit(effect)
+        self._context.emit(effect)
 
     def finalised(self, event: Finalised) -> None:
         """The rows of the interval, made anew."""
@@ -327,7 +329,7 @@ class Verifier:
                 self._compare(check, ipc_to_table(rows), ipc_to_table(again))
 
         about = (self._manifest.job_id, self._manifest.incarnation, check.index)
-        read_rows(self._office, *about, check.rows, read)
+        read_rows(self._context, *about, check.rows, read)
 
     def _compare(self, check: _Check, published: pa.Table, again: pa.Table) -> None:
         differences = differing(published, again)
@@ -348,7 +350,7 @@ class Verifier:
             self.equal += 1
         elif state == "different":
             self.different += 1
-            self._office.stats["control.verify_different"] += 1
+            self._context.stats["control.verify_different"] += 1
         self._end(
             check.index,
             state,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import msgspec
 from sortedcontainers import SortedDict
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.jobs.stages import stage_at
@@ -77,11 +77,11 @@ class _Open:
     payloads: tuple[bytes, ...]
 
 
-class Settlement:
+class Accounting:
     """The closed contributions of one member of one job.
 
     Args:
-        office: clock, disk and counters.
+        context: clock, disk and counters.
         manifest: the job.
         ask: sends a question to the master.
         freed: called when `floor` may have grown.
@@ -90,13 +90,13 @@ class Settlement:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         manifest: Manifest,
         ask: Callable[[AskFates], None],
         freed: Callable[[], None],
         stored: bytes = b"",
     ) -> None:
-        self._office, self._manifest, self._ask, self._freed = office, manifest, ask, freed
+        self._context, self._manifest, self._ask, self._freed = context, manifest, ask, freed
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         ledger = _read(stored, manifest.incarnation)
         self._numbers = dict(ledger.numbers)
@@ -106,7 +106,7 @@ class Settlement:
         self._open: SortedDict[int, _Open] = SortedDict()
         self._timer: Timer | None = None
         # A new master is not asked by all at once: ids are spread evenly.
-        self._pause_s = ASK_S * (1 + office.me.id[0] / 1024)
+        self._pause_s = ASK_S * (1 + context.me.id[0] / 1024)
 
     # -- what goes up ----------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Settlement:
         self._open.clear()
         if self._timer is not None:
             self._timer.cancel()
-        self._office.emit(Persist(KIND, self._manifest.job_id, b""))
+        self._context.emit(Persist(KIND, self._manifest.job_id, b""))
 
     def _settle(self, fate: Callable[[int, int], int | None], gone: frozenset[int] = frozenset()) -> None:
         """Decide what can be decided, oldest first; stop at the first that cannot.
@@ -318,9 +318,9 @@ class Settlement:
             self._freed()
 
     def _left_out(self, index: int, item: _Open, *, unknown: bool) -> None:
-        self._office.stats["control.dead_letters"] += 1
+        self._context.stats["control.dead_letters"] += 1
         manifest = stage_at(self.stages, index).manifest
-        self._office.emit(DeadLetter(manifest, index, item.counts, item.payloads, unknown))
+        self._context.emit(DeadLetter(manifest, index, item.counts, item.payloads, unknown))
         if not unknown:
             self._owe_expired(item.counts)
 
@@ -334,7 +334,7 @@ class Settlement:
     def _wait(self) -> None:
         """The master is asked if no mark says in time what became of what is open."""
         if self._open and self._timer is None:
-            self._timer = self._office.after(self._pause_s, self._ask_again)
+            self._timer = self._context.after(self._pause_s, self._ask_again)
 
     def _ask_again(self) -> None:
         self._timer = None
@@ -347,7 +347,7 @@ class Settlement:
             same = [index for index, item in self._open.items() if item.number == number]
             job, incarnation = self._manifest.job_id, self._manifest.incarnation
             self._ask(AskFates(job, incarnation, number, tuple(same[:ASKED_MAX])))
-        self._timer = self._office.after(self._pause_s, self._ask_again)
+        self._timer = self._context.after(self._pause_s, self._ask_again)
 
     def _number(self, interval: int) -> int | None:
         begun = [first for first in self._numbers if first <= interval]
@@ -362,7 +362,7 @@ class Settlement:
             tuple(sorted(self._placed.items())),
             self.heard,
         )
-        self._office.emit(Persist(KIND, self._manifest.job_id, _PACK.encode(ledger)))
+        self._context.emit(Persist(KIND, self._manifest.job_id, _PACK.encode(ledger)))
 
 
 def _read(stored: bytes, incarnation: str) -> Ledger:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
 from elfmesh.interval_map import END
 from elfmesh.srt.coverage import bitmap_of
@@ -56,15 +56,15 @@ class Contributions:
     """The open contributions of one member.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         trees: of the job, one per partition.
         sent: told of each range that goes up, its number, and whether it goes up again.
     """
 
     def __init__(
-        self, office: Office, trees: Sequence[bytes], sent: Callable[[Sealed, int, bool], None]
+        self, context: Context, trees: Sequence[bytes], sent: Callable[[Sealed, int, bool], None]
     ) -> None:
-        self._office, self._trees, self._sent = office, trees, sent
+        self._context, self._trees, self._sent = context, trees, sent
         self.frontier: int | None = None
         self.until: int | None = None
         self._kept: deque[Kept] = deque()
@@ -98,7 +98,7 @@ class Contributions:
             self._sealed = first if begun is None else begun
         self._epoch, self._number, self._first = epoch, number, first
         for tree in self._trees:
-            self._office.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
+            self._context.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
         kept, self._kept = self._kept, deque()
         self._backlog.clear()
         for each in kept:
@@ -138,7 +138,7 @@ class Contributions:
             if not event.again:
                 self._arrived = [sum(pair) for pair in zip(self._arrived, kept.weight, strict=True)]
             if self._timer is None:
-                self._timer = self._office.after(0.0, self._pace)
+                self._timer = self._context.after(0.0, self._pace)
         else:
             self._send(kept, self.frontier)
         self.frontier = event.stop
@@ -232,7 +232,7 @@ class Contributions:
             self._send(kept, max(kept.event.start, self._first))
             intervals, nbytes = intervals - kept.weight[0], nbytes - kept.weight[1]
         if self._backlog:
-            self._timer = self._office.after(PACE_S, self._pace)
+            self._timer = self._context.after(PACE_S, self._pace)
 
     def _send(self, kept: Kept, start: int) -> None:
         event = kept.event if self.until is None else until(kept.event, self.until)
@@ -251,7 +251,7 @@ class Contributions:
             for low, high in _pieces(whole, start, stop):
                 part = since(whole, low, high)
                 segment = Segment(self._epoch, 0, low, high, coverage, part.entries)
-                self._office.emit(Contribute(tree, segment, part.payloads))
+                self._context.emit(Contribute(tree, segment, part.payloads))
 
 
 def _pieces(part: SealedPart, start: int, stop: int) -> Iterator[tuple[int, int]]:

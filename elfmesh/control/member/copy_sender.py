@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from elfmesh import ids
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.member.contributions import until
@@ -44,16 +44,16 @@ class _Copy:
     at: dict[bytes, Contact]
 
 
-class Safekeeping:
+class CopySender:
     """The contributions of one member of one job.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         replicas: peers that must have a contribution.
     """
 
-    def __init__(self, office: Office, replicas: int) -> None:
-        self._office, self._replicas = office, replicas
+    def __init__(self, context: Context, replicas: int) -> None:
+        self._context, self._replicas = context, replicas
         self._open: SortedDict[int, _Copy] = SortedDict()
         self._peers: tuple[Contact, ...] = ()
         self._timer: Timer | None = None
@@ -63,7 +63,7 @@ class Safekeeping:
         """The roster is this one now: choose who keeps for us."""
         if not self._replicas:
             return
-        me = self._office.me
+        me = self._context.me
         others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
         others.sort(key=lambda each: (_same_domain(me, each), ids.distance(each.id, me.id)))
         there = {contact.id for contact in others}
@@ -122,7 +122,7 @@ class Safekeeping:
         return sum(not self._is_safe(copy) for copy in self._open.values())
 
     def _is_safe(self, copy: _Copy) -> bool:
-        elsewhere = any(not _same_domain(self._office.me, peer) for peer in copy.at.values())
+        elsewhere = any(not _same_domain(self._context.me, peer) for peer in copy.at.values())
         return elsewhere and len(copy.at) >= self._replicas
 
     def _send(self, copy: _Copy) -> int:
@@ -131,7 +131,7 @@ class Safekeeping:
         message = Keep(
             event.job,
             event.incarnation,
-            self._office.me.id,
+            self._context.me.id,
             copy.number,
             event.start,
             event.stop,
@@ -142,12 +142,12 @@ class Safekeeping:
         )
         payload = b"".join(payload for part in event.parts for payload in part.payloads)
         if len(payload) > DATA_FRAME_BYTES_MAX:
-            self._office.stats["control.not_kept_too_big"] += 1
+            self._context.stats["control.not_kept_too_big"] += 1
             return 0
         sent = 0
         for peer in self._peers:
             if peer.id not in copy.at:
-                self._office.send(peer, message, payload, lane=BULK_LANE if payload else 0)
+                self._context.send(peer, message, payload, lane=BULK_LANE if payload else 0)
                 sent += len(payload)
         self._later()
         return sent
@@ -167,7 +167,7 @@ class Safekeeping:
 
     def _later(self) -> None:
         if self._timer is None:
-            self._timer = self._office.after(self._office.jittered(AGAIN_S), self._again)
+            self._timer = self._context.after(self._context.jittered(AGAIN_S), self._again)
 
 
 def _version(event: Sealed) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from elfmesh.control.closing.copy_recovery import is_sound
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
@@ -44,15 +44,15 @@ class _Copy:
     nbytes: int
 
 
-class Keeper:
+class CopyStore:
     """The copies at one agent.
 
     Args:
-        office: the way out, and the disk.
+        context: the way out, and the disk.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._kept: dict[tuple[bytes, str], SortedDict[tuple[int, int], _Copy]] = {}
         self.nbytes = 0
 
@@ -66,7 +66,7 @@ class Keeper:
             closed: what this agent knows to be closed of the job.
         """
         if sender.id != message.member or not is_sound(message, payload):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         known = self._kept.get((message.job, message.incarnation), {}).get((message.number, message.start))
         # A number that two masters gave to two members: what counts is whose it is in the newer term.
@@ -74,13 +74,13 @@ class Keeper:
         if news and (closed is None or message.stop > closed):
             copy = _Copy(message, payload, _bytes_of(message, payload))
             if self.nbytes + copy.nbytes > KEPT_BYTES_MAX:
-                self._office.stats["control.kept_refused"] += 1
+                self._context.stats["control.kept_refused"] += 1
                 return
             self._store(copy)
-            self._office.emit(Persist(KIND, _key(message), _written(message, payload)))
+            self._context.emit(Persist(KIND, _key(message), _written(message, payload)))
         job, incarnation, number = message.job, message.incarnation, message.number
         kept = Kept(job, incarnation, number, message.start, message.rev, message.epoch)
-        self._office.send(sender, kept)
+        self._context.send(sender, kept)
 
     def _store(self, copy: _Copy) -> None:
         message = copy.message
@@ -96,7 +96,7 @@ class Keeper:
             if copy.message.stop <= closed and copies is not None:
                 del copies[place]
                 self.nbytes -= copy.nbytes
-                self._office.emit(Persist(KIND, _key(copy.message), b""))
+                self._context.emit(Persist(KIND, _key(copy.message), b""))
 
     def stopped(self, job: bytes, incarnation: str) -> None:
         """The job is over, or nothing of ours."""
@@ -110,7 +110,7 @@ class Keeper:
             asked = number == message.number or is_in(message.members, number)
             if asked and copy.message.stop > message.start:
                 again = KeptCopy(message.epoch, copy.message)
-                self._office.send(master, again, copy.payload, lane=BULK_LANE if copy.payload else 0)
+                self._context.send(master, again, copy.payload, lane=BULK_LANE if copy.payload else 0)
 
     def restored(self, items: Iterable[bytes], jobs: Iterable[tuple[bytes, str]]) -> None:
         """Copies from before a restart, of the jobs (id and incarnation) that this agent worked on."""
@@ -120,15 +120,15 @@ class Keeper:
             try:
                 message = unpack(data[4 : 4 + size])
             except ProtocolError:
-                self._office.stats["control.malformed"] += 1
+                self._context.stats["control.malformed"] += 1
                 continue
             payload = data[4 + size :]
             if not isinstance(message, Keep):
-                self._office.stats["control.malformed"] += 1
+                self._context.stats["control.malformed"] += 1
             elif (message.job, message.incarnation) in worked_on:
                 self._store(_Copy(message, payload, _bytes_of(message, payload)))
             else:
-                self._office.emit(Persist(KIND, _key(message), b""))
+                self._context.emit(Persist(KIND, _key(message), b""))
 
 
 def _is_newer(message: Keep, known: Keep) -> bool:

@@ -13,23 +13,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import READ, UsualRate
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import Plan, read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
-from elfmesh.control.member.accounting import Settlement
+from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions, since, until
-from elfmesh.control.member.copy_sender import Safekeeping
-from elfmesh.control.member.copy_store import Keeper
-from elfmesh.control.member.pre_start_counts import Unplaced
+from elfmesh.control.member.copy_sender import CopySender
+from elfmesh.control.member.copy_store import CopyStore
+from elfmesh.control.member.pre_start_counts import PreStartCounts
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.revisions import take_revision
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
-from elfmesh.control.member.worker_generations import Beginnings
+from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import (
     PauseWorker,
     Persist,
@@ -55,7 +55,7 @@ class Member:
     """Works on one job at this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         manifest: the job.
         plan: of its text.
         master: who leads it, as far as known.
@@ -66,21 +66,21 @@ class Member:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         manifest: Manifest,
         plan: Plan,
         master: Contact,
         epoch: int,
-        keeper: Keeper,
+        keeper: CopyStore,
         ledger: bytes = b"",
     ) -> None:
         self._keeper = keeper
-        self.contributions = Contributions(office, manifest.trees, self._gone_up)
-        self.settlement = Settlement(
-            office, manifest, lambda message: office.send(self.master, message), self._freed, ledger
+        self.contributions = Contributions(context, manifest.trees, self._gone_up)
+        self.settlement = Accounting(
+            context, manifest, lambda message: context.send(self.master, message), self._freed, ledger
         )
-        self.safekeeping = Safekeeping(office, plan.replicas)
-        self._office, self.manifest, self.plan = office, manifest, plan
+        self.safekeeping = CopySender(context, plan.replicas)
+        self._context, self.manifest, self.plan = context, manifest, plan
         self.master, self.epoch, self.version = master, epoch, 0
         self.entry: RosterEntry | None = None
         self.terms: Terms | None = None
@@ -89,13 +89,13 @@ class Member:
         self.paused = self._held = self._heard = False
         self.closed: int | None = None
         self._pending: deque[Sealed] = deque()
-        self._beginnings, self._unplaced = Beginnings(), Unplaced()
+        self._beginnings, self._unplaced = WorkerGenerations(), PreStartCounts()
         self._released: int | None = None
-        self._stall_watch = StallWatch(office, lambda: self.plan.deadline_s, self._ask_why)
-        self._rate, self.rechecks = UsualRate(), Rechecks(office)
-        self.requests = RosterRequests(office, self)
+        self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
+        self._rate, self.rechecks = UsualRate(), Rechecks(context)
+        self.requests = RosterRequests(context, self)
         for tree in manifest.trees:
-            office.emit(Subscribe(tree))
+            context.emit(Subscribe(tree))
         self.requests.begin()
 
     @property
@@ -115,7 +115,7 @@ class Member:
             # Where the first version begins says what is closed: the worker does not make it again.
             alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
             begun = self._beginnings.next()
-            self._office.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
+            self._context.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
 
     @property
     def frontier(self) -> int | None:
@@ -147,7 +147,7 @@ class Member:
         self.requests.leaving |= not meant
         self.master, self.terms = terms.master, terms
         self.epoch, self.version = terms.epoch, terms.version
-        me = self._office.me.id
+        me = self._context.me.id
         mine = [each for each in terms.members if each.contact.id == me]
         entry = next((each for each in reversed(mine) if each.until is None or self.requests.leaving), None)
         joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
@@ -157,7 +157,7 @@ class Member:
         if entry is not None:
             self.contributions.until = entry.until
         self.safekeeping.peers_are(terms.members)
-        self._office.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
+        self._context.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         self._restage(terms)
         if entry is not None and (joined or new_term):
@@ -212,7 +212,7 @@ class Member:
         self.safekeeping.released(closed)
         self._keeper.released(self.job, self.manifest.incarnation, closed)
         for tree in self.manifest.trees:
-            self._office.emit(Release(tree, closed, self.epoch))
+            self._context.emit(Release(tree, closed, self.epoch))
         self._freed()
         if self.contributions.can_catch_up():
             self._start_worker()
@@ -230,7 +230,7 @@ class Member:
             self.settlement.decided(floor)
             if self._released is None or floor > self._released:
                 self._released = floor
-                self._office.emit(ReleaseWorker(self.job, floor, self.settlement.heard))
+                self._context.emit(ReleaseWorker(self.job, floor, self.settlement.heard))
 
     def stop(self) -> None:
         """The job is over here."""
@@ -240,10 +240,10 @@ class Member:
         self.contributions.stop()
         self.settlement.stop()
         self._keeper.stopped(self.job, self.manifest.incarnation)
-        self._office.emit(Persist("member", self.job, b""))
-        self._office.emit(StopWorker(self.job, self.manifest.incarnation))
+        self._context.emit(Persist("member", self.job, b""))
+        self._context.emit(StopWorker(self.job, self.manifest.incarnation))
         for tree in self.manifest.trees:
-            self._office.emit(Unsubscribe(tree))
+            self._context.emit(Unsubscribe(tree))
 
     # -- what the worker says --------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Member:
         open_from = event.start if self.closed is None else max(event.start, self.closed)
         stop = self._valid_until(event, open_from, event.stop)
         if stop < event.stop:
-            self._office.stats["control.other_version"] += 1
+            self._context.stats["control.other_version"] += 1
         if stop > event.start and not event.again:
             self.settlement.made(until(event, stop))
         if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
@@ -284,7 +284,7 @@ class Member:
         if self._valid_until(event, event.interval, event.interval + 1) > event.interval:
             take_revision(event, self.contributions, self._pending, self.settlement)
         else:  # its records are in what the other version makes of the interval
-            self._office.stats["control.other_version"] += 1
+            self._context.stats["control.other_version"] += 1
 
     def verify(self, asker: Contact, message: Verify) -> None:
         """The master wants an interval computed again."""
@@ -293,7 +293,7 @@ class Member:
 
     def report(self, event: WorkerReport) -> None:
         """Pass on what people should see."""
-        self._office.send(self.master, Report(self.job, self._office.name, event.samples, event.error))
+        self._context.send(self.master, Report(self.job, self._context.name, event.samples, event.error))
 
     def _hold(self, paused: bool) -> None:
         """The worker reads unless the job is paused or too much waits for our number."""
@@ -301,7 +301,7 @@ class Member:
         held = paused or len(self._pending) >= PENDING_MAX
         if held != self._held and self.start is not None:
             self._held = held
-            self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
+            self._context.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
     def _placed(self, event: Sealed) -> Sealed:
         """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
@@ -322,12 +322,12 @@ class Member:
     def _tell_rate(self, event: Sealed, number: int) -> None:
         for sealed in event.parts[0].entries:
             self._rate.add(sum(sealed.counts[at] for at in READ))
-        news = self._rate.news(self.epoch, self._office.now)
+        news = self._rate.news(self.epoch, self._context.now)
         if news is not None:
-            self._office.send(self.master, Rate(self.job, self.epoch, number, news))
+            self._context.send(self.master, Rate(self.job, self.epoch, number, news))
 
     def _ask_why(self) -> None:
         """Something sealed is not closed: the master may not know that it is due."""
         gone_up = self.contributions.gone_up
         if self.entry is not None and gone_up is not None and gone_up < END:
-            self._office.send(self.master, Waiting(self.job, self.epoch, self.entry.number, gone_up))
+            self._context.send(self.master, Waiting(self.job, self.epoch, self.entry.number, gone_up))

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from functools import partial
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import Plan, check_columns, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
-from elfmesh.control.member.copy_store import Keeper
+from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
-from elfmesh.control.member.preflight import Trials
+from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
 from elfmesh.control.protocol.messages import Announce, RosterAck, Running, Verdict, WhatRuns
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
@@ -44,20 +44,20 @@ JOBS_MAX = 1000
 """Jobs one agent works on: it must not hurt the web server."""
 
 
-class Carrier:
+class MemberHost:
     """The worker side of an agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.streams: dict[str, StreamInfo] = {}
         self.labels: dict[str, str] = {}
         self.lookups: tuple[str, ...] = ()
         self.members: dict[bytes, Member] = {}
-        self.keeper = Keeper(office)
+        self.keeper = CopyStore(context)
         self.ledgers: dict[bytes, bytes] = {}
         self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         self._asked = 0
@@ -72,17 +72,17 @@ class Carrier:
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
-        self.trials = Trials(office)
+        self.trials = Preflight(context)
 
     def carries(self, event: LocalStreams) -> None:
         """Streams and labels are these now."""
         for name in self.streams:
             if name not in {stream.name for stream in event.streams}:
-                self._office.emit(Unsubscribe(ids.stream_id(name)))
+                self._context.emit(Unsubscribe(ids.stream_id(name)))
         self.labels, self.lookups = dict(event.labels), event.lookups
         self.streams = {stream.name: stream for stream in event.streams}
         for name in self.streams:
-            self._office.emit(Subscribe(ids.stream_id(name)))
+            self._context.emit(Subscribe(ids.stream_id(name)))
         for job, member in list(self.members.items()):
             if not self._meant(member.manifest):
                 self._end(job, member.manifest.incarnation)
@@ -115,9 +115,9 @@ class Carrier:
         idle = not self._told
         self._told.append(done)
         if self._leaving is None:
-            self._office.emit(Persist(LEAVING, self._office.me.id, b"\1"))
+            self._context.emit(Persist(LEAVING, self._context.me.id, b"\1"))
             for name in self.streams:
-                self._office.emit(Unsubscribe(ids.stream_id(name)))
+                self._context.emit(Unsubscribe(ids.stream_id(name)))
             for member in self.members.values():
                 member.requests.leave()
             self._leaving = len(self.members)
@@ -129,9 +129,9 @@ class Carrier:
             if member.has_left:
                 self._end(job, member.manifest.incarnation)
         if not self.departed(not self.members):
-            self._office.after(LEFT_S, self._left)
+            self._context.after(LEFT_S, self._left)
             return
-        self._office.emit(Persist(LEAVING, self._office.me.id, b""))
+        self._context.emit(Persist(LEAVING, self._context.me.id, b""))
         told, self._told = self._told, []
         for done in told:
             done(self._leaving or 0)
@@ -144,7 +144,7 @@ class Carrier:
         try:
             meant = self._meant(terms.manifest)
         except QueryError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return None
         ack = member.roster(terms, meant=meant)
         if not meant and member.job not in self._parting:
@@ -161,11 +161,11 @@ class Carrier:
             self._end(member.job, member.manifest.incarnation)
             del self._stopped[member.job, member.manifest.incarnation]  # its labels may come back
         else:
-            self._office.after(LEFT_S, lambda: self._part(member))
+            self._context.after(LEFT_S, lambda: self._part(member))
 
     def rehearse(self, message: Rehearse) -> Rehearsed:
         """Whether this agent could work on another version of a job; nothing changes (D-16's prepare)."""
-        me, manifest = self._office.me.id, message.manifest
+        me, manifest = self._context.me.id, message.manifest
         member = self.members.get(manifest.job_id)
         frontier = None if member is None else member.contributions.frontier
         try:
@@ -185,7 +185,7 @@ class Carrier:
     def _forget(self, terms: Terms) -> None:
         """What this agent worked on before it was restarted is not for it any more."""
         job = terms.manifest.job_id
-        self._office.emit(Persist("member", job, b""))
+        self._context.emit(Persist("member", job, b""))
         self.keeper.stopped(job, terms.manifest.incarnation)
 
     def remember(self, terms: Terms) -> None:
@@ -214,10 +214,10 @@ class Carrier:
         early = self._asked < len(ASK_S)
         for name in self.streams:
             if not early or name not in self._answered:
-                self._office.route(ids.stream_id(name), WhatRuns(name, self._office.me))
+                self._context.route(ids.stream_id(name), WhatRuns(name, self._context.me))
         pause = ASK_S[self._asked] if early else ASK_ALWAYS_S
         self._asked += 1
-        self._office.after(self._office.jittered(pause), self._ask)
+        self._context.after(self._context.jittered(pause), self._ask)
 
     def running(self, message: Running) -> None:
         """The rendezvous says what runs on a stream."""
@@ -247,7 +247,7 @@ class Carrier:
 
         Who hears of a job while its first roster is made starts at once; a later one asks for its interval.
         """
-        manifest, me = message.manifest, Participant(self._office.me, self._office.name)
+        manifest, me = message.manifest, Participant(self._context.me, self._context.name)
         job = manifest.job_id
         if (job, manifest.incarnation) in self._stopped or self._leaving is not None:
             return Verdict(me, False)
@@ -262,7 +262,7 @@ class Carrier:
                     member.master = message.master
                 return Verdict(me, self._meant(manifest))
             if message.epoch < member.epoch:
-                self._office.stats["control.fenced"] += 1
+                self._context.stats["control.fenced"] += 1
                 return Verdict(me, False)
             self.stop(job, member.manifest.incarnation)
         if not self._meant(manifest):
@@ -272,7 +272,7 @@ class Carrier:
         if error := error or self._no_room(manifest.namespace):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
-        member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper, ledger)
+        member = Member(self._context, manifest, plan, message.master, message.epoch, self.keeper, ledger)
         self.members[job] = member
         if is_founder:
             member.begin(message.start)
@@ -284,7 +284,7 @@ class Carrier:
         """Why no other job of a namespace is taken, "" if it is."""
         if len(self.members) >= JOBS_MAX:
             return f"this agent works on {JOBS_MAX} jobs already"
-        grant = self._office.policy.grant(namespace)
+        grant = self._context.policy.grant(namespace)
         mine = sum(member.manifest.namespace == namespace for member in self.members.values())
         if grant is not None and grant.jobs is not None and mine >= grant.jobs:
             return f"this agent works on {mine} jobs of {namespace} already: its configuration allows no more"
@@ -293,7 +293,7 @@ class Carrier:
     def stop(self, job: bytes, incarnation: str) -> None:
         """This incarnation of a job is over."""
         if (job, incarnation) not in self._stopped:
-            self._office.emit(Persist(KIND, job, incarnation.encode()))
+            self._context.emit(Persist(KIND, job, incarnation.encode()))
         self._end(job, incarnation)
 
     def was_stopped(self, job: bytes, incarnation: str) -> None:
@@ -306,7 +306,7 @@ class Carrier:
         while len(self._stopped) > STOPPED_MAX:
             (oldest, _), _ = self._stopped.popitem(last=False)
             if all(other != oldest for other, _ in self._stopped):
-                self._office.emit(Persist(KIND, oldest, b""))
+                self._context.emit(Persist(KIND, oldest, b""))
         member = self.members.get(job)
         if member is not None and member.manifest.incarnation == incarnation:
             del self.members[job]
@@ -318,7 +318,7 @@ class Carrier:
 
     def _error(self, manifest: Manifest, plan: Plan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
-        if error := self.trials.error(manifest) or self._office.policy.refusal(manifest, self.streams):
+        if error := self.trials.error(manifest) or self._context.policy.refusal(manifest, self.streams):
             return error
         unknown = [name for name in plan.lookups if name not in self.lookups]
         if unknown:

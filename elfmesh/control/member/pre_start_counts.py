@@ -10,7 +10,7 @@ from elfmesh.control.jobs.records import FIRST, add_counts
 from elfmesh.control.protocol.events import Sealed
 
 
-class Unplaced:
+class PreStartCounts:
     """Counts them for one member."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
@@ -29,15 +29,15 @@ KNOWN_MAX = 1024
 Key = tuple[bytes, str, int, bytes]
 
 
-class Trials:
+class Preflight:
     """The trials of one agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._known: OrderedDict[Key, tuple[str, float]] = OrderedDict()
         self._tokens: dict[int, tuple[Key, Timer]] = {}
         self._waiting: dict[Key, list[Callable[[], object]]] = {}
@@ -46,18 +46,18 @@ class Trials:
         """Call `then` once it is known whether a version may run here and its functions work."""
         key = _key(manifest)
         known = self._known.get(key)
-        wanted = self._office.policy.signed or _has_functions(manifest)
-        if not wanted or (known is not None and (not known[0] or self._office.now - known[1] < AGAIN_S)):
+        wanted = self._context.policy.signed or _has_functions(manifest)
+        if not wanted or (known is not None and (not known[0] or self._context.now - known[1] < AGAIN_S)):
             then()
             return
         waiting = self._waiting.setdefault(key, [])
         waiting.append(then)
         if len(waiting) > 1:
             return
-        token = self._office.token()
+        token = self._context.token()
         late = FunctionsTried(token, "its functions could not be tried out in time")
-        self._tokens[token] = (key, self._office.after(TRIAL_S, lambda: self.tried(late)))
-        self._office.emit(TryFunctions(token, manifest))
+        self._tokens[token] = (key, self._context.after(TRIAL_S, lambda: self.tried(late)))
+        self._context.emit(TryFunctions(token, manifest))
 
     def tried(self, event: FunctionsTried) -> None:
         """The host's answer; a late one is nobody's."""
@@ -65,7 +65,7 @@ class Trials:
         if key is None or timer is None:
             return
         timer.cancel()
-        self._known[key] = (event.error, self._office.now)
+        self._known[key] = (event.error, self._context.now)
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
         for then in self._waiting.pop(key, []):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Recompute, Recomputed
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
@@ -32,17 +32,17 @@ class Rechecks:
     """The verifications that one member takes part in.
 
     Args:
-        office: the way out.
+        context: the way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._running: _Recheck | None = None
         self._next: _Recheck | None = None
 
     def verify(self, asker: Contact, message: Verify, number: int) -> None:
         """The master wants an interval computed again; one at a time, of those that wait the newest."""
-        asked = _Recheck(self._office.token(), asker, message, number)
+        asked = _Recheck(self._context.token(), asker, message, number)
         if self._running is None:
             self._recompute(asked)
         elif (self._running.asker.id, self._running.message.token) != (asker.id, message.token):
@@ -50,7 +50,7 @@ class Rechecks:
 
     def _recompute(self, asked: _Recheck) -> None:
         self._running = asked
-        self._office.emit(Recompute(asked.token, asked.message.manifest, asked.message.interval))
+        self._context.emit(Recompute(asked.token, asked.message.manifest, asked.message.interval))
 
     def recomputed(self, event: Recomputed) -> bool:
         """The interval was computed again; False if it was not for us."""
@@ -65,5 +65,5 @@ class Rechecks:
             sizes, payload, error = (), b"", f"{len(payload)} bytes are more than one message holds"
         job, token = asked.message.manifest.job_id, asked.message.token
         answer = Verified(job, token, asked.number, event.counts, sizes, error)
-        self._office.send(asked.asker, answer, payload, lane=BULK_LANE if payload else 0)
+        self._context.send(asked.asker, answer, payload, lane=BULK_LANE if payload else 0)
         return True

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from elfmesh.control.member.accounting import Settlement
+from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions, revised
 from elfmesh.control.protocol.events import Revised, Sealed
 
 
 def take_revision(
-    event: Revised, contributions: Contributions, pending: deque[Sealed], settlement: Settlement
+    event: Revised, contributions: Contributions, pending: deque[Sealed], settlement: Accounting
 ) -> None:
     """Records came late for what the worker has sealed.
 

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release
@@ -46,11 +46,11 @@ class Roots:
     """All trees of other masters whose root is this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._trees: OrderedDict[bytes, _Tree] = OrderedDict()
 
     def collected(self, event: Collected) -> None:
@@ -65,7 +65,7 @@ class Roots:
                 max(stop, segment.stop),
                 max(attempt, segment.attempt),
             )
-            self._office.stats["control.parts_dropped"] += 1
+            self._context.stats["control.parts_dropped"] += 1
             return
         tree.seq += 1
         tree.parts[tree.seq] = (event.segment, payload)
@@ -86,14 +86,14 @@ class Roots:
                 event.coverage,
                 event.error,
             )
-            self._office.send(tree.master, fault)
+            self._context.send(tree.master, fault)
 
     def master_is(self, message: PartRoot) -> None:
         """A master says that it leads the job of a tree whose root we are."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._of(key)
         if message.epoch < tree.epoch:
-            self._office.stats["control.fenced"] += 1
+            self._context.stats["control.fenced"] += 1
             return
         if message.epoch > tree.epoch:
             tree.job, tree.partition = message.job, message.partition
@@ -101,7 +101,7 @@ class Roots:
             self._forget_below(tree, message.epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
-        self._office.emit(Release(key, message.closed, message.epoch))
+        self._context.emit(Release(key, message.closed, message.epoch))
 
     def follow(self, job: bytes, master: Contact, epoch: int) -> None:
         """This agent is the root of a job's own tree, but another leads the job."""
@@ -121,21 +121,21 @@ class Roots:
         part = tree.parts.pop(message.seq, None)
         if part is not None:
             tree.nbytes -= len(part[1])
-        if tree.lost is not None and not tree.parts and key in self._office.roots:
+        if tree.lost is not None and not tree.parts and key in self._context.roots:
             start, stop, attempt = tree.lost
-            self._office.emit(Recollect(key, start, stop, attempt + 1, tree.epoch))
+            self._context.emit(Recollect(key, start, stop, attempt + 1, tree.epoch))
             tree.lost = None
 
     def ordered(self, message: TreeOrder) -> None:
         """The master wants a range again, or not to be kept waiting for it."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)
-        if tree is None or message.epoch < tree.epoch or key not in self._office.roots:
+        if tree is None or message.epoch < tree.epoch or key not in self._context.roots:
             return
         if message.recollect:
-            self._office.emit(Recollect(key, message.start, message.stop, message.attempt, message.epoch))
+            self._context.emit(Recollect(key, message.start, message.stop, message.attempt, message.epoch))
         else:
-            self._office.emit(Hasten(key, message.stop, message.epoch))
+            self._context.emit(Hasten(key, message.stop, message.epoch))
 
     def lost(self, key: bytes) -> None:
         """Another agent is the root now; what is on its way is collected there again."""
@@ -161,12 +161,12 @@ class Roots:
         if tree.master is not None:
             segment, payload = tree.parts[seq]
             part = Part(tree.job, tree.partition, seq, segment)
-            self._office.send(tree.master, part, payload, lane=BULK_LANE)
+            self._context.send(tree.master, part, payload, lane=BULK_LANE)
 
     def _repeat_later(self, tree: _Tree) -> None:
         if not tree.repeating:
             tree.repeating = True
-            self._office.after(self._office.jittered(AGAIN_S), lambda: self._repeat(tree))
+            self._context.after(self._context.jittered(AGAIN_S), lambda: self._repeat(tree))
 
     def _repeat(self, tree: _Tree) -> None:
         tree.repeating = False

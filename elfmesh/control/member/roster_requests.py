@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Participant, RosterEntry
@@ -60,21 +60,21 @@ class RosterRequests:
     """Sends the requests of one member.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         member: of whom they are.
 
     Attributes:
         leaving: whether the member asks for a last interval.
     """
 
-    def __init__(self, office: Office, member: Applicant) -> None:
-        self._office, self._member = office, member
+    def __init__(self, context: Context, member: Applicant) -> None:
+        self._context, self._member = context, member
         self.leaving, self._stopped, self._by_route = False, False, True
 
     def begin(self) -> None:
         """Ask from now on."""
-        self._office.after(ENROLL_S, self._enroll_again)
-        self._office.after(self._office.jittered(CHECK_S), self._check)
+        self._context.after(ENROLL_S, self._enroll_again)
+        self._context.after(self._context.jittered(CHECK_S), self._check)
 
     def stop(self) -> None:
         """The job is over here."""
@@ -82,11 +82,11 @@ class RosterRequests:
 
     def enroll(self) -> None:
         """Tell the master that we are here."""
-        self._office.send(self._member.master, self.enrolment())
+        self._context.send(self._member.master, self.enrolment())
 
     def enrolment(self) -> Enroll:
         """Who we are, and which roster we know."""
-        member, me = self._member, Participant(self._office.me, self._office.name)
+        member, me = self._member, Participant(self._context.me, self._context.name)
         begun = FIRST if member.start is None else member.start
         manifest = member.manifest
         return Enroll(manifest.job_id, manifest.incarnation, me, member.epoch, member.version, begun)
@@ -103,24 +103,24 @@ class RosterRequests:
         leaving = Leaving(
             manifest.job_id,
             manifest.incarnation,
-            self._office.me,
+            self._context.me,
             self._member.epoch,
             FIRST if frontier is None else frontier,
         )
         # Now by the tree's root, which may not lead any more, now by whom we know.
         if self._by_route:
-            self._office.route(manifest.job_id, leaving)
+            self._context.route(manifest.job_id, leaving)
         else:
-            self._office.send(self._member.master, leaving)
+            self._context.send(self._member.master, leaving)
         self._by_route = not self._by_route
-        self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+        self._context.after(self._context.jittered(LEAVE_AGAIN_S), self.leave)
 
     def _enroll_again(self) -> None:
         if not self._stopped and self._member.entry is None and not self.leaving:
-            self._office.route(self._member.manifest.job_id, self.enrolment())
-            self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
+            self._context.route(self._member.manifest.job_id, self.enrolment())
+            self._context.after(self._context.jittered(ENROLL_S), self._enroll_again)
 
     def _check(self) -> None:
         if not self._stopped and not self.leaving:
-            self._office.route(self._member.manifest.job_id, self.enrolment())
-            self._office.after(self._office.jittered(CHECK_S), self._check)
+            self._context.route(self._member.manifest.job_id, self.enrolment())
+            self._context.after(self._context.jittered(CHECK_S), self._check)

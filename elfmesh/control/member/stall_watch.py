@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 
 PATIENCE_S = 1.0
 """How much longer than the job's deadline a sealed interval stays open before a member asks why."""
@@ -20,20 +20,20 @@ class StallWatch:
     """Watches the sealed intervals of one member.
 
     Args:
-        office: the clock.
+        context: the clock.
         deadline_s: of the job, as it is now.
         ask: asks the master.
     """
 
-    def __init__(self, office: Office, deadline_s: Callable[[], float], ask: Callable[[], None]) -> None:
-        self._office, self._deadline_s, self._ask = office, deadline_s, ask
+    def __init__(self, context: Context, deadline_s: Callable[[], float], ask: Callable[[], None]) -> None:
+        self._context, self._deadline_s, self._ask = context, deadline_s, ask
         self._sealed_at: deque[tuple[int, float]] = deque()
         self._timer: Timer | None = None
         self._stopped = False
 
     def sealed(self, stop: int) -> None:
         """Everything below `stop` has just gone up for the first time."""
-        self._sealed_at.append((stop, self._office.now))
+        self._sealed_at.append((stop, self._context.now))
 
     def closed(self, stop: int) -> None:
         """Everything below `stop` is closed."""
@@ -43,7 +43,7 @@ class StallWatch:
     def begin(self) -> None:
         """Something has gone up: watch, unless this is done already."""
         if self._timer is None and not self._stopped:
-            self._timer = self._office.after(self._office.jittered(self._patience_s), self._look)
+            self._timer = self._context.after(self._context.jittered(self._patience_s), self._look)
 
     def stop(self) -> None:
         """The job is over here."""
@@ -57,9 +57,9 @@ class StallWatch:
         self._timer = None
         if not self._sealed_at or self._stopped:
             return
-        if self._office.now - self._sealed_at[0][1] < self._patience_s:
+        if self._context.now - self._sealed_at[0][1] < self._patience_s:
             self.begin()
             return
         self._ask()
         pause_s = max(WAITING_AGAIN_S, self._patience_s)
-        self._timer = self._office.after(self._office.jittered(pause_s), self._look)
+        self._timer = self._context.after(self._context.jittered(pause_s), self._look)

@@ -19,7 +19,7 @@ CHANGES_MAX = 64
 """Changes that are remembered; nothing stands of what a worker says that has missed more."""
 
 
-class Beginnings:
+class WorkerGenerations:
     """The workers of one job at one agent, in the order in which they were asked for."""
 
     def __init__(self) -> None:

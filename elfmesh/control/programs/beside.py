@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import CREATOR, split_name
 from elfmesh.control.programs.outbox import Outbox
 from elfmesh.control.programs.rendezvous import HANDLED, HOPS_MAX, ProgramRendezvous
@@ -92,15 +92,15 @@ class Programs:
     """The part of the control machine that programs talk to.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         masters: ids of the jobs that are led here.
     """
 
-    def __init__(self, office: Office, masters: Mapping[bytes, object]) -> None:
-        self._office, self._masters = office, masters
-        self.rendezvous = ProgramRendezvous(office)
+    def __init__(self, context: Context, masters: Mapping[bytes, object]) -> None:
+        self._context, self._masters = context, masters
+        self.rendezvous = ProgramRendezvous(context)
         self._parents: dict[bytes, Contact] = {}
-        self.outbox = Outbox(office, self._parents, self._tell)
+        self.outbox = Outbox(context, self._parents, self._tell)
         self._known: dict[bytes, _Known] = {}
         self._sessions: dict[int, bytes] = {}
 
@@ -136,7 +136,7 @@ class Programs:
         return [
             {
                 "program": known.session.name,
-                "master_side": known.master is not None and known.master.id == self._office.me.id,
+                "master_side": known.master is not None and known.master.id == self._context.me.id,
                 "term": known.term,
                 "unhandled": len(known.session.pending),
             }
@@ -148,11 +148,11 @@ class Programs:
         key = ids.job_id(event.name, event.creator)
         known = self._of(key)
         if known.session is not None:
-            self._office.emit(ToProgram(known.session.number, program_frames.Replaced()))
+            self._context.emit(ToProgram(known.session.number, program_frames.Replaced()))
             self._gone(known.session.number)
         known.session = _Session(event.session, event.process, event.name)
         self._sessions[event.session] = key
-        self._office.emit(Subscribe(ids.program_tree(key)))
+        self._context.emit(Subscribe(ids.program_tree(key)))
         self._say_present(key, event.session)
         if known.last is not None:  # what its forerunner may not have handled
             self._deliver_multicast(known, known.last, None)
@@ -166,10 +166,10 @@ class Programs:
         gone, known.session = known.session, None
         for pending in gone.pending.values():
             if pending.multicast is not None:
-                self._office.emit(Answer(*pending.multicast))
+                self._context.emit(Answer(*pending.multicast))
         self.outbox.drop(session)
         for group in ("", *gone.groups):
-            self._office.emit(Unsubscribe(ids.program_tree(key, group)))
+            self._context.emit(Unsubscribe(ids.program_tree(key, group)))
         self._present(key, gone.name, here=False)
 
     def _say_present(self, key: bytes, session: int) -> None:
@@ -178,21 +178,21 @@ class Programs:
         if known is None or known.session is None or known.session.number != session:
             return
         self._present(key, known.session.name, here=True)
-        self._office.after(self._office.jittered(PRESENT_S), lambda: self._say_present(key, session))
+        self._context.after(self._context.jittered(PRESENT_S), lambda: self._say_present(key, session))
 
     def _present(self, key: bytes, name: str, *, here: bool) -> None:
         known = self._known[key]
         word = Present(
             key,
-            self._office.me,
-            self._office.name,
+            self._context.me,
+            self._context.name,
             here,
             key in self._masters,
             known.master,
             known.term,
             known.place,
         )
-        self._office.route(ids.program_tree(key), word)
+        self._context.route(ids.program_tree(key), word)
 
     # -- what a program says ---------------------------------------------------------------------------
 
@@ -207,13 +207,13 @@ class Programs:
             case program_frames.Join():
                 if frame.group not in mine.groups and len(mine.groups) < GROUPS_MAX:
                     mine.groups[frame.group] = None
-                    self._office.emit(Subscribe(ids.program_tree(key, frame.group)))
+                    self._context.emit(Subscribe(ids.program_tree(key, frame.group)))
             case program_frames.Handled():
                 self._handled(mine, frame)
             case program_frames.Reached():
                 if frame.place > known.place:
                     known.place = frame.place
-                    self._office.emit(Persist(KIND, key, program_frames.pack_place(frame.place)))
+                    self._context.emit(Persist(KIND, key, program_frames.pack_place(frame.place)))
                     self._present(key, mine.name, here=True)
 
     def _say(self, mine: _Session, key: bytes, known: _Known, frame: program_frames.Say) -> None:
@@ -228,8 +228,8 @@ class Programs:
         parcel = Parcel(
             program,
             frame.verb,
-            self._office.me,
-            self._office.name,
+            self._context.me,
+            self._context.name,
             mine.process,
             frame.number,
             frame.target if frame.verb == "send_to" else "",
@@ -242,15 +242,15 @@ class Programs:
         if pending is None:
             return
         if pending.multicast is not None:
-            self._office.emit(Answer(*pending.multicast, b"" if frame.error else HANDLED))
+            self._context.emit(Answer(*pending.multicast, b"" if frame.error else HANDLED))
         elif pending.origin is not None:
             status: program_frames.Status = "failed" if frame.error else "ok"
             receipt = Receipt(frame.process, frame.number, status, frame.error)
-            self._office.send(pending.origin, receipt, frame.body)
+            self._context.send(pending.origin, receipt, frame.body)
 
     def _tell(self, session: int, answer: program_frames.Answer) -> None:
         if session in self._sessions:
-            self._office.emit(ToProgram(session, answer))
+            self._context.emit(ToProgram(session, answer))
 
     # -- what other agents say -------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Programs:
             case Appointed():
                 self._appointed(message)
             case Parcel() if len(payload) > program_frames.MESSAGE_BYTES_MAX:
-                self._office.stats["control.malformed"] += 1
+                self._context.stats["control.malformed"] += 1
             case Parcel() if routed:
                 self.rendezvous.parcel(message, payload)
             case Parcel():
@@ -278,8 +278,8 @@ class Programs:
         known = self._known.get(message.program)
         newest = known.last if known is not None else None
         if known is None or message.term < known.term or len(message.body) > program_frames.MESSAGE_BYTES_MAX:
-            self._office.stats["program.fenced"] += 1
-            self._office.emit(Answer(event.tree, event.seq))
+            self._context.stats["program.fenced"] += 1
+            self._context.emit(Answer(event.tree, event.seq))
             return
         if newest is None or (newest.term, newest.number) < (message.term, message.number):
             known.last = message
@@ -297,7 +297,7 @@ class Programs:
         )
         pending = _Pending(len(message.body), multicast=answer)
         if not self._deliver(known, frame, pending) and answer is not None:
-            self._office.emit(Answer(*answer))
+            self._context.emit(Answer(*answer))
 
     def _appointed(self, message: Appointed) -> None:
         known = self._known.get(message.program)
@@ -306,9 +306,9 @@ class Programs:
         known.term, known.master = message.term, message.master
         known.place = max(known.place, message.place)
         if known.session is not None:
-            master = message.master.id == self._office.me.id
+            master = message.master.id == self._context.me.id
             role = program_frames.Role(master, message.term, message.name, known.place)
-            self._office.emit(ToProgram(known.session.number, role))
+            self._context.emit(ToProgram(known.session.number, role))
 
     def _parcel(self, message: Parcel, payload: bytes) -> None:
         """For the program beside this agent, or for one further up its tree."""
@@ -328,7 +328,7 @@ class Programs:
         elif message.verb == "send_to" and not message.term and message.hops < HOPS_MAX:
             self._pass_up(message, payload)
         else:
-            self._office.stats["program.nobody"] += 1  # its origin sends it again
+            self._context.stats["program.nobody"] += 1  # its origin sends it again
 
     @staticmethod
     def _concerns(mine: _Session, message: Parcel) -> bool:
@@ -340,10 +340,10 @@ class Programs:
         tree = ids.program_tree(message.program, message.group)
         onward = replace(message, hops=message.hops + 1)
         parent = self._parents.get(tree)
-        if tree in self._office.roots:
-            self._office.route(ids.program_tree(message.program), onward, payload)
+        if tree in self._context.roots:
+            self._context.route(ids.program_tree(message.program), onward, payload)
         elif parent is not None:
-            self._office.send(parent, onward, payload)
+            self._context.send(parent, onward, payload)
 
     def _deliver(self, known: _Known, frame: program_frames.Deliver, pending: _Pending) -> bool:
         mine = known.session
@@ -355,10 +355,10 @@ class Programs:
             return True
         held = sum(each.nbytes for each in mine.pending.values())
         if len(mine.pending) >= PENDING_MAX or held + pending.nbytes > PENDING_BYTES_MAX:
-            self._office.stats["program.full"] += 1
+            self._context.stats["program.full"] += 1
             return False
         mine.pending[name] = pending
-        self._office.emit(ToProgram(mine.number, frame))
+        self._context.emit(ToProgram(mine.number, frame))
         return True
 
     def _of(self, key: bytes) -> _Known:
@@ -370,5 +370,5 @@ class Programs:
                     break
                 if each.session is None and other != key:
                     del self._known[other]
-                    self._office.emit(Persist(KIND, other, b""))
+                    self._context.emit(Persist(KIND, other, b""))
         return known

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from elfmesh import ids
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.protocol.messages_programs import Parcel, Receipt
 from elfmesh.control.protocol.program_frames import Answer
 from elfmesh.machine import Contact
@@ -40,18 +40,18 @@ class Outbox:
     """The parcels of the programs at this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         parents: tree -> this agent's parent in it.
         answer: tells a session how its message ended.
     """
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         parents: dict[bytes, Contact],
         answer: Callable[[int, Answer], None],
     ) -> None:
-        self._office, self._parents, self._answer = office, parents, answer
+        self._context, self._parents, self._answer = context, parents, answer
         self._open: dict[_Name, _Open] = {}
 
     def put(self, session: int, parcel: Parcel, payload: bytes, timeout_s: float) -> None:
@@ -63,7 +63,7 @@ class Outbox:
         if len(sizes) >= OPEN_MAX or sum(sizes) + len(payload) > OPEN_BYTES_MAX:
             self._answer(session, Answer(parcel.number, "busy"))
             return
-        over = self._office.after(timeout_s, lambda: self._end(name, Answer(parcel.number, "silent")))
+        over = self._context.after(timeout_s, lambda: self._end(name, Answer(parcel.number, "silent")))
         self._open[name] = _Open(session, parcel, payload, over)
         self._send(name)
 
@@ -90,15 +90,15 @@ class Outbox:
         parcel = waiting.parcel
         if parcel.verb == "send_to":
             tree = ids.program_tree(parcel.program, parcel.group)
-            if tree in self._office.roots:
+            if tree in self._context.roots:
                 self._end(name, Answer(parcel.number, "root"))
                 return
             parent = self._parents.get(tree)
             if parent is not None:
-                self._office.send(parent, parcel, waiting.payload)
+                self._context.send(parent, parcel, waiting.payload)
         else:
-            self._office.route(ids.program_tree(parcel.program), parcel, waiting.payload)
-        waiting.again = self._office.after(self._office.jittered(waiting.again_s), lambda: self._send(name))
+            self._context.route(ids.program_tree(parcel.program), parcel, waiting.payload)
+        waiting.again = self._context.after(self._context.jittered(waiting.again_s), lambda: self._send(name))
         waiting.again_s = min(2 * waiting.again_s, AGAIN_MAX_S)
 
     def _end(self, name: _Name, answer: Answer) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_programs import (
     Appointed,
     Broadcast,
@@ -70,11 +70,11 @@ class ProgramRendezvous:
     """The programs that meet at this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._programs: OrderedDict[bytes, _Program] = OrderedDict()
         self._done: OrderedDict[tuple[bytes, int], Receipt | None] = OrderedDict()
 
@@ -85,19 +85,19 @@ class ProgramRendezvous:
         program = self._programs.get(message.program)
         if program is None:
             program = self._programs[message.program] = _Program()
-            if message.master is not None and not self._office.is_gone(message.master.id):
+            if message.master is not None and not self._context.is_gone(message.master.id):
                 # A new rendezvous goes on with whom the old one has appointed.
-                program.master, program.heard_at = message.master, self._office.now
+                program.master, program.heard_at = message.master, self._context.now
         self._programs.move_to_end(message.program)
         while len(self._programs) > PROGRAMS_MAX:
             self._programs.popitem(last=False)
         anew = _is_rival(program, message)
         program.term, program.place = max(program.term, message.term), max(program.place, message.place)
         if message.here:
-            here = _Here(message.agent, message.name, message.leads, self._office.now)
+            here = _Here(message.agent, message.name, message.leads, self._context.now)
             program.agents[message.agent.id] = here
             if program.master is not None and program.master.id == message.agent.id:
-                program.master, program.heard_at = message.agent, self._office.now
+                program.master, program.heard_at = message.agent, self._context.now
                 program.master_name = message.name
         else:
             program.agents.pop(message.agent.id, None)
@@ -117,7 +117,7 @@ class ProgramRendezvous:
 
     def _appoint(self, key: bytes, program: _Program, *, anew: bool = False) -> bool:
         """See to it that there is a master side; whether it, or with `anew` its term, is another one."""
-        now = self._office.now
+        now = self._context.now
         for id, here in list(program.agents.items()):
             if now - here.at > FORGET_S:
                 del program.agents[id]
@@ -144,7 +144,7 @@ class ProgramRendezvous:
     def _tell(self, key: bytes, program: _Program, agent: Contact) -> None:
         if program.master is not None and program.term:
             word = Appointed(key, program.master, program.master_name, program.term, program.place)
-            self._office.send(agent, word)
+            self._context.send(agent, word)
 
     # -- parcels ---------------------------------------------------------------------------------------
 
@@ -152,30 +152,30 @@ class ProgramRendezvous:
         """A parcel was routed to the program: its master side is to have it, or it is to be multicast."""
         program = self._programs.get(message.program)
         if program is None or program.master is None or message.hops >= HOPS_MAX:
-            self._office.stats["program.nobody"] += 1  # its origin sends it again
+            self._context.stats["program.nobody"] += 1  # its origin sends it again
         elif message.verb == "multicast":
             self._multicast(message, program, payload)
         elif message.verb == "send_to" and program.master.id == message.origin.id:
-            self._office.send(message.origin, Receipt(message.process, message.number, "root"))
+            self._context.send(message.origin, Receipt(message.process, message.number, "root"))
         else:
             onward = replace(message, hops=message.hops + 1, term=program.term)
-            self._office.send(program.master, onward, payload)
+            self._context.send(program.master, onward, payload)
 
     def _multicast(self, message: Parcel, program: _Program, payload: bytes) -> None:
         name = (message.process, message.number)
         if name in self._done:
             receipt = self._done[name]
             if receipt is not None:
-                self._office.send(message.origin, receipt)
+                self._context.send(message.origin, receipt)
             return
         assert program.master is not None
         if message.origin.id != program.master.id or message.term != program.term:
             if message.term <= program.term:
-                self._office.send(message.origin, Receipt(*name, "fenced"))
+                self._context.send(message.origin, Receipt(*name, "fenced"))
             return
         tree = ids.program_tree(message.program)
-        if tree not in self._office.roots:
-            self._office.stats["program.nobody"] += 1
+        if tree not in self._context.roots:
+            self._context.stats["program.nobody"] += 1
             return
         self._done[name] = None
         while len(self._done) > DONE_MAX:
@@ -190,9 +190,9 @@ class ProgramRendezvous:
             receipt = Receipt(*name, "ok", "", handled, max(outcome.expected, handled))
             if name in self._done:
                 self._done[name] = receipt
-            self._office.send(message.origin, receipt)
+            self._context.send(message.origin, receipt)
 
-        self._office.publish(tree, word, MULTICAST_S, done)
+        self._context.publish(tree, word, MULTICAST_S, done)
 
 
 def _is_rival(program: _Program, message: Present) -> bool:

@@ -25,7 +25,7 @@ from typing import Protocol
 import msgspec
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Vote
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.register_value import (
     GENERATION_BITS,
     Cell,
@@ -125,12 +125,12 @@ class Acceptors:
     """All registers this agent votes in.
 
     Args:
-        office: the way out.
+        context: the way out.
         custody: what is held here of jobs.
     """
 
-    def __init__(self, office: Office, custody: Custody) -> None:
-        self._office, self._custody = office, custody
+    def __init__(self, context: Context, custody: Custody) -> None:
+        self._context, self._custody = context, custody
         self._votes: OrderedDict[bytes, Vote[Cell]] = OrderedDict()
         self._behind: dict[bytes, tuple[Contact, Accept, bytes]] = {}
         self.lost = LostVotes()
@@ -184,7 +184,7 @@ class Acceptors:
         Until its next start this agent is a member of no register: what makes it one again has to be newer
         than what is found out now.
         """
-        me = self._office.me
+        me = self._context.me
         known = self.lost.loss
         if message.boot <= me.incarnation and message.votes <= self.count:
             return
@@ -200,15 +200,15 @@ class Acceptors:
         loss = Loss(me.incarnation + 1, DIRECTORY, reason)
         self.lost.loss = loss
         for job in [*self._votes]:
-            self._office.emit(Persist("vote", job, b""))
-            self.lost.refuses(job, self._office.now)
+            self._context.emit(Persist("vote", job, b""))
+            self.lost.refuses(job, self._context.now)
         self._votes.clear()
         self.ended.clear()
-        self._office.emit(Persist(LOST, b"", encode_loss(loss)))
+        self._context.emit(Persist(LOST, b"", encode_loss(loss)))
 
     def prepare(self, sender: Contact, message: Prepare) -> None:
         """A proposer wants a promise."""
-        founds = message.founds and sender.id == self._office.me.id
+        founds = message.founds and sender.id == self._context.me.id
         if self._is_lost(message.job) and not founds:
             self._refuse(sender, message.job, message.ballot)
             return
@@ -232,7 +232,7 @@ class Acceptors:
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         latest = None if copy is None else copy.latest
         answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
-        self._office.send(sender, answer, tail, lane=lane(tail))
+        self._context.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
         """A proposer wants a value accepted."""
@@ -240,13 +240,15 @@ class Acceptors:
         try:
             check_cell(message.job, cell)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         if self._is_void(message.job, message.value.epoch):
             self._superseded(sender, message.job, message.value.epoch, message.ballot)
             return
         boot = self.lost.boot
-        if self._is_lost(message.job) and not begins_membership(message.value, self._office.me.id, boot or 0):
+        if self._is_lost(message.job) and not begins_membership(
+            message.value, self._context.me.id, boot or 0
+        ):
             self._refuse(sender, message.job, message.ballot)
             return
         vote = before.accept(message.ballot, cell)
@@ -261,7 +263,7 @@ class Acceptors:
             self._refuse(sender, message.job, message.ballot, behind=True)
             return
         self._store(message.job, before, vote)
-        self._office.send(sender, Accepted(message.job, message.ballot, self.count))
+        self._context.send(sender, Accepted(message.job, message.ballot, self.count))
 
     def _is_void(self, job: bytes, epoch: int) -> bool:
         """Whether a job has gone on with other voters than those of this epoch."""
@@ -270,8 +272,8 @@ class Acceptors:
     def _superseded(self, sender: Contact, job: bytes, epoch: int, ballot: Ballot) -> None:
         """A proposer of an earlier generation is told of the later one, and refused."""
         self._custody.admits(job, epoch, sender)
-        self._office.stats["control.votes_superseded"] += 1
-        self._office.send(sender, Conflict(job, ballot, self.vote(job).promised, superseded=True))
+        self._context.stats["control.votes_superseded"] += 1
+        self._context.send(sender, Conflict(job, ballot, self.vote(job).promised, superseded=True))
 
     def _is_lost(self, job: bytes) -> bool:
         """Whether this agent may have voted on a job and does not know how."""
@@ -308,7 +310,7 @@ class Acceptors:
         """
         value, job = message.value, message.job
         known = (*message.sources, sender, *Cell(value, tail).contacts, value.master)
-        sources = [contact for contact in known if contact.id != self._office.me.id]
+        sources = [contact for contact in known if contact.id != self._context.me.id]
 
         def fetched() -> None:
             newest = self._behind.pop(job)
@@ -349,8 +351,8 @@ class Acceptors:
         while len(self.ended) > ENDED_MAX and (job := self.ended.oldest) is not None:
             vote = self._votes.pop(job)
             epoch = 0 if vote.value is None else vote.value.value.epoch
-            self._office.emit(Persist(ENDED, b"", self.ended.forget(job, vote.promised, epoch)))
-            self._office.emit(Persist("vote", job, b""))
+            self._context.emit(Persist(ENDED, b"", self.ended.forget(job, vote.promised, epoch)))
+            self._context.emit(Persist("vote", job, b""))
 
     def _store(self, job: bytes, before: Vote[Cell], vote: Vote[Cell]) -> None:
         if vote == before:
@@ -360,15 +362,15 @@ class Acceptors:
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         data = _PACK.encode(_Stored(vote.promised, vote.ballot, value, tail))
         self.count += 1
-        self._office.emit(Persist("vote", job, data))
-        self._office.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
+        self._context.emit(Persist("vote", job, data))
+        self._context.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
         self.ended.voted(job, over=vote.value is not None and vote.value.is_over)
         self._forget_ended()
 
     def _refuse(self, sender: Contact, job: bytes, ballot: Ballot, *, behind: bool = False) -> None:
         lost_at = self.lost.boot if self._is_lost(job) else None
         if lost_at is not None:
-            self.lost.refuses(job, self._office.now)
+            self.lost.refuses(job, self._context.now)
         reason = "lost" if lost_at is not None else "behind" if behind else "refused"
-        self._office.stats[f"control.votes_{reason}"] += 1
-        self._office.send(sender, Conflict(job, ballot, self.vote(job).promised, behind, lost_at))
+        self._context.stats[f"control.votes_{reason}"] += 1
+        self._context.send(sender, Conflict(job, ballot, self.vote(job).promised, behind, lost_at))

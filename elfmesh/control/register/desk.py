@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_register import (
     Accept,
     Accepted,
@@ -39,7 +39,7 @@ class Registers:
     """All control registers of one agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         custody: what this agent holds of jobs.
         acceptors: how many shall vote on a job; odd.
         leads: whether this agent leads a job, or is about to.
@@ -47,19 +47,19 @@ class Registers:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         custody: Custody,
         acceptors: int = ACCEPTORS,
         leads: Callable[[bytes], bool] = lambda job: False,
     ) -> None:
         if acceptors < 1 or acceptors % 2 == 0:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
-        self._office, self._leads, self.wanted = office, leads, acceptors
-        self.acceptors = Acceptors(office, custody)
-        self._life = office.rng.getrandbits(LIFE_BITS)
+        self._context, self._leads, self.wanted = context, leads, acceptors
+        self.acceptors = Acceptors(context, custody)
+        self._life = context.rng.getrandbits(LIFE_BITS)
         self._proposers: dict[bytes, Proposer] = {}
         self._counter = 0
-        self.counts = VoteCounts(office)
+        self.counts = VoteCounts(context)
 
     def proposer(self, job: bytes, acceptors: tuple[Contact, ...]) -> Proposer:
         """The one proposer of a job here."""
@@ -67,7 +67,7 @@ class Registers:
         if known is None:
             self._forget_idle()
             seen = partial(self._promised, job)
-            known = Proposer(self._office, job, acceptors, self._life, seen, self._counter)
+            known = Proposer(self._context, job, acceptors, self._life, seen, self._counter)
             self._proposers[job] = known
         elif known.idle:
             known.ask(acceptors)
@@ -92,8 +92,8 @@ class Registers:
         seen = self.counts.newer(sender, votes, float("-inf") if asked == ANSWERED else asked)
         if seen is None:
             return False
-        self._office.stats["control.votes_outdated"] += 1
-        self._office.send(sender, Outdated(seen.boot, seen.votes))
+        self._context.stats["control.votes_outdated"] += 1
+        self._context.send(sender, Outdated(seen.boot, seen.votes))
         return True
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> bool:
@@ -110,7 +110,7 @@ class Registers:
                 if not isinstance(message, Conflict) and self._is_outdated(sender, message.votes, proposer):
                     return True
                 if proposer is None:
-                    self._office.stats["control.stray_votes"] += 1
+                    self._context.stats["control.stray_votes"] += 1
                 elif isinstance(message, Promised):
                     proposer.promised(sender, message, payload)
                 elif isinstance(message, Accepted):

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.members import GONE_S
-from elfmesh.control.replicas.known_peers import Acquaintances
-from elfmesh.control.replicas.terms_query import ALL_NEAR, Inquiry
+from elfmesh.control.replicas.known_peers import KnownPeers
+from elfmesh.control.replicas.terms_query import ALL_NEAR, TermsQuery
 from elfmesh.machine import Contact
 
 NOT_JOINED = "this agent has not joined the others yet; ask again soon"
@@ -56,17 +56,17 @@ class FirstAcceptors:
     """Judges whether this agent may found registers.
 
     Args:
-        office: the clock.
+        context: the clock.
         registers: how many shall vote.
         inquiry: asks the neighbours of a job.
         is_dead: whether an incarnation is known to be over.
     """
 
     def __init__(
-        self, office: Office, registers: Registers, inquiry: Inquiry, is_dead: Callable[[Manifest], bool]
+        self, context: Context, registers: Registers, inquiry: TermsQuery, is_dead: Callable[[Manifest], bool]
     ) -> None:
-        self._office, self._registers, self._inquiry, self._is_dead = office, registers, inquiry, is_dead
-        self.acquaintances = Acquaintances(office)
+        self._context, self._registers, self._inquiry, self._is_dead = context, registers, inquiry, is_dead
+        self.acquaintances = KnownPeers(context)
 
     def survey(self, job: bytes, then: Callable[[Survey], None], tries: int = TRIES) -> None:
         """Hear what is known of a job, and how high its epochs were."""
@@ -78,7 +78,7 @@ class FirstAcceptors:
             else:
                 then(found)
 
-        if self._office.joined_at == float("-inf"):
+        if self._context.joined_at == float("-inf"):
             then(Survey(None, problem=NOT_JOINED))
         else:
             self._inquiry.ask_all(job, tuple(self.acquaintances.nearest(job, ALL_NEAR)), heard)
@@ -88,10 +88,10 @@ class FirstAcceptors:
             return Survey(terms, terms.acceptors)
         for contact in answered.values():
             self.acquaintances.answered(contact)
-        there = {self._office.me.id, *answered}
+        there = {self._context.me.id, *answered}
         near = self.acquaintances.nearest(job, ALL_NEAR)
         recent = [each for each in near if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]
-        acceptors = self._registers.voters(tuple(filter(self.may_vote, recent)) or (self._office.me,))
+        acceptors = self._registers.voters(tuple(filter(self.may_vote, recent)) or (self._context.me,))
         if not _most(near, there):
             return self._refused(terms, SILENT)
         if not _most(acceptors, there):
@@ -100,12 +100,12 @@ class FirstAcceptors:
 
     def may_vote(self, contact: Contact) -> bool:
         """Whether an agent votes first on a job: one that has lost its votes may have voted on it already."""
-        if contact.id == self._office.me.id:
+        if contact.id == self._context.me.id:
             return self._registers.acceptors.lost.loss is None
         return contact.id not in self._inquiry.lost_votes
 
     def _refused(self, terms: Terms | None, problem: str) -> Survey:
-        self._office.stats["control.not_founded"] += 1
+        self._context.stats["control.not_founded"] += 1
         return Survey(terms, problem=problem)
 
 

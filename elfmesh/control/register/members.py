@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.register_value import Cell, Exchange, Refused, RegisterValue, Settle
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
@@ -35,7 +35,7 @@ class Electorate:
     """Keeps the acceptors of one job's register at their number.
 
     Args:
-        office: clock and look-ups.
+        context: clock and look-ups.
         proposer: of the register.
         cell: its value as last chosen here.
         invite: gives an agent what an acceptor holds.
@@ -45,7 +45,7 @@ class Electorate:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         proposer: Proposer,
         cell: Callable[[], Cell],
         invite: Callable[[Contact], None],
@@ -54,7 +54,7 @@ class Electorate:
         wanted: int,
         gone_s: float = GONE_S,
     ) -> None:
-        self._office, self._proposer, self._cell = office, proposer, cell
+        self._context, self._proposer, self._cell = context, proposer, cell
         self._invite, self._changed, self._wanted, self._gone_s = invite, changed, wanted, gone_s
         self._invited: dict[bytes, float] = {}
         self._away: dict[bytes, float] = {}
@@ -95,7 +95,7 @@ class Electorate:
         for contact in value.acceptors:
             if contact.id in answered:
                 self._there(answered[contact.id])  # what a look-up of its own would say
-            elif contact.id != self._office.me.id:
+            elif contact.id != self._context.me.id:
                 self._look(contact.id)
         self._nearest = nearest
         staying = [contact for contact in nearest if contact.id not in self._leaving]
@@ -116,7 +116,7 @@ class Electorate:
 
     def _gone(self, voting: set[bytes]) -> list[bytes]:
         """Acceptors that are to be replaced: those that leave, that have lost their votes, that are away."""
-        now = self._office.now
+        now = self._context.now
         lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
         leaving = sorted(self._leaving, key=lambda agent: not self._leaving[agent])
         return [agent for agent in dict.fromkeys((*leaving, *self._proposer.lost, *lost)) if agent in voting]
@@ -127,7 +127,7 @@ class Electorate:
 
     def _exchange(self, value: RegisterValue, room: int, gone: list[bytes], coming: list[Contact]) -> None:
         """Have the first of those that come vote, in the place of the first that goes if there is no room."""
-        now = self._office.now
+        now = self._context.now
         at_once = bool(gone) and (self._leaving.get(gone[0]) or gone[0] in self._proposer.lost)
         if not coming and at_once and len(value.acceptors) > 1:
             change = Exchange(value.incarnation, value.epoch, None, gone[0])
@@ -142,7 +142,7 @@ class Electorate:
             self._proposer.submit(change, self._exchanged)
         elif coming and self._leaving and not self._looking_again:
             self._looking_again = True
-            self._office.after(READY_S, self._look_again)
+            self._context.after(READY_S, self._look_again)
 
     def _look_again(self) -> None:
         """Somebody waits to go: the next one is ready now."""
@@ -156,9 +156,9 @@ class Electorate:
             if done.contacts and done.contacts[0].id == agent:
                 self._there(done.contacts[0])
             else:
-                self._away.setdefault(agent, self._office.now)
+                self._away.setdefault(agent, self._context.now)
 
-        self._office.lookup(agent, found)
+        self._context.lookup(agent, found)
 
     @property
     def restless(self) -> bool:
@@ -175,7 +175,7 @@ class Electorate:
     def _exchanged(self, outcome: Cell | Refused) -> None:
         self._changed(outcome)
         if isinstance(outcome, Cell) and not self._stopped:
-            self._office.stats["control.acceptors_changed"] += 1
+            self._context.stats["control.acceptors_changed"] += 1
             self._settle()
 
     def _settle(self) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.register_value import Cell, Change, Create, Refused, check_cell
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_register import (
@@ -66,7 +66,7 @@ class Proposer:
     """One agent's changes of one job's register.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         job: whose register.
         acceptors: whom to ask while the value is unknown.
         life: drawn when this agent started.
@@ -76,14 +76,14 @@ class Proposer:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         job: bytes,
         acceptors: tuple[Contact, ...],
         life: int,
         seen: Callable[[], Ballot] = Ballot,
         counter: int = 0,
     ) -> None:
-        self._office, self._job, self._life, self._seen = office, job, life, seen
+        self._context, self._job, self._life, self._seen = context, job, life, seen
         self._guess = tuple(contact.id for contact in acceptors)
         self._contacts = {contact.id: contact for contact in acceptors}
         self._wanted: deque[_Wanted] = deque()
@@ -97,7 +97,7 @@ class Proposer:
         self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
         self._refusal: Refused | None = None
-        self._founds = acceptors == (office.me,)
+        self._founds = acceptors == (context.me,)
         self.silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
         self.reports: dict[bytes, Report] = {}
         self.lost: dict[bytes, int] = {}
@@ -135,7 +135,7 @@ class Proposer:
         """Ask these when the value is sought the next time."""
         self._guess, self._founds = (
             tuple(contact.id for contact in acceptors),
-            acceptors == (self._office.me,),
+            acceptors == (self._context.me,),
         )
         self._contacts |= {contact.id: contact for contact in acceptors}
         self._won = None
@@ -149,7 +149,7 @@ class Proposer:
 
     def answers(self, agent: bytes) -> bool:
         """Whether an acceptor has answered what it was asked last, or may still."""
-        return self._office.now - self.silent.get(agent, float("-inf")) < MAJORITY_S
+        return self._context.now - self.silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
         """Want nothing any more. What was sent may still be accepted."""
@@ -172,7 +172,7 @@ class Proposer:
         self._cancel()
         self._counter = max(self._counter, self._seen().counter) + 1
         self._tries = 0
-        self._round = Round(Ballot(self._counter, self._office.me.id, self._life), self._guess)
+        self._round = Round(Ballot(self._counter, self._context.me.id, self._life), self._guess)
         self._ask()
 
     def _propose(self, settled: Ballot | None = None) -> None:
@@ -206,18 +206,18 @@ class Proposer:
         if self._round is begun:
             pause = AGAIN_S[min(self._tries, len(AGAIN_S) - 1)]
             self._tries += 1
-            self._wait(self._office.jittered(pause), self._again)
+            self._wait(self._context.jittered(pause), self._again)
 
     def _tell(self, agent: bytes) -> None:
         begun, contact = self._round, self._contacts.get(agent)
         if begun is None or contact is None:
             return
         if self.silent.get(agent) == ANSWERED:
-            self.silent[agent] = self._office.now
+            self.silent[agent] = self._context.now
         if begun.proposal is None:
             change = self._wanted[0].change
             founds = self._founds and isinstance(change, Create)
-            self._office.send(
+            self._context.send(
                 contact, Prepare(self._job, begun.ballot, founds, change.generation, floors=True)
             )
             return
@@ -227,7 +227,7 @@ class Proposer:
         message = Accept(
             self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
         )
-        self._office.send(contact, message, cell.tail, lane=lane(cell.tail))
+        self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
     def _terms(self, cell: Cell) -> Terms | None:
         """What an acceptor may lack: the newest of who wants the change and of what acceptors told."""
@@ -256,7 +256,7 @@ class Proposer:
             return
         done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
         for agent in begun.asked:
-            if agent not in done and agent != self._office.me.id:
+            if agent not in done and agent != self._context.me.id:
                 self._find(agent)
         if begun.refused or self._tries >= ROUND_TRIES:
             self._lose()
@@ -269,7 +269,7 @@ class Proposer:
                 self._contacts[agent] = contacts[0]
                 self._tell(agent)
 
-        self._office.lookup(agent, lambda done: found(done.contacts if done else ()))
+        self._context.lookup(agent, lambda done: found(done.contacts if done else ()))
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Proposer:
             if cell is not None:
                 check_cell(self._job, cell)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         self._contacts[sender.id] = sender
         self.silent[sender.id] = ANSWERED
@@ -345,13 +345,13 @@ class Proposer:
         """Begin a higher round soon."""
         self._round = None
         self._failures += 1
-        self._office.stats["control.rounds_lost"] += 1
+        self._context.stats["control.rounds_lost"] += 1
         most = min(BACK_OFF_S * 2 ** min(self._failures, FAILURES_MAX), BACK_OFF_S_MAX)
-        self._wait(self._office.rng.uniform(BACK_OFF_S, most), self._prepare)
+        self._wait(self._context.rng.uniform(BACK_OFF_S, most), self._prepare)
 
     def _stray(self) -> None:
         """Late, repeated, or from somebody who was not asked."""
-        self._office.stats["control.stray_votes"] += 1
+        self._context.stats["control.stray_votes"] += 1
 
     def _decide(self, outcome: Cell | Refused) -> None:
         self._cancel()
@@ -363,7 +363,7 @@ class Proposer:
 
     def _wait(self, delay_s: float, call: Callable[[], None]) -> None:
         self._cancel()
-        self._timer = self._office.after(delay_s, call)
+        self._timer = self._context.after(delay_s, call)
 
     def _cancel(self) -> None:
         if self._timer is not None:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
 
@@ -46,11 +46,11 @@ class VoteCounts:
     """The counts of all voters that have answered this agent.
 
     Args:
-        office: clock and disk.
+        context: clock and disk.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._seen: OrderedDict[bytes, Seen] = OrderedDict()
         self._at: dict[bytes, float] = {}
         self._kept: dict[bytes, float] = {}
@@ -65,7 +65,7 @@ class VoteCounts:
                 younger than what was seen cannot have been overtaken.
         """
         known = self._seen.get(voter.id)
-        now = self._office.now
+        now = self._context.now
         if known is not None and voter.incarnation < known.boot:
             return known
         if known is not None and 0 < votes < known.votes:
@@ -80,12 +80,12 @@ class VoteCounts:
         self._at[voter.id] = now
         if now - self._kept.get(voter.id, float("-inf")) >= KEEP_S:
             self._kept[voter.id] = now
-            self._office.emit(Persist(KIND, voter.id, _PACK.encode(seen)))
+            self._context.emit(Persist(KIND, voter.id, _PACK.encode(seen)))
         while len(self._seen) > VOTERS_MAX:
             agent, _ = self._seen.popitem(last=False)
             self._kept.pop(agent, None)
             self._at.pop(agent, None)
-            self._office.emit(Persist(KIND, agent, b""))
+            self._context.emit(Persist(KIND, agent, b""))
         return None
 
     def restored(self, agent: bytes, data: bytes) -> None:
@@ -93,4 +93,4 @@ class VoteCounts:
         try:
             self._seen[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 
 TOMBSTONES_MAX = 4096
@@ -20,12 +20,12 @@ class Epochs:
     """The highest epoch seen of every job.
 
     Args:
-        office: the disk.
+        context: the disk.
         concerns: whether this agent leads a job, works on it, or holds or votes on what runs of it.
     """
 
-    def __init__(self, office: Office, concerns: Callable[[bytes], bool]) -> None:
-        self._office, self._concerns = office, concerns
+    def __init__(self, context: Context, concerns: Callable[[bytes], bool]) -> None:
+        self._context, self._concerns = context, concerns
         self._known: OrderedDict[bytes, int] = OrderedDict()
 
     def of(self, job: bytes) -> int:
@@ -38,13 +38,13 @@ class Epochs:
             return
         self._known[job] = epoch
         self._known.move_to_end(job)
-        self._office.emit(Persist("epoch", job, epoch.to_bytes(8)))
+        self._context.emit(Persist("epoch", job, epoch.to_bytes(8)))
         while len(self._known) > EPOCHS_MAX:
             oldest = next((each for each in self._known if each != job and not self._concerns(each)), None)
             if oldest is None:
                 return
             del self._known[oldest]
-            self._office.emit(Persist("epoch", oldest, b""))
+            self._context.emit(Persist("epoch", oldest, b""))
 
     def restored(self, epochs: dict[bytes, int]) -> None:
         """What was seen before this agent was restarted."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import decode_page, names_pages
 from elfmesh.control.jobs.plan import has_no_members
 from elfmesh.control.jobs.records import ResultRecord
@@ -25,7 +25,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Append, DropLog, LogInfo, Persist
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_succession import Fetch, Page, Replica
-from elfmesh.control.replicas.log_repair import Mending
+from elfmesh.control.replicas.log_repair import LogRepair
 from elfmesh.control.replicas.page_copies import PageCopies, Pages
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe, Unsubscribe
@@ -45,7 +45,7 @@ class LogCopy:
     """This agent's copy of a job's results log, whether it leads the job or not.
 
     Args:
-        office: the way out.
+        context: the way out.
         job: whose log.
         incarnation: of the log.
         latest: last index held here, or that this agent has vouched for.
@@ -56,7 +56,7 @@ class LogCopy:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         job: bytes,
         incarnation: str,
         latest: int | None,
@@ -65,10 +65,10 @@ class LogCopy:
         cell: Callable[[], Cell | None] = lambda: None,
         pages: tuple[tuple[int, bytes], ...] = (),
     ) -> None:
-        self.pages = PageCopies(office, job, incarnation, pages)
-        self._office, self.job, self.incarnation = office, job, incarnation
+        self.pages = PageCopies(context, job, incarnation, pages)
+        self._context, self.job, self.incarnation = context, job, incarnation
         self.latest, self.first = latest, first
-        self.mending = Mending(office, job, incarnation, voters, cell)
+        self.mending = LogRepair(context, job, incarnation, voters, cell)
         self.lacking: list[tuple[int, int]] = []
         """Where records lack since before this agent was started."""
         self._epoch = 0
@@ -82,7 +82,7 @@ class LogCopy:
     @classmethod
     def restored(
         cls,
-        office: Office,
+        context: Context,
         terms: Terms,
         log: LogInfo | None,
         cell: Callable[[bytes], Cell | None],
@@ -91,7 +91,7 @@ class LogCopy:
         """The copy of a log as it is on disk.
 
         Args:
-            office: the way out.
+            context: the way out.
             terms: of the job.
             log: what is on disk of the job, if anything.
             cell: what this agent has accepted of a job's register: its log must have what is before the tail.
@@ -109,7 +109,7 @@ class LogCopy:
             known, other = held(job)
             return known.acceptors if known is not None and other is copy else None
 
-        copy = cls(office, job, incarnation, latest, voters, mine.first, lambda: cell(job), mine.pages)
+        copy = cls(context, job, incarnation, latest, voters, mine.first, lambda: cell(job), mine.pages)
         copy.lacking = holes
         return copy
 
@@ -147,19 +147,19 @@ class LogCopy:
 
             def fetched() -> None:
                 pause = 0.0 if self.reaches(index) else NEXT_SOURCE_S
-                self._office.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
+                self._context.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
 
             self.complete(first, fetched)
             for other in others:
                 self.complete(other)
 
     def _ask(self) -> None:
-        self._sources.sort(key=lambda source: self._office.is_gone(source.id))
-        token = self._office.token()
+        self._sources.sort(key=lambda source: self._context.is_gone(source.id))
+        token = self._context.token()
         self._tokens[token] = None
         fetch = Fetch(self.job, self.incarnation, self.latest, token)
-        self._office.send(self._sources[0], fetch)
-        self._timer = self._office.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._context.send(self._sources[0], fetch)
+        self._timer = self._context.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
         self._tries += 1
 
     def _late(self) -> None:
@@ -197,7 +197,7 @@ class LogCopy:
                 self.pages.obtain(lacking, asked, lambda: self._took(records, sender, page, before))
                 return
             if lacking:
-                self._office.stats["control.row_pages_lost"] += len(lacking)
+                self._context.stats["control.row_pages_lost"] += len(lacking)
             self._append(*records.popleft(), page.first)
         known = [source for source in self._sources if source.id == sender.id]
         others = [source for source in self._sources if source.id != sender.id]
@@ -238,7 +238,7 @@ class LogCopy:
 
             def fetched() -> None:
                 pause = NEXT_SOURCE_S if self.missing_pages(tail) else 0.0
-                self._office.after(pause, lambda: self.settle(tail, sources, done, wanted))
+                self._context.after(pause, lambda: self.settle(tail, sources, done, wanted))
 
             self.pages.obtain(self.missing_pages(tail), sources, fetched)
 
@@ -265,7 +265,7 @@ class LogCopy:
     def add(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
         """Append a record if it is behind `latest`; returns False if pages of its rows are not here."""
         if self._lacking(record, rows):
-            self._office.stats["control.row_pages_lacking"] += 1
+            self._context.stats["control.row_pages_lacking"] += 1
             return False
         self._append(record, rows, first)
         return True
@@ -276,12 +276,14 @@ class LogCopy:
         `first` is the first record that the job ever had, if it is known: the copy may begin later.
         """
         if record.epoch < self._epoch:
-            self._office.stats["control.fenced"] += 1
+            self._context.stats["control.fenced"] += 1
         elif self.latest is None or record.index > self.latest:
             self._epoch = record.epoch
             if self.latest is None:
                 self.first = record.index if first is None else min(first, record.index)
-            self._office.emit(Append(self.job, self.incarnation, replace(record, open=b""), rows, self.first))
+            self._context.emit(
+                Append(self.job, self.incarnation, replace(record, open=b""), rows, self.first)
+            )
             if self.latest is not None and record.before is not None and record.before > self.latest:
                 self.mending.found([(self.latest + 1, record.before + 1)])
             self.latest = record.index
@@ -296,17 +298,17 @@ def _vouched(cell: Cell | None, incarnation: str) -> int | None:
     )
 
 
-class Holder:
+class JobReplica:
     """One job held for its master.
 
     Args:
-        office: the way out.
+        context: the way out.
         terms: as far as known.
         copy: this agent's copy of the job's results log.
     """
 
-    def __init__(self, office: Office, terms: Terms, copy: LogCopy) -> None:
-        self._office = office
+    def __init__(self, context: Context, terms: Terms, copy: LogCopy) -> None:
+        self._context = context
         self.terms, self.copy = terms, copy
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
@@ -323,17 +325,17 @@ class Holder:
 
     def persist(self) -> None:
         """Remember the terms across restarts."""
-        self._office.emit(Persist("job", self.terms.manifest.job_id, pack(Replica(self.terms, None))))
+        self._context.emit(Persist("job", self.terms.manifest.job_id, pack(Replica(self.terms, None))))
 
     def begin(self) -> None:
         """Remember it, and be in its tree: a job that reads others has no members to find its master."""
         self.persist()
         self.copy.mending.found(self.copy.lacking)
         if has_no_members(self.terms.manifest.text):
-            self._office.emit(Subscribe(self.copy.job))
+            self._context.emit(Subscribe(self.copy.job))
 
     def end(self) -> None:
         """The job is over, and not led here."""
-        self._office.emit(DropLog(self.copy.job))
+        self._context.emit(DropLog(self.copy.job))
         if has_no_members(self.terms.manifest.text):
-            self._office.emit(Unsubscribe(self.copy.job))
+            self._context.emit(Unsubscribe(self.copy.job))

@@ -16,7 +16,7 @@ from collections import OrderedDict
 import msgspec
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
 
@@ -33,15 +33,15 @@ _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Contact)
 
 
-class Acquaintances:
+class KnownPeers:
     """The agents this one knows of.
 
     Args:
-        office: clock and disk.
+        context: clock and disk.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._met: OrderedDict[bytes, Contact] = OrderedDict()
         self._away: OrderedDict[bytes, float] = OrderedDict()
         self._departed: OrderedDict[bytes, int] = OrderedDict()
@@ -51,10 +51,10 @@ class Acquaintances:
         if self._departed.get(contact.id, -1) >= contact.incarnation:
             return
         self._away.pop(contact.id, None)
-        if self._met.get(contact.id) == contact or contact.id == self._office.me.id:
+        if self._met.get(contact.id) == contact or contact.id == self._context.me.id:
             return
         self._met[contact.id] = contact
-        self._office.emit(Persist(KIND, contact.id, _PACK.encode(contact)))
+        self._context.emit(Persist(KIND, contact.id, _PACK.encode(contact)))
         while len(self._met) > MET_MAX:
             self._forget(next(iter(self._away or self._met)))
 
@@ -65,7 +65,7 @@ class Acquaintances:
         one, and loses nobody twice.
         """
         if agent in self._away:
-            self._away[agent] = self._office.now
+            self._away[agent] = self._context.now
             self._away.move_to_end(agent)
 
     def answered(self, contact: Contact) -> None:
@@ -78,7 +78,7 @@ class Acquaintances:
     def lost(self, agent: bytes) -> Contact | None:
         """An agent is away; None: it has left for good, or was not met."""
         if agent in self._met:
-            self._away.setdefault(agent, self._office.now)
+            self._away.setdefault(agent, self._context.now)
         return self._met.get(agent)
 
     def departed(self, contact: Contact) -> None:
@@ -103,9 +103,9 @@ class Acquaintances:
         try:
             self._met[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
-        self._away[agent] = self._office.now
+        self._away[agent] = self._context.now
 
     def away(self) -> list[Contact]:
         """Who has been met, is away and is not forgotten."""
@@ -114,16 +114,16 @@ class Acquaintances:
     def away_s(self, agent: bytes) -> float:
         """For how long an agent has been away, 0.0 while it is there."""
         since = self._away.get(agent)
-        return 0.0 if since is None else self._office.now - since
+        return 0.0 if since is None else self._context.now - since
 
     def nearest(self, key: bytes, count: int) -> list[Contact]:
         """The agents closest to `key`, this one and those that are away included; O(n log n)."""
         for agent in [agent for agent in self._away if self.away_s(agent) >= FORGOTTEN_S]:
             self._forget(agent)
-        known = (self._office.me, *self._met.values())
+        known = (self._context.me, *self._met.values())
         return sorted(known, key=lambda contact: ids.distance(contact.id, key))[:count]
 
     def _forget(self, agent: bytes) -> None:
         del self._met[agent]
         self._away.pop(agent, None)
-        self._office.emit(Persist(KIND, agent, b""))
+        self._context.emit(Persist(KIND, agent, b""))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.register_value import Cell
@@ -42,11 +42,11 @@ SILENT_S = 60.0
 (`register.members.GONE_S`)."""
 
 
-class Mending:
+class LogRepair:
     """The holes of one copy.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         job: whose log.
         incarnation: of the log.
         voters: who may have a copy; None as soon as nobody needs this one any more.
@@ -55,13 +55,13 @@ class Mending:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         job: bytes,
         incarnation: str,
         voters: Callable[[], tuple[Contact, ...] | None],
         cell: Callable[[], Cell | None] = lambda: None,
     ) -> None:
-        self._office, self._job, self._incarnation, self._voters = office, job, incarnation, voters
+        self._context, self._job, self._incarnation, self._voters = context, job, incarnation, voters
         self._cell = cell
         self.holes: list[Hole] = []
         self._declare: Callable[[int, int], bytes] | None = None
@@ -122,7 +122,7 @@ class Mending:
         return True
 
     def _begin(self) -> None:
-        self._since = self._office.now
+        self._since = self._context.now
         self._lacking.clear()
         self._asked.clear()
         self._next()
@@ -137,27 +137,27 @@ class Mending:
         if self._fill_from_cell():
             return
         start, stop = self.holes[0]
-        others = [voter for voter in voters if voter.id != self._office.me.id]
+        others = [voter for voter in voters if voter.id != self._context.me.id]
         silent = [voter for voter in others if voter.id not in self._lacking]
         unasked = [voter for voter in silent if voter.id not in self._asked]
         if unasked:
-            source = min(unasked, key=lambda voter: self._office.is_gone(voter.id))
+            source = min(unasked, key=lambda voter: self._context.is_gone(voter.id))
             self._asked[source.id] = None
-            self._token = self._office.token()
+            self._token = self._context.token()
             after = None if start <= FIRST else start - 1
-            self._office.send(source, Fetch(self._job, self._incarnation, after, self._token, stop))
-            self._timer = self._office.after(ANSWER_S, self._next)
-        elif self._declare is not None and (not silent or self._office.now - self._since >= SILENT_S):
+            self._context.send(source, Fetch(self._job, self._incarnation, after, self._token, stop))
+            self._timer = self._context.after(ANSWER_S, self._next)
+        elif self._declare is not None and (not silent or self._context.now - self._since >= SILENT_S):
             ends = [self._lacking[voter.id] for voter in others if voter.id in self._lacking]
             end = max(start + 1, min([stop, *ends]))
-            self._office.stats["control.records_lost"] += 1
+            self._context.stats["control.records_lost"] += 1
             self._fill(end, self._declare(start, end))
         else:
             self._go_on()
             self._asked.clear()
             if not silent:
                 self._lacking.clear()
-            self._timer = self._office.after(PAUSE_S, self._next)
+            self._timer = self._context.after(PAUSE_S, self._next)
 
     def _fill_from_cell(self) -> bool:
         """Take what the register's value has of the lowest hole; whether it has any.
@@ -181,7 +181,7 @@ class Mending:
 
     def _fill(self, upto: int, page: bytes) -> None:
         start, stop = self.holes.pop(0)
-        self._office.emit(MendLog(self._job, self._incarnation, start, upto, page))
+        self._context.emit(MendLog(self._job, self._incarnation, start, upto, page))
         self._partly = upto < stop
         if self._partly:
             self.holes.insert(0, (upto, stop))

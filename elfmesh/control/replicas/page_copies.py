@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.row_pages import digest_of, table_of
 from elfmesh.control.protocol.events import KeepPage
 from elfmesh.control.protocol.messages_succession import Fetch, Page
@@ -37,16 +37,16 @@ class PageCopies:
     """See the module's head.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         job: whose pages.
         incarnation: of its results.
         held: index and digest of what is on disk, ahead of the log.
     """
 
     def __init__(
-        self, office: Office, job: bytes, incarnation: str, held: Iterable[tuple[int, bytes]] = ()
+        self, context: Context, job: bytes, incarnation: str, held: Iterable[tuple[int, bytes]] = ()
     ) -> None:
-        self._office, self._job, self._incarnation = office, job, incarnation
+        self._context, self._job, self._incarnation = context, job, incarnation
         self._held: Pages = {digest: index for index, digest in held}
         self._wanted: Pages = {}
         self._sources: list[Contact] = []
@@ -65,7 +65,7 @@ class PageCopies:
     def keep(self, index: int, data: bytes) -> None:
         """A page was made here, or has come."""
         self._held[digest_of(data)] = index
-        self._office.emit(KeepPage(self._job, self._incarnation, index, data))
+        self._context.emit(KeepPage(self._job, self._incarnation, index, data))
 
     def passed(self, index: int) -> None:
         """The log has the records up to this one: their pages are not needed before a vote again."""
@@ -75,7 +75,7 @@ class PageCopies:
         """Fetch pages; `done` is called when they are here, or do not come: `lacking` and `gone` tell."""
         self._done.append(done)
         self._wanted |= pages
-        known = {source.id for source in self._sources} | {self._office.me.id}
+        known = {source.id for source in self._sources} | {self._context.me.id}
         self._sources += [source for source in dict.fromkeys(sources) if source.id not in known]
         if not self._token:
             self._tries = 0
@@ -112,11 +112,11 @@ class PageCopies:
             self._finish()
             return
         lack = self._lacking.get(digest, set())
-        self._sources.sort(key=lambda source: (source.id in lack, self._office.is_gone(source.id)))
-        self._token = self._office.token()
+        self._sources.sort(key=lambda source: (source.id in lack, self._context.is_gone(source.id)))
+        self._token = self._context.token()
         fetch = Fetch(self._job, self._incarnation, self._wanted[digest], self._token, part=digest)
-        self._office.send(self._sources[0], fetch)
-        self._timer = self._office.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._context.send(self._sources[0], fetch)
+        self._timer = self._context.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
 
     def _late(self) -> None:
         """The source is silent: the others first."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.row_pages import joined, table_of
 from elfmesh.control.protocol.events import LogRead
 
 
 def read_rows(
-    office: Office,
+    context: Context,
     job: bytes,
     incarnation: str,
     index: int,
@@ -26,7 +26,7 @@ def read_rows(
 
     def ask() -> None:
         digest = table.pages[len(found)].digest
-        office.read_log(job, incarnation, index, None, 0, read, digest=digest)
+        context.read_log(job, incarnation, index, None, 0, read, digest=digest)
 
     def read(answer: LogRead | None) -> None:
         if answer is None or answer.error:

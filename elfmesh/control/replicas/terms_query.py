@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_succession import Inquire, Known
 from elfmesh.machine import Contact
@@ -43,16 +43,16 @@ class _Open:
     timers: tuple[Timer, ...] = ()
 
 
-class Inquiry:
+class TermsQuery:
     """Asks the neighbours of a job.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         known: what this agent itself knows of a job.
     """
 
-    def __init__(self, office: Office, known: Callable[[bytes], tuple[Terms | None, int | None]]) -> None:
-        self._office, self._known = office, known
+    def __init__(self, context: Context, known: Callable[[bytes], tuple[Terms | None, int | None]]) -> None:
+        self._context, self._known = context, known
         self._open: dict[bytes, _Open] = {}
         self.lost_votes: dict[bytes, None] = {}
         """Agents whose last answer was that they have lost their votes."""
@@ -66,7 +66,7 @@ class Inquiry:
         if job in self._open:
             self._open[job].then.append(ended)
         else:
-            self._begin(job, _Open(self._office.token(), [ended], extra, NEIGHBOURS))
+            self._begin(job, _Open(self._context.token(), [ended], extra, NEIGHBOURS))
 
     def ask_all(
         self,
@@ -84,7 +84,7 @@ class Inquiry:
 
         running = self._open.get(job)
         if running is None:
-            self._begin(job, _Open(self._office.token(), [ended], extra, ALL_NEAR))
+            self._begin(job, _Open(self._context.token(), [ended], extra, ALL_NEAR))
         elif running.neighbours == ALL_NEAR:
             running.then.append(ended)
         else:
@@ -92,24 +92,24 @@ class Inquiry:
 
     def _begin(self, job: bytes, inquiry: _Open) -> None:
         self._open[job] = inquiry
-        self._office.lookup(job, lambda done: self._found(job, done))
+        self._context.lookup(job, lambda done: self._found(job, done))
 
     def _found(self, job: bytes, done: LookupDone | None) -> None:
         inquiry = self._open[job]
-        me = self._office.me.id
+        me = self._context.me.id
         neighbours = [contact for contact in (done.contacts if done else ()) if contact.id != me]
         contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[: inquiry.neighbours])}
-        asked = [each for each in contacts.values() if each.id != me and not self._office.is_gone(each.id)]
+        asked = [each for each in contacts.values() if each.id != me and not self._context.is_gone(each.id)]
 
         def ask() -> None:
             for contact in asked:
                 if contact.id in inquiry.waiting:
-                    self._office.send(contact, Inquire(job, inquiry.token))
+                    self._context.send(contact, Inquire(job, inquiry.token))
 
         inquiry.waiting.update(contact.id for contact in asked)
         inquiry.timers = (
-            self._office.after(AGAIN_S, ask),
-            self._office.after(ANSWER_S, lambda: self._end(job)),
+            self._context.after(AGAIN_S, ask),
+            self._context.after(ANSWER_S, lambda: self._end(job)),
         )
         ask()
         self._end_if_heard(job, inquiry)
@@ -148,7 +148,7 @@ class Inquiry:
         terms, _ = self._known(job)
         answers = list(inquiry.answers)
         if terms is not None:
-            answers.append((terms, self._office.me.id))
+            answers.append((terms, self._context.me.id))
         newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1]), default=None)
         for then in inquiry.then:
             then(None if newest is None else newest[0], inquiry)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.answers import NOT_FOUND, OK, decode_body, read_answer, respond
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
 from elfmesh.control.requests.version_handler import changes
@@ -35,53 +35,53 @@ class Confirming:
     """The questions of one agent, and its answers to those of others.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         waits: whether a client of this agent waits for the answer to the request of a number.
     """
 
-    def __init__(self, office: Office, waits: Callable[[int], bool]) -> None:
-        self._office, self._waits = office, waits
+    def __init__(self, context: Context, waits: Callable[[int], bool]) -> None:
+        self._context, self._waits = context, waits
         self._open = 0
 
     def needed(self, message: Submit | Ask) -> bool:
         """Whether a word may have been obeyed before this life of this agent, or elsewhere."""
-        me, origin = self._office.me, message.origin
+        me, origin = self._context.me, message.origin
         if not changes(message) or (origin.id, origin.incarnation) == (me.id, me.incarnation):
             return False
-        return not self._office.once.knows(origin, message.token)
+        return not self._context.once.knows(origin, message.token)
 
     def ask(self, message: Submit | Ask, then: Callable[[], None]) -> None:
         """Have `then` called if somebody waits for the answer; else the word is dropped."""
-        office, began = self._office, self._office.now
+        context, began = self._context, self._context.now
         if self._open >= OPEN_MAX:
-            office.stats["control.not_confirmed"] += 1
+            context.stats["control.not_confirmed"] += 1
             return
         self._open += 1
 
         def answered(answer: Answered | None, payload: bytes) -> None:
             self._open -= 1
-            if answer is not None and office.now - began <= ANSWER_S and _says_so(answer, payload):
+            if answer is not None and context.now - began <= ANSWER_S and _says_so(answer, payload):
                 then()
             else:
-                office.stats["control.not_confirmed"] += 1
+                context.stats["control.not_confirmed"] += 1
 
         job = message.job if isinstance(message, Ask) else message.manifest.job_id
         body = encode_json({"token": message.token, "of": message.origin.id.hex()})
-        office.ask_agent(message.origin, job, VERB, body, ANSWER_S, answered)
+        context.ask_agent(message.origin, job, VERB, body, ANSWER_S, answered)
 
     def asked(self, ask: Ask) -> None:
         """Another agent asks whether a client here waits for a word that has come there."""
         try:
             body = decode_body(ask.body)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
-        if body.get("of") != self._office.me.id.hex():  # passed on by an agent that does not know the verb
-            respond(self._office, ask.origin, ask.token, NOT_FOUND, {})
+        if body.get("of") != self._context.me.id.hex():  # passed on by an agent that does not know the verb
+            respond(self._context, ask.origin, ask.token, NOT_FOUND, {})
             return
         token = body.get("token")
         respond(
-            self._office, ask.origin, ask.token, OK, {"waits": isinstance(token, int) and self._waits(token)}
+            self._context, ask.origin, ask.token, OK, {"waits": isinstance(token, int) and self._waits(token)}
         )
 
 

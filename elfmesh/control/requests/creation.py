@@ -23,7 +23,7 @@ from elfmesh.control.answers import (
     refuse,
     respond,
 )
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.manifest import Manifest, updated
 from elfmesh.control.jobs.plan import read_plan
@@ -46,35 +46,35 @@ class Creation:
     """Begins jobs at this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: who leads what.
-        busy: requests that wait for something, by job; shared with `Asks`.
+        busy: requests that wait for something, by job; shared with `RequestHandler`.
         pass_on: passes a request on to the agent that leads its job.
         again: takes a request that had to wait.
     """
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         leadership: Leadership,
         busy: dict[bytes, list[Submit]],
         pass_on: Callable[[Contact, Submit], None],
         again: Callable[[Submit], None],
     ) -> None:
-        self._office, self._leadership, self._busy, self._once = office, leadership, busy, office.once
+        self._context, self._leadership, self._busy, self._once = context, leadership, busy, context.once
         self._pass_on, self._again = pass_on, again
 
     def create(self, message: Submit) -> None:
         """A job that is not led here shall begin."""
         if message.update and self._leadership.leader(message.manifest.job_id) is not None:
-            refuse(self._office, message.origin, message.token, UNAVAILABLE, NO_MASTER)  # it is known here
+            refuse(self._context, message.origin, message.token, UNAVAILABLE, NO_MASTER)  # it is known here
         elif message.update:
             text = f"there is no such job: {message.manifest.qualified}"
-            refuse(self._office, message.origin, message.token, NOT_FOUND, text)
+            refuse(self._context, message.origin, message.token, NOT_FOUND, text)
         elif message.dry_run:
             self._would_create(message)
         elif self._once.of(message.origin, message.token) is not None:
-            refuse(self._office, message.origin, message.token, CONFLICT, "this was applied, and is over")
+            refuse(self._context, message.origin, message.token, CONFLICT, "this was applied, and is over")
         else:
             self._once.made(message.origin, message.token, message.manifest.incarnation)
             self._busy[message.manifest.job_id] = [message]
@@ -100,13 +100,13 @@ class Creation:
         self._once.undone(message.origin, message.token)
         leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
         if leader is None or message.hops >= HOPS_MAX:
-            refuse(self._office, message.origin, message.token, UNAVAILABLE, lost.reason)
+            refuse(self._context, message.origin, message.token, UNAVAILABLE, lost.reason)
             return
-        if leader.id != self._office.me.id:
+        if leader.id != self._context.me.id:
             self._pass_on(leader, message)
         else:
             passed_on = replace(message, hops=message.hops + 1)
-            self._office.after(LEAD_AGAIN_S, lambda: self._again(passed_on))
+            self._context.after(LEAD_AGAIN_S, lambda: self._again(passed_on))
 
     def reset(self, master: Master, message: Submit) -> None:
         """Another text: the old version ends, the new one begins with the next interval, state anew."""
@@ -121,11 +121,11 @@ class Creation:
             if over:
                 self._leadership.ended(master)
                 earlier = master.terms.numberings(master.copy.first, master.copy.latest)
-                self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
+                self._context.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
             else:
                 self._once.undone(message.origin, message.token)
                 for waiting in self._busy.pop(master.job):
-                    refuse(self._office, waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
+                    refuse(self._context, waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 
         master.end(ended, retire=True)
 
@@ -139,4 +139,4 @@ class Creation:
             "expected": 0,
             "state": "new",
         }
-        respond(self._office, message.origin, message.token, OK, body | dry_run_fields())
+        respond(self._context, message.origin, message.token, OK, body | dry_run_fields())

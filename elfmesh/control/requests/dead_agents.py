@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
@@ -49,12 +49,12 @@ class DeadAgents:
     """What one agent remembers of others.
 
     Args:
-        office: disk, and the wall clock of the host.
+        context: disk, and the wall clock of the host.
         name_of: what people call an agent, "" if that is not known here.
     """
 
-    def __init__(self, office: Office, name_of: Callable[[bytes], str]) -> None:
-        self._office, self._name_of = office, name_of
+    def __init__(self, context: Context, name_of: Callable[[bytes], str]) -> None:
+        self._context, self._name_of = context, name_of
         self._dead: OrderedDict[bytes, Dead] = OrderedDict()
 
     def lost(self, contact: Contact | None) -> None:
@@ -63,21 +63,21 @@ class DeadAgents:
             return
         dead = Dead(contact, self._name_of(contact.id), self._now_us())
         self._dead[contact.id] = dead
-        self._office.emit(Persist(KIND, contact.id, _PACK.encode(dead)))
+        self._context.emit(Persist(KIND, contact.id, _PACK.encode(dead)))
         while len(self._dead) > DEAD_MAX:
             self.gone(next(iter(self._dead)))
 
     def gone(self, agent: bytes) -> None:
         """An agent is not dead: it is there, has left for good, or is forgotten."""
         if self._dead.pop(agent, None) is not None:
-            self._office.emit(Persist(KIND, agent, b""))
+            self._context.emit(Persist(KIND, agent, b""))
 
     def restored(self, agent: bytes, data: bytes) -> None:
         """Died in an earlier life of ours. What cannot be read is left out and counted."""
         try:
             self._dead[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
 
     def rows(self) -> list[dict[str, Any]]:
         """Dead agents as `elf get agents` shows them, those that died last first."""
@@ -87,7 +87,7 @@ class DeadAgents:
         return [_row(each) for each in reversed(self._dead.values())]
 
     def _now_us(self) -> int:
-        return int(self._office.facts("clock").get("now_us", 0))
+        return int(self._context.facts("clock").get("now_us", 0))
 
 
 def _row(dead: Dead) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
 )
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import check_result_columns, has_no_members, read_plan
 from elfmesh.control.jobs.records import encode_json
@@ -44,9 +44,9 @@ Problem = tuple[int, dict[str, object]]
 """What the asker is told: a status and a body."""
 
 
-def check_reads(office: Office, manifest: Manifest, then: Callable[[Problem | None], None]) -> None:
+def check_reads(context: Context, manifest: Manifest, then: Callable[[Problem | None], None]) -> None:
     """Ask the masters of all jobs that a job would read; `then` hears what is wrong, None if nothing is."""
-    _Check(office, manifest, then).go_on()
+    _Check(context, manifest, then).go_on()
 
 
 def not_for_readers(manifest: Manifest, master: Master | None) -> str:
@@ -72,8 +72,8 @@ def refused_with_readers(master: Master, verb: str) -> Problem | None:
 
 
 class _Check:
-    def __init__(self, office: Office, manifest: Manifest, then: Callable[[Problem | None], None]) -> None:
-        self._office, self._manifest, self._then = office, manifest, then
+    def __init__(self, context: Context, manifest: Manifest, then: Callable[[Problem | None], None]) -> None:
+        self._context, self._manifest, self._then = context, manifest, then
         self._statement = ql.parse(manifest.text)
         self._direct = read_plan(manifest.text).jobs
         self._todo = deque(self._direct)
@@ -88,7 +88,7 @@ class _Check:
         seats = ids.job_seats(name, self._manifest.creator)
         self._tries += 1
         then = partial(self._answered, name)
-        ask_named(self._office, seats, "readable", encode_json({}), ANSWER_S, then)
+        ask_named(self._context, seats, "readable", encode_json({}), ANSWER_S, then)
 
     def _answered(self, name: str, message: Answered | None, payload: bytes) -> None:
         try:
@@ -106,7 +106,7 @@ class _Check:
             self._then((BAD_REQUEST, error_of(error)))
             return
         except (ElfError, KeyError, TypeError):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             self._silent(name)
             return
         self._todo.popleft()
@@ -136,7 +136,7 @@ class _Check:
 
     def _silent(self, name: str) -> None:
         if self._tries < TRIES:
-            self._office.after(AGAIN_S, self.go_on)
+            self._context.after(AGAIN_S, self.go_on)
             return
         text = f"the master of {_shown(name)}, which it reads, does not answer"
         self._then((UNAVAILABLE, error_body(text, hint="Apply it again soon.", code=69)))

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from elfmesh.control.closing.partial_store import frontier_in_all
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import Plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, iso_us
 from elfmesh.control.master.master import Master
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.dead_agents import ALIVE
@@ -27,7 +27,7 @@ NO_MAJORITY = "no majority"
 """State of a job of which most voters do not answer."""
 
 
-def job_row(office: Office, master: Master) -> dict[str, Any]:
+def job_row(context: Context, master: Master) -> dict[str, Any]:
     """A job in a list."""
     manifest = master.manifest
     return {
@@ -39,14 +39,14 @@ def job_row(office: Office, master: Master) -> dict[str, Any]:
         "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
         "agents": len(master.book.active),
         "latest": master.copy.latest,
-        "master": office.name,
+        "master": context.name,
         "epoch": master.epoch,
         "created": iso_us(manifest.created) if manifest.created else None,
-        **_standing(office, master),
+        **_standing(context, master),
     }
 
 
-def _standing(office: Office, master: Master) -> dict[str, Any]:
+def _standing(context: Context, master: Master) -> dict[str, Any]:
     """How the newest result is, as far as this master has made one, and how long the next one is held."""
     newest = master.tally.recent[-1] if master.tally.recent else None
     due = master.closer.due_since(master.closer.held)
@@ -54,11 +54,11 @@ def _standing(office: Office, master: Master) -> dict[str, Any]:
         "result": None if newest is None else newest.state,
         "completeness": None if newest is None else newest.completeness,
         "missing": [] if newest is None else newest.missing[:MISSING_SHOWN],
-        "held_for_seconds": None if due is None else round(office.now - due, 3),
+        "held_for_seconds": None if due is None else round(context.now - due, 3),
     }
 
 
-def description(office: Office, master: Master) -> dict[str, Any]:
+def description(context: Context, master: Master) -> dict[str, Any]:
     """Everything worth knowing about a job, bounded."""
     manifest, plan, closer = master.manifest, master.plan, master.closer
     missing = closer.missing()
@@ -66,13 +66,13 @@ def description(office: Office, master: Master) -> dict[str, Any]:
     waiting = {
         "index": shown_interval(closer.next),
         "start": _start(master, closer.next),
-        "due_for_seconds": None if due is None else round(office.now - due, 3),
+        "due_for_seconds": None if due is None else round(context.now - due, 3),
         "missing": master.book.names(missing) if due is not None else [],
     }
-    trees = office.facts("trees").get("items", [])
+    trees = context.facts("trees").get("items", [])
     tree = next((each for each in trees if each.get("tree") == master.job.hex()), None)
     return {
-        **job_row(office, master),
+        **job_row(context, master),
         "text": manifest.text,
         "signed": manifest.signed.decode(errors="replace") or None,
         "incarnation": manifest.incarnation,
@@ -148,26 +148,26 @@ def summary(record: ResultRecord) -> dict[str, Any]:
     }
 
 
-def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, Any]:
+def agent_row(context: Context, carrier: MemberHost, leads: list[str]) -> dict[str, Any]:
     """An agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
     return {
-        "name": office.name,
+        "name": context.name,
         "status": ALIVE,
-        "id": office.me.id.hex(),
-        "address": f"{office.me.host}:{office.me.port}",
+        "id": context.me.id.hex(),
+        "address": f"{context.me.host}:{context.me.port}",
         "labels": carrier.labels,
         "streams": list(carrier.streams),
         "jobs": [member.manifest.qualified for member in carrier.members.values()],
         "masters": leads,
-        **{key: fact for key, fact in office.facts("agent").items() if key != "job_costs"},
+        **{key: fact for key, fact in context.facts("agent").items() if key != "job_costs"},
     }
 
 
-def stream_row(office: Office, stream: StreamInfo) -> dict[str, Any]:
+def stream_row(context: Context, stream: StreamInfo) -> dict[str, Any]:
     """A stream of one agent; `columns` are empty where only the data shows them."""
     return {
         "stream": stream.name,
         "format": stream.format,
-        "agent": office.name,
+        "agent": context.name,
         "columns": list(stream.columns),
     }

@@ -10,7 +10,7 @@ which also says that there is nothing to be led.
 
 from __future__ import annotations
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.overlay.events import ProbeDone
@@ -20,18 +20,18 @@ class Doubts:
     """What one agent does about words that it has passed on and that come again.
 
     Args:
-        office: clock and probes.
+        context: clock and probes.
         leadership: who leads what.
     """
 
-    def __init__(self, office: Office, leadership: Leadership) -> None:
-        self._office, self._leadership = office, leadership
+    def __init__(self, context: Context, leadership: Leadership) -> None:
+        self._context, self._leadership = context, leadership
 
     def passed_again(self, job: bytes) -> None:
         """A word was not answered where it was passed on to: look whether that agent is there."""
         terms, _ = self._leadership.known(job)
         if terms is not None and self._nobody_looks(terms):
-            self._office.probe(terms.master, lambda done: self._probed(terms, done))
+            self._context.probe(terms.master, lambda done: self._probed(terms, done))
 
     def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
         if done is not None and not done.alive and self._nobody_looks(terms):
@@ -39,7 +39,7 @@ class Doubts:
 
     def _nobody_looks(self, terms: Terms) -> bool:
         """Whether these terms are what is known here, and the job has no tree that ends here."""
-        job, me = terms.manifest.job_id, self._office.me.id
+        job, me = terms.manifest.job_id, self._context.me.id
         leader = self._leadership.leader(job)
         known = leader is not None and leader.id == terms.master.id != me
-        return known and job not in self._office.roots and not self._leadership.leads(job)
+        return known and job not in self._context.roots and not self._leadership.leads(job)

@@ -28,13 +28,13 @@ from elfmesh.control.answers import (
     refuse,
     respond,
 )
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan, reads_jobs
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import HOPS_MAX, Ask, AskAll, Question, Submit
 from elfmesh.control.requests.creation import Creation
 from elfmesh.control.requests.dead_agents import DeadAgents
@@ -48,11 +48,11 @@ from elfmesh.control.requests.describe import agent_row, description, job_row, s
 from elfmesh.control.requests.doubts import Doubts
 from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.placement import VERB as SEAT
-from elfmesh.control.requests.placement import Placing
+from elfmesh.control.requests.placement import Placement
 from elfmesh.control.requests.version_handler import (
     CHANGING_VERBS,
     VERBS,
-    Versions,
+    VersionHandler,
     changes,
     runs_already,
 )
@@ -73,24 +73,26 @@ ANSWER_BYTES_MAX = 64 << 10
 """One agent's share of an answer of all."""
 
 
-class Asks:
+class RequestHandler:
     """Answers questions that reached this agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: who leads what.
         carrier: what this agent carries.
         dead: the agents that it has lost sight of.
     """
 
-    def __init__(self, office: Office, leadership: Leadership, carrier: Carrier, dead: DeadAgents) -> None:
-        self._office, self._leadership, self._carrier, self.dead = office, leadership, carrier, dead
+    def __init__(
+        self, context: Context, leadership: Leadership, carrier: MemberHost, dead: DeadAgents
+    ) -> None:
+        self._context, self._leadership, self._carrier, self.dead = context, leadership, carrier, dead
         self._busy: dict[bytes, list[Submit]] = {}
-        self._once, self._doubts = office.once, Doubts(office, leadership)
-        self._creation = Creation(office, leadership, self._busy, self._pass_to, self.submit)
-        self._versions = Versions(office, self._once, self._creation.reset, self._again)
-        self.no_majority = NoMajority(office, leadership)
-        self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
+        self._once, self._doubts = context.once, Doubts(context, leadership)
+        self._creation = Creation(context, leadership, self._busy, self._pass_to, self.submit)
+        self._versions = VersionHandler(context, self._once, self._creation.reset, self._again)
+        self.no_majority = NoMajority(context, leadership)
+        self._placing = Placement(context, leadership, self._busy, self._check, self.submit)
 
     # -- apply -----------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class Asks:
         try:
             read_plan(manifest.text)
         except QueryError as error:
-            refuse(self._office, message.origin, message.token, CONFLICT, str(error))
+            refuse(self._context, message.origin, message.token, CONFLICT, str(error))
             return
         job = manifest.job_id
         master = self._leadership.masters.get(job)
@@ -109,19 +111,19 @@ class Asks:
             if (message.token, message.origin.id) not in asked:
                 self._busy[job].append(message)
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
-            refuse(self._office, message.origin, message.token, CONFLICT, problem)
+            refuse(self._context, message.origin, message.token, CONFLICT, problem)
         elif self._versions.in_doubt(master, message, job) and self._leads(job):
-            ask_anew(self._office, message.origin, message.token)
+            ask_anew(self._context, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
         else:
             leader = self._leadership.leader(job)
-            if leader is None or leader.id == self._office.me.id:
+            if leader is None or leader.id == self._context.me.id:
                 self._placing.submitted(message)
             elif message.hops < HOPS_MAX:
                 self._pass_to(leader, message)
             else:
-                refuse(self._office, message.origin, message.token, UNAVAILABLE, "the job has no master now")
+                refuse(self._context, message.origin, message.token, UNAVAILABLE, "the job has no master now")
 
     def _check(self, message: Submit) -> None:
         """Create a job; before, have those checked that it reads."""
@@ -154,16 +156,16 @@ class Asks:
             if problem is None:
                 then(first)
             else:
-                respond(self._office, first.origin, first.token, *problem)
+                respond(self._context, first.origin, first.token, *problem)
             for waiting in others:
                 self.submit(waiting)
 
-        check_reads(self._office, message.manifest, checked)
+        check_reads(self._context, message.manifest, checked)
 
     def _leads(self, job: bytes) -> bool:
         """Whether a word about a job ends here: it is led here, or not at all."""
         leader = self._leadership.leader(job)
-        return job in self._leadership.masters or leader is None or leader.id == self._office.me.id
+        return job in self._leadership.masters or leader is None or leader.id == self._context.me.id
 
     def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
         """Pass a word on to who leads, unless what it wants was done here before another led."""
@@ -171,16 +173,16 @@ class Asks:
             made = self._once.of(message.origin, message.token) is not None
             if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
                 # Twice is not once.
-                refuse(self._office, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
+                refuse(self._context, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
                 return
             if made:
-                ask_anew(self._office, message.origin, message.token)
+                ask_anew(self._context, message.origin, message.token)
                 return
             job = message.job if isinstance(message, Ask) else message.manifest.job_id
             if self._once.was_passed(message.origin, message.token, job):
                 self._doubts.passed_again(job)
             self._once.passed(message.origin, message.token, job)
-        self._office.send(leader, replace(message, hops=message.hops + 1))
+        self._context.send(leader, replace(message, hops=message.hops + 1))
 
     def _again(self, message: Submit | Ask) -> None:
         if isinstance(message, Submit):
@@ -202,57 +204,59 @@ class Asks:
         try:
             body = decode_body(ask.body)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return
         if changes(ask) and self._versions.in_doubt(master, ask, ask.job):
-            ask_anew(self._office, ask.origin, ask.token)
+            ask_anew(self._context, ask.origin, ask.token)
         elif problem := refused_with_readers(master, ask.verb):
-            respond(self._office, ask.origin, ask.token, *problem)
+            respond(self._context, ask.origin, ask.token, *problem)
         elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
             master.desk.ask(ask, body)
         elif ask.verb == "rows":
             master.desk.ask_page(ask, body)
         elif ask.verb == "describe":
-            respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+            respond(self._context, ask.origin, ask.token, OK, description(self._context, master))
         elif ask.verb in VERBS:
             self._versions.asked(master, ask)
         elif ask.verb == "verify":
             self._verify(master, ask, body)
         elif ask.verb == "why":
-            respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
+            respond(self._context, ask.origin, ask.token, OK, explanation(self._context, master))
         elif ask.verb in ("pause", "resume"):
             self._versions.pause(master, ask)
         elif ask.verb == "delete":
             self._delete(master, ask)
         else:
-            refuse(self._office, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
+            refuse(self._context, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
 
     def _verify(self, master: Master, ask: Ask, body: dict[str, Any]) -> None:
         interval = body.get("interval")
         if not isinstance(interval, int) or isinstance(interval, bool):
-            refuse(self._office, ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval")
+            refuse(
+                self._context, ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval"
+            )
             return
         if body.get("again"):
             master.verifier.again(interval)
-        respond(self._office, ask.origin, ask.token, OK, master.verifier.status(interval))
+        respond(self._context, ask.origin, ask.token, OK, master.verifier.status(interval))
 
     def _delete(self, master: Master, ask: Ask) -> None:
         incarnation = master.manifest.incarnation
         if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun anew since
-            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+            respond(self._context, ask.origin, ask.token, OK, {"state": "deleted"})
             return
         self._once.made(ask.origin, ask.token, incarnation)
 
         def ended(over: bool) -> None:
             if not over:
                 self._once.undone(ask.origin, ask.token)
-                refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
+                refuse(self._context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self._leadership.ended(master)
             body = summary(master.terms, master.book, "deleted")
             stopped = body["acknowledged"] = master.ending.stopped
             body["expected"] = max(body["expected"], stopped)  # who leaves is told too, and expected no more
-            respond(self._office, ask.origin, ask.token, OK, body)
+            respond(self._context, ask.origin, ask.token, OK, body)
 
         master.end(ended)
 
@@ -260,36 +264,36 @@ class Asks:
         leader = self._leadership.leader(ask.job)
         made = self._once.of(ask.origin, ask.token)
         if ask.verb == "delete" and made is not None and self._leadership.is_over(ask.job, made):
-            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+            respond(self._context, ask.origin, ask.token, OK, {"state": "deleted"})
         elif ask.job in self._busy:
             text = "the job is changing its version; ask again"
-            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, text)
-        elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
+            refuse(self._context, ask.origin, ask.token, UNAVAILABLE, text)
+        elif leader is not None and leader.id != self._context.me.id and ask.hops < HOPS_MAX:
             self._pass_to(leader, ask)
         elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
-            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
+            respond(self._context, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
         elif leader is not None:
-            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
+            refuse(self._context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
-            refuse(self._office, ask.origin, ask.token, NOT_FOUND, "there is no such job")
+            refuse(self._context, ask.origin, ask.token, NOT_FOUND, "there is no such job")
 
     # -- all agents ------------------------------------------------------------------------------------
 
     def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
         """A question for everybody arrived at the rendezvous of all."""
-        if ids.ALL_AGENTS not in self._office.roots:
+        if ids.ALL_AGENTS not in self._context.roots:
             if tries:
-                self._office.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
+                self._context.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
             else:
                 text = "this part of the overlay is not ready"
-                refuse(self._office, message.origin, message.token, UNAVAILABLE, text)
+                refuse(self._context, message.origin, message.token, UNAVAILABLE, text)
             return
 
         def done(outcome: PublishDone | None) -> None:
             if outcome is not None:
                 self._gathered(message, outcome)
 
-        self._office.publish(ids.ALL_AGENTS, Question(message.verb, message.body), QUESTION_S, done)
+        self._context.publish(ids.ALL_AGENTS, Question(message.verb, message.body), QUESTION_S, done)
 
     def _gathered(self, message: AskAll, done: PublishDone) -> None:
         lines, size = [], 0
@@ -298,7 +302,7 @@ class Asks:
             if body and b"\n" not in body and size < DATA_FRAME_BYTES_MAX - (64 << 10):
                 lines.append(body)
         counts = {"answered": len(done.answers), "expected": max(done.expected, len(done.answers))}
-        respond(self._office, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
+        respond(self._context, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
 
     def question(self, message: Question) -> bytes:
         """This agent's share of the answer of all."""
@@ -306,18 +310,18 @@ class Asks:
         masters = self._leadership.masters.values()
         if message.verb in ("list", "whose"):
             wanted = self._named(message, "job") if message.verb == "whose" else None
-            items = [job_row(self._office, master) for master in masters] + self.no_majority.rows()
+            items = [job_row(self._context, master) for master in masters] + self.no_majority.rows()
             items = [row for row in items if wanted in (None, row["job"])]
         elif message.verb == "agents":
             leads = [master.manifest.qualified for master in masters]
-            items = [agent_row(self._office, self._carrier, leads), *self.dead.rows()]
+            items = [agent_row(self._context, self._carrier, leads), *self.dead.rows()]
         elif message.verb == "streams":
-            items = [stream_row(self._office, stream) for stream in self._carrier.streams.values()]
+            items = [stream_row(self._context, stream) for stream in self._carrier.streams.values()]
         elif message.verb == "trees":
             names = {master.job.hex(): master.manifest.qualified for master in masters}
-            trees, only = self._office.facts("trees").get("items", []), self._named(message, "tree")
+            trees, only = self._context.facts("trees").get("items", []), self._named(message, "tree")
             items = [
-                {"agent": self._office.name, **tree, "job": names.get(tree.get("tree", ""), "")}
+                {"agent": self._context.name, **tree, "job": names.get(tree.get("tree", ""), "")}
                 for tree in trees
                 if only in (None, tree.get("tree"))
             ]

@@ -15,19 +15,19 @@ from msgspec.structs import replace
 
 from elfmesh.control.answers import OK, UNAVAILABLE, decode_body, error_body, respond
 from elfmesh.control.closing.tentative import Tentative
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.master.result_service import Desk
+from elfmesh.control.master.result_service import ResultService
 from elfmesh.control.protocol.messages import Ask, Submit
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.control.requests.describe import NO_MAJORITY
 from elfmesh.control.requests.recovery import VERB, Recoveries
 from elfmesh.control.requests.voting import without_majority
-from elfmesh.control.upstream.downstream_feed import Feed
+from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.errors import ProtocolError, QueryError
 
 COPY = "copy"
@@ -41,17 +41,17 @@ class NoMajority:
     """What this agent knows of jobs without a majority.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: the attempts to lead, and the copies of results logs.
     """
 
-    def __init__(self, office: Office, leadership: Leadership) -> None:
-        self._office, self._leadership = office, leadership
-        self._recoveries = Recoveries(office, leadership)
+    def __init__(self, context: Context, leadership: Leadership) -> None:
+        self._context, self._leadership = context, leadership
+        self._recoveries = Recoveries(context, leadership)
 
     def rows(self) -> list[dict[str, Any]]:
         """Such jobs in a list; see `describe.job_row`."""
-        return [self._row(attempt) for attempt in without_majority(self._office, self._leadership).values()]
+        return [self._row(attempt) for attempt in without_majority(self._context, self._leadership).values()]
 
     def answered(self, message: Ask | Submit) -> bool:
         """Answer what is asked about such a job; False if it is none, or it is not ours to answer."""
@@ -60,16 +60,16 @@ class NoMajority:
         if isinstance(message, Ask) and self._from_copy(message):
             return True
         job = message.job if isinstance(message, Ask) else message.manifest.job_id
-        attempt = without_majority(self._office, self._leadership).get(job)
+        attempt = without_majority(self._context, self._leadership).get(job)
         if attempt is None:
             return False
         if isinstance(message, Ask) and message.verb == "why":
-            respond(self._office, message.origin, message.token, OK, self._why(attempt))
+            respond(self._context, message.origin, message.token, OK, self._why(attempt))
         elif not (
             isinstance(message, Ask) and message.verb in COPY_VERBS and self._pass_on(message, attempt)
         ):
             body = error_body(self._because(attempt), hint=HINT, code=69)
-            respond(self._office, message.origin, message.token, UNAVAILABLE, body)
+            respond(self._context, message.origin, message.token, UNAVAILABLE, body)
         return True
 
     # -- results -----------------------------------------------------------------------------------------
@@ -81,12 +81,12 @@ class NoMajority:
         reports = [each for each in attempt.proposer.reports.values() if attempt.answers(each.contact)]
         others = [each for each in reports if each.latest is not None and each.latest > own]
         best = max(others, key=lambda each: (each.latest or 0, each.contact.id), default=None)
-        if best is not None and best.contact.id != self._office.me.id and ask.hops < HOPS_MAX:
+        if best is not None and best.contact.id != self._context.me.id and ask.hops < HOPS_MAX:
             try:
                 body = encode_json(decode_body(ask.body) | {COPY: True})
             except ProtocolError:
                 return False
-            self._office.send(best.contact, replace(ask, body=body, hops=ask.hops + 1))
+            self._context.send(best.contact, replace(ask, body=body, hops=ask.hops + 1))
             return True
         return copy is not None and terms is not None and self._serve(ask, terms, copy)
 
@@ -107,13 +107,13 @@ class NoMajority:
             body, plan = decode_body(ask.body), read_plan(terms.manifest.text)
         except (ProtocolError, QueryError):
             return False
-        shown = Tentative(self._office, 0, _nothing, _nothing)
-        desk = Desk(
-            self._office,
+        shown = Tentative(self._context, 0, _nothing, _nothing)
+        desk = ResultService(
+            self._context,
             terms.manifest,
             copy,
             shown,
-            Feed(self._office, plan, lambda: terms),
+            DownstreamFeed(self._context, plan, lambda: terms),
             lambda: terms.acceptors,
             terms.earlier,
         )
@@ -128,7 +128,7 @@ class NoMajority:
     def _because(self, attempt: Attempt) -> str:
         voters = attempt.voters()
         named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
-        since = f"{self._office.now - attempt.since:.0f} s"
+        since = f"{self._context.now - attempt.since:.0f} s"
         job = attempt.terms.manifest.qualified
         return f"no majority of the agents that vote on {job} answers, for {since}: {named}"
 
@@ -156,7 +156,7 @@ class NoMajority:
             "result": None,
             "completeness": None,
             "missing": [],
-            "held_for_seconds": round(self._office.now - attempt.since, 3),
+            "held_for_seconds": round(self._context.now - attempt.since, 3),
         }
 
     def _why(self, attempt: Attempt) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class NoMajority:
             "job": attempt.terms.manifest.qualified,
             "state": NO_MAJORITY,
             "interval": None,
-            "held_for_seconds": round(self._office.now - attempt.since, 3),
+            "held_for_seconds": round(self._context.now - attempt.since, 3),
             "stage": "waiting for a majority",
             "tentative_rev": 0,
             "in": 0,

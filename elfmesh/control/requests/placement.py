@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import OK, UNAVAILABLE, error_body, read_answer, respond
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
@@ -47,11 +47,11 @@ UNDER_WAY_S = 30.0
 SILENT = "an agent that may know the job does not answer"
 
 
-class Placing:
+class Placement:
     """Places new jobs whose home is here, and tells other agents of those that have a seat here.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: what is led here, and what is known of other jobs.
         busy: words that wait for something, by job; shared with who takes them.
         begin: takes a word about a job that shall live here.
@@ -60,13 +60,13 @@ class Placing:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         leadership: Leadership,
         busy: dict[bytes, list[Submit]],
         begin: Callable[[Submit], None],
         again: Callable[[Submit], None],
     ) -> None:
-        self._office, self._leadership, self._busy = office, leadership, busy
+        self._context, self._leadership, self._busy = context, leadership, busy
         self._begin, self._again = begin, again
         self._passed: OrderedDict[tuple[bytes, int, int], None] = OrderedDict()
         self._sent: OrderedDict[bytes, float] = OrderedDict()
@@ -79,7 +79,7 @@ class Placing:
             self._begin(message)
             return
         name = (message.origin.id, message.origin.incarnation, message.token)
-        under_way = self._office.now - self._sent.get(job, float("-inf")) < UNDER_WAY_S
+        under_way = self._context.now - self._sent.get(job, float("-inf")) < UNDER_WAY_S
         if under_way or name in self._passed:
             self._pass_on(message, seats[1])
             return
@@ -93,11 +93,11 @@ class Placing:
                 self._pass_on(first, seat)
             else:
                 body = error_body(problem, hint="Ask again when more of them are there.", code=69)
-                respond(self._office, first.origin, first.token, UNAVAILABLE, body)
+                respond(self._context, first.origin, first.token, UNAVAILABLE, body)
             for waiting in others:
                 self._again(waiting)
 
-        _Search(self._office, seats, self._leadership.first, self._load, placed).begin()
+        _Search(self._context, seats, self._leadership.first, self._load, placed).begin()
 
     def asked(self, ask: Ask) -> None:
         """The home of a job asks whether it is known here, and how much there is to do."""
@@ -106,10 +106,10 @@ class Placing:
             known = found.terms is not None or ask.job in self._busy
             known = known or self._leadership.leader(ask.job) is not None
             if found.problem and not known:
-                respond(self._office, ask.origin, ask.token, UNAVAILABLE, error_body(found.problem, code=69))
+                respond(self._context, ask.origin, ask.token, UNAVAILABLE, error_body(found.problem, code=69))
                 return
             body = {"known": known, "load": self._load(ask.job)}
-            respond(self._office, ask.origin, ask.token, OK, body)
+            respond(self._context, ask.origin, ask.token, OK, body)
 
         self._leadership.first.survey(ask.job, sought, tries=1)
 
@@ -121,13 +121,13 @@ class Placing:
         """Send a word to the other seat, where it is obeyed or refused."""
         home = message.manifest.job_id
         self._passed[message.origin.id, message.origin.incarnation, message.token] = None
-        self._sent[home] = self._office.now
+        self._sent[home] = self._context.now
         self._sent.move_to_end(home)
         for kept in (self._passed, self._sent):
             while len(kept) > PASSED_MAX:
                 kept.popitem(last=False)
         manifest = replace(message.manifest, job_id=seat)
-        self._office.route(seat, replace(message, manifest=manifest))
+        self._context.route(seat, replace(message, manifest=manifest))
 
 
 class _Search:
@@ -138,13 +138,13 @@ class _Search:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         seats: tuple[bytes, ...],
         first: FirstAcceptors,
         load: Callable[[bytes], int],
         then: Callable[[bytes | None, str], None],
     ) -> None:
-        self._office, self._first, self._load, self._then = office, first, load, then
+        self._context, self._first, self._load, self._then = context, first, load, then
         self._home, self._other = seats
         self._tries = 0
         self._known: dict[bytes, bool] = {}
@@ -158,7 +158,7 @@ class _Search:
 
     def _ask(self) -> None:
         self._tries += 1
-        self._office.ask_job(self._other, VERB, encode_json({}), ANSWER_S, self._answered)
+        self._context.ask_job(self._other, VERB, encode_json({}), ANSWER_S, self._answered)
 
     def _answered(self, message: Answered | None, payload: bytes) -> None:
         known: bool | None = None
@@ -167,7 +167,7 @@ class _Search:
                 body, _ = read_answer(message, payload)
                 self._other_load, known = int(body["load"]), bool(body["known"])
         except (ElfError, KeyError, TypeError, ValueError):
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
         if known is not None:
             self._heard(self._other, known)
         elif self._tries < TRIES and not self._ended:

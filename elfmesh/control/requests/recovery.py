@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, decode_body, error_body, respond
 from elfmesh.control.consensus.rules import is_quorum
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
@@ -68,12 +68,12 @@ class Recoveries:
     """The recoveries at one agent.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         leadership: the attempts to lead.
     """
 
-    def __init__(self, office: Office, leadership: Leadership) -> None:
-        self._office, self._leadership = office, leadership
+    def __init__(self, context: Context, leadership: Leadership) -> None:
+        self._context, self._leadership = context, leadership
         self._open: dict[bytes, _Recovery] = {}
 
     def asked(self, ask: Ask) -> bool:
@@ -104,20 +104,20 @@ class Recoveries:
                 job, attempt.terms.acceptors, lambda *found: self._found(job, *found)
             )
         else:
-            respond(self._office, ask.origin, ask.token, OK, recovery.report | {"state": "no majority"})
+            respond(self._context, ask.origin, ask.token, OK, recovery.report | {"state": "no majority"})
         return True
 
     def _refuse(self, ask: Ask, status: int, text: str) -> None:
-        respond(self._office, ask.origin, ask.token, status, error_body(text, code=69))
+        respond(self._context, ask.origin, ask.token, status, error_body(text, code=69))
 
     def _attempt(self, job: bytes) -> Attempt | None:
         """What is known of a job without a majority, also of one that is led here."""
         master = self._leadership.masters.get(job)
         if master is None:
-            return without_majority(self._office, self._leadership).get(job)
+            return without_majority(self._context, self._leadership).get(job)
         if master.committer.asking_s <= MAJORITY_S:
             return None
-        return Attempt(master.terms, master.proposer, self._office.now - master.committer.asking_s)
+        return Attempt(master.terms, master.proposer, self._context.now - master.committer.asking_s)
 
     def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
         """What is left of the job, and what may not be."""
@@ -147,7 +147,7 @@ class Recoveries:
             },
             "closed_below": closed,
         }
-        sources = [each.contact for each in reversed(reports) if each.contact.id != self._office.me.id]
+        sources = [each.contact for each in reversed(reports) if each.contact.id != self._context.me.id]
         told = [each.terms for each in reports if each.terms is not None]
         terms = with_newest_roster(replace(terms, closed=closed), told)
         return _Recovery(ask, terms, report, newest, sources)
@@ -158,7 +158,7 @@ class Recoveries:
         What this agent has proposed itself, and nobody else has accepted, is not chosen: voters that are
         only cut off may choose something else for the same interval.
         """
-        vote, me = self._leadership.registers.acceptors.vote(job), self._office.me.id
+        vote, me = self._leadership.registers.acceptors.vote(job), self._context.me.id
         told = [(me, vote.ballot, vote.value)]
         told += [(each.agent, each.ballot, each.value) for each in proposer.promises]
         found = []
@@ -174,9 +174,9 @@ class Recoveries:
         """Who is there is known; complete the copy of the results before it is set aside."""
         recovery = self._open[job]
         first = self._leadership.first
-        there = sorted((self._office.me, *answered.values()), key=lambda each: ids.distance(each.id, job))
+        there = sorted((self._context.me, *answered.values()), key=lambda each: ids.distance(each.id, job))
         voters = self._leadership.registers.voters(tuple(each for each in there if first.may_vote(each)))
-        voters = voters or (self._office.me,)
+        voters = voters or (self._context.me,)
         if terms is not None and terms.manifest.incarnation != recovery.terms.manifest.incarnation:
             self._end(job, UNAVAILABLE, error_body("the job has begun anew elsewhere; ask again", code=69))
             return
@@ -193,7 +193,7 @@ class Recoveries:
             fetched()
             return
         copy.complete(recovery.sources[0], fetched)
-        self._office.after(FETCH_S, fetched)
+        self._context.after(FETCH_S, fetched)
 
     def _create(
         self, job: bytes, recovery: _Recovery, voters: tuple[Contact, ...], copy: LogCopy | None
@@ -206,9 +206,9 @@ class Recoveries:
         earlier = old.numberings(None if copy is None else copy.first, latest)
         epoch = max(old.epoch, self._leadership.epoch(job))
         base = (generation(epoch) + 1) << GENERATION_BITS
-        self._leadership.admits(job, base + self._office.rng.getrandbits(APART_BITS), None)
-        manifest = replace(old.manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
-        self._office.emit(DropLog(job, retire=True))
+        self._leadership.admits(job, base + self._context.rng.getrandbits(APART_BITS), None)
+        manifest = replace(old.manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
+        self._context.emit(DropLog(job, retire=True))
 
         def elected(outcome: Won | Lost) -> None:
             if isinstance(outcome, Lost):
@@ -227,10 +227,10 @@ class Recoveries:
         old, epoch = recovery.terms, won.terms.epoch
         stop = Stop(job, old.manifest.incarnation, epoch)
         for contact in dict.fromkeys((*(entry.contact for entry in old.members), *old.acceptors)):
-            self._office.send(contact, stop)
+            self._context.send(contact, stop)
         for stream in read_plan(old.manifest.text).streams:
             withdraw = Withdraw(job, stream, old.manifest.incarnation, epoch)
-            self._office.route(ids.stream_id(stream), withdraw)
+            self._context.route(ids.stream_id(stream), withdraw)
 
         def begin() -> None:
             if self._leadership.epoch(job) <= epoch:  # else another has taken over meanwhile
@@ -239,11 +239,11 @@ class Recoveries:
             voters = [f"{each.host}:{each.port}" for each in won.cell.contacts]
             self._end(job, OK, recovery.report | told | {"new_voters": voters})
 
-        self._office.after(STOP_S, begin)
+        self._context.after(STOP_S, begin)
 
     def _end(self, job: bytes, status: int, body: dict[str, Any]) -> None:
         ask = self._open.pop(job).ask
-        respond(self._office, ask.origin, ask.token, status, body)
+        respond(self._context, ask.origin, ask.token, status, body)
 
 
 def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:

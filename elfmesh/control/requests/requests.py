@@ -29,13 +29,13 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
 )
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import FIRST, encode_json
 from elfmesh.control.jobs.resuming import resumed_at
 from elfmesh.control.jobs.signing import decode_envelope
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.protocol.messages_versions import Coming
@@ -99,12 +99,12 @@ class Requests:
     """The open requests of this agent's clients.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         carrier: what this agent works on: it may be told to leave.
     """
 
-    def __init__(self, office: Office, carrier: Carrier) -> None:
-        self._office, self._carrier = office, carrier
+    def __init__(self, context: Context, carrier: MemberHost) -> None:
+        self._context, self._carrier = context, carrier
         self._open: dict[int, _Open] = {}
         self.voting: Callable[[], dict[str, Any]] = lambda: {"lost": None, "without_majority": []}
         """What this agent knows of its votes."""
@@ -122,12 +122,12 @@ class Requests:
         elif event.verb in ALL_VERBS:
             self._ask_all(event.token, event.verb, event.body)
         elif event.verb == "health":
-            facts = self._office.facts("problem")
+            facts = self._context.facts("problem")
             problem = facts.get("problem")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
             said = ("sinks", "slowed", "archives", "held", "insecure")
             health |= {key: facts[key] for key in said if facts.get(key)}
-            functions = self._office.facts("functions").get("problem")
+            functions = self._context.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}
             if (held := facts.get("held")) and not problem:
@@ -136,11 +136,11 @@ class Requests:
                 health |= {"status": "degraded", "problem": said_of_votes}
             if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend
                 health |= {"dead_agents": dead}
-            self._reply(event.token, OK, health | {"agent": self._office.name})
+            self._reply(event.token, OK, health | {"agent": self._context.name})
         elif event.verb == "leave":
             self._leave(event)
         elif event.verb == "agent":
-            self._reply(event.token, OK, self._office.facts("agent"))
+            self._reply(event.token, OK, self._context.facts("agent"))
         else:
             self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
 
@@ -156,7 +156,7 @@ class Requests:
         if waiting.again is not None:
             waiting.again.cancel()
         if message.status == ANEW:
-            waiting.token = self._office.token()
+            waiting.token = self._context.token()
             self._open[waiting.token] = waiting
             self._send(waiting)
             return
@@ -171,7 +171,7 @@ class Requests:
         try:
             return read_answer(message, payload)
         except ProtocolError:
-            self._office.stats["control.malformed"] += 1
+            self._context.stats["control.malformed"] += 1
             return None, b""
 
     def waits(self, token: int) -> bool:
@@ -184,8 +184,8 @@ class Requests:
         def left(jobs: int) -> None:
             over.cancel()
             if not told:
-                self._reply(event.token, OK, {"agent": self._office.name, "state": "left", "jobs": jobs})
-            self._office.emit(Left())
+                self._reply(event.token, OK, {"agent": self._context.name, "state": "left", "jobs": jobs})
+            self._context.emit(Left())
 
         def late() -> None:
             told.append(True)
@@ -193,13 +193,13 @@ class Requests:
             paused = dict.fromkeys(self._carrier.votes_on(), False)
             paused |= {each.manifest.qualified: each.paused for each in members}
             jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
-            body = {"agent": self._office.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
+            body = {"agent": self._context.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
             self._reply(event.token, OK, body)
 
         told: list[bool] = []
         wait = event.body.get("wait")
         wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
-        over = self._office.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
+        over = self._context.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
         self._carrier.leave(left)
 
     # -- verbs -----------------------------------------------------------------------------------------
@@ -243,15 +243,15 @@ class Requests:
         update = wanted is not None and not canary
         asked: dict[int, Manifest] = {}
 
-        if self._office.loads_late and not dry_run:
+        if self._context.loads_late and not dry_run:
             for stream in plan.streams:
-                self._office.route(ids.stream_id(stream), Coming(stream))
+                self._context.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int) -> None:
             if token not in asked:  # what was asked for anew may begin another incarnation
-                asked[token] = replace(manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
-            message = Submit(asked[token], self._office.me, token, dry_run, 0, update, first)
-            self._office.route(manifest.job_id, message)
+                asked[token] = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
+            message = Submit(asked[token], self._context.me, token, dry_run, 0, update, first)
+            self._context.route(manifest.job_id, message)
 
         self._ask(event.token, send, LOADING_S)
 
@@ -304,11 +304,11 @@ class Requests:
         answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
     ) -> None:
         def send(token: int) -> None:
-            ask = Ask(event.verb, job, encode_json(event.body), self._office.me, token)
+            ask = Ask(event.verb, job, encode_json(event.body), self._context.me, token)
             if at is None:
-                self._office.route(job, ask)
+                self._context.route(job, ask)
             else:
-                self._office.send(at, ask)
+                self._context.send(at, ask)
 
         self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS)
 
@@ -341,8 +341,8 @@ class Requests:
             self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
 
         def send(token: int) -> None:
-            message = AskAll(verb, encode_json(body), self._office.me, token)
-            self._office.route(ids.ALL_AGENTS, message)
+            message = AskAll(verb, encode_json(body), self._context.me, token)
+            self._context.route(ids.ALL_AGENTS, message)
 
         self._ask(client, send, 0.0, answered or combined, ASK_AGAIN_MAX_S)
 
@@ -357,19 +357,19 @@ class Requests:
         again_s: float = ASK_AGAIN_S,
         patient: bool = False,
     ) -> None:
-        token = self._office.token()
+        token = self._context.token()
 
         def reply(status: int, body: dict[str, Any], payload: bytes) -> None:
             self._reply(client, status, body, payload)
 
-        over = self._office.after(REQUEST_S + wait, lambda: self._over(waiting))
+        over = self._context.after(REQUEST_S + wait, lambda: self._over(waiting))
         waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s, patient)
         self._send(waiting)
 
     def _send(self, waiting: _Open) -> None:
         if self._open.get(waiting.token) is waiting:
             waiting.send(waiting.token)
-            waiting.again = self._office.after(waiting.again_s, lambda: self._send(waiting))
+            waiting.again = self._context.after(waiting.again_s, lambda: self._send(waiting))
             waiting.again_s = min(2 * waiting.again_s, ASK_AGAIN_MAX_S)
 
     def _over(self, waiting: _Open) -> None:
@@ -381,4 +381,4 @@ class Requests:
         self._reply(waiting.client, UNAVAILABLE, body)
 
     def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
-        self._office.emit(Reply(client, status, body, payload))
+        self._context.emit(Reply(client, status, body, payload))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from elfmesh import ql
 from elfmesh.control.answers import CONFLICT, OK, error_body, respond
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import updated
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.activation import summary
@@ -48,11 +48,11 @@ def changes(message: Submit | Ask) -> bool:
     return message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
 
 
-class Versions:
+class VersionHandler:
     """Changes the versions of jobs that are led here.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         once: the changes that were made here.
         begin_anew: has a job end and begin again with a new numbering.
         again: takes a submission that had to wait.
@@ -60,19 +60,19 @@ class Versions:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         once: Once,
         begin_anew: Callable[[Master, Submit], None],
         again: Callable[[Submit | Ask], None],
     ) -> None:
-        self._office, self._once = office, once
+        self._context, self._once = context, once
         self._begin_anew, self._again = begin_anew, again
 
     def submitted(self, master: Master, message: Submit) -> None:
         """A text for a job that runs here: nothing new, a new version, or a new numbering."""
         if master.stopping:
             text = "the job is being deleted; apply it again"
-            respond(self._office, message.origin, message.token, CONFLICT, error_body(text))
+            respond(self._context, message.origin, message.token, CONFLICT, error_body(text))
             return
         if self.waits(master, message):
             return
@@ -93,7 +93,7 @@ class Versions:
                 updated(master.manifest, message.manifest), incarnation=master.manifest.incarnation
             )
             extra = (("columns", dict(difference.columns)), ("reasons", list(difference.reasons)))
-            now = self._office.now
+            now = self._context.now
             wanted = Wanted(manifest, difference.state, message.origin, message.token, now, extra=extra)
             self._begin(master, wanted)
 
@@ -108,7 +108,7 @@ class Versions:
             master.activation.applied(message.origin, message.token, "unchanged")
         else:
             text = error_body("this was applied, and is over")
-            respond(self._office, message.origin, message.token, CONFLICT, text)
+            respond(self._context, message.origin, message.token, CONFLICT, text)
         return True
 
     def in_doubt(self, master: Master | None, message: Submit | Ask, job: bytes) -> bool:
@@ -137,19 +137,19 @@ class Versions:
     def asked(self, master: Master, ask: Ask) -> None:
         """Undo, empty, or how the last change went."""
         if ask.verb == "rollout":
-            respond(self._office, ask.origin, ask.token, OK, status(master))
+            respond(self._context, ask.origin, ask.token, OK, status(master))
         elif self.waits(master, ask) or self._was_made(master, ask):
             return
         elif ask.verb == "undo":
             terms = master.terms
             if not terms.older:
                 body = error_body("there is no version before this one", hint="Apply its text again.")
-                respond(self._office, ask.origin, ask.token, CONFLICT, body)
+                respond(self._context, ask.origin, ask.token, CONFLICT, body)
                 return
-            self._begin(master, going_back(terms, self._office.now, origin=ask.origin, token=ask.token))
+            self._begin(master, going_back(terms, self._context.now, origin=ask.origin, token=ask.token))
         else:
             manifest = replace(master.manifest, version=master.manifest.version + 1)
-            now = self._office.now
+            now = self._context.now
             self._begin(master, Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
 
     def pause(self, master: Master, ask: Ask) -> None:
@@ -183,7 +183,7 @@ class Versions:
     def _unchanged(self, master: Master, message: Submit) -> None:
         if message.dry_run:
             body = summary(master.terms, master.book, "unchanged") | dry_run_fields()
-            respond(self._office, message.origin, message.token, OK, body)
+            respond(self._context, message.origin, message.token, OK, body)
         else:
             master.activation.applied(message.origin, message.token, "unchanged")
 
@@ -192,7 +192,7 @@ class Versions:
         body |= {"version": master.manifest.version + 1, "in_place": difference.in_place}
         body |= {"columns": dict(difference.columns), "reasons": list(difference.reasons)}
         body |= {"text": master.manifest.text} | dry_run_fields()
-        respond(self._office, message.origin, message.token, OK, body)
+        respond(self._context, message.origin, message.token, OK, body)
 
 
 def dry_run_fields() -> dict[str, Any]:

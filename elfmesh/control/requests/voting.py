@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.register.proposer import MAJORITY_S
 
 
-def without_majority(office: Office, leadership: Leadership) -> dict[bytes, Attempt]:
+def without_majority(context: Context, leadership: Leadership) -> dict[bytes, Attempt]:
     """The jobs that this agent should lead and cannot: no majority of their voters answers."""
-    found, roots = leadership.elections.without_majority(), office.roots
+    found, roots = leadership.elections.without_majority(), context.roots
     return {job: each for job, each in found.items() if job in roots and job not in leadership.masters}
 
 
-def voting(office: Office, leadership: Leadership) -> dict[str, Any]:
+def voting(context: Context, leadership: Leadership) -> dict[str, Any]:
     """What is wrong with votes.
 
     Returns:
@@ -29,11 +29,11 @@ def voting(office: Office, leadership: Leadership) -> dict[str, Any]:
     """
     led = [each for each in leadership.masters.values() if each.committer.asking_s > MAJORITY_S]
     stuck = [each.manifest.qualified for each in led]
-    stuck += [each.terms.manifest.qualified for each in without_majority(office, leadership).values()]
+    stuck += [each.terms.manifest.qualified for each in without_majority(context, leadership).values()]
     lost = leadership.registers.acceptors.lost
     if lost.loss is None:
         return {"lost": None, "without_majority": stuck}
-    jobs = [_name_of(leadership, job) for job in lost.asked(office.now)]
+    jobs = [_name_of(leadership, job) for job in lost.asked(context.now)]
     loss = lost.loss
     said = {"start": loss.boot, "file": loss.path, "reason": loss.reason, "kept": loss.kept}
     return {"lost": {**said, "jobs": jobs}, "without_majority": stuck}

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.jobs.records import ResultRecord, iso_us
 from elfmesh.control.jobs.roster import called
@@ -40,7 +40,7 @@ ASKING_S = 1.0
 """A majority that has not answered for so long is worth a word."""
 
 
-def explanation(office: Office, master: Master) -> dict[str, Any]:
+def explanation(context: Context, master: Master) -> dict[str, Any]:
     """What holds the first open interval of a job.
 
     Returns:
@@ -59,11 +59,11 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
     required, inside = book.required(index), covered_in_all(closer.trees, index)
     missing = closer.missing() if is_due else required & ~inside & bits(closer.judge.dead)
     newest = master.tally.recent[-1] if master.tally.recent else None
-    agents = [_agent(office, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
+    agents = [_agent(context, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
     stage = _stage(master, due, missing if is_due else 0)
     shown = shown_interval(index)
     start, end = master.plan.window(shown) if shown is not None else (None, None)
-    held = None if due is None else round(office.now - due, 3)
+    held = None if due is None else round(context.now - due, 3)
     return {
         "job": master.manifest.qualified,
         "state": master.state,
@@ -148,7 +148,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
     return CONTRIBUTING if missing else "closing"
 
 
-def _agent(office: Office, master: Master, number: int, index: int) -> dict[str, Any]:
+def _agent(context: Context, master: Master, number: int, index: int) -> dict[str, Any]:
     entry = master.book.entry(number)
     assert entry is not None, "only members are missing"
     dead_since = master.closer.judge.dead_since(number)
@@ -165,7 +165,7 @@ def _agent(office: Office, master: Master, number: int, index: int) -> dict[str,
         "state": state,
         "frontier": shown_interval(frontier),
         "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),
-        "dead_for_seconds": None if dead_since is None else round(office.now - dead_since, 3),
+        "dead_for_seconds": None if dead_since is None else round(context.now - dead_since, 3),
         "error": master.tally.worker_errors.get(entry.name, ""),
     }
 

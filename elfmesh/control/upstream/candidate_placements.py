@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.answers import NOT_FOUND
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages import Answered
 
 
 def ask_named(
-    office: Office,
+    context: Context,
     seats: tuple[bytes, ...],
     verb: str,
     body: bytes,
@@ -22,8 +22,8 @@ def ask_named(
 
     def answered(message: Answered | None, payload: bytes) -> None:
         if others and message is not None and message.status == NOT_FOUND:
-            ask_named(office, tuple(others), verb, body, timeout_s, then)
+            ask_named(context, tuple(others), verb, body, timeout_s, then)
         else:
             then(message, payload)
 
-    office.ask_job(first, verb, body, timeout_s, answered)
+    context.ask_job(first, verb, body, timeout_s, answered)

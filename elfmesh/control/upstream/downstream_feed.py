@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import Plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Terms
@@ -24,17 +24,17 @@ READER_S = 30.0
 READERS_MAX = 1024
 
 
-class Feed:
+class DownstreamFeed:
     """What readers of one job are told.
 
     Args:
-        office: clock.
+        context: clock.
         plan: of the job.
         terms: the state as it is now.
     """
 
-    def __init__(self, office: Office, plan: Plan, terms: Callable[[], Terms]) -> None:
-        self._office, self._plan, self._terms = office, plan, terms
+    def __init__(self, context: Context, plan: Plan, terms: Callable[[], Terms]) -> None:
+        self._context, self._plan, self._terms = context, plan, terms
         self._asked: dict[str, float] = {}
         self.until = FIRST
         """Everything below is in the log, if it has a record at all."""
@@ -42,7 +42,7 @@ class Feed:
     @property
     def readers(self) -> list[str]:
         """Who reads the job, by name."""
-        since = self._office.now - READER_S
+        since = self._context.now - READER_S
         return sorted(name for name, at in self._asked.items() if at > since)
 
     def reached(self, closed: int) -> None:
@@ -59,7 +59,7 @@ class Feed:
         if reader is not None:
             if not isinstance(reader, str):
                 raise ValueError("reader is the name of a job")
-            now = self._office.now
+            now = self._context.now
             self._asked = {name: at for name, at in self._asked.items() if at > now - READER_S}
             if reader in self._asked or len(self._asked) < READERS_MAX:
                 self._asked[reader] = now

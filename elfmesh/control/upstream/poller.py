@@ -16,7 +16,7 @@ from typing import Any
 
 from elfmesh import ql
 from elfmesh.control.answers import NOT_FOUND, OK, decode_body, read_answer
-from elfmesh.control.context import Office, Timer
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import check_result_columns
@@ -37,11 +37,11 @@ AGAIN_S, UNKNOWN_AGAIN_S = 0.3, 2.0
 PAGE_RECORDS = 100
 
 
-class Asking:
+class UpstreamPoller:
     """The questions of one job.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         manifests: of the job that reads, in the versions whose intervals are open; the newest is the last.
         answered: called after every answer.
         is_idle: whether nothing is wanted of a job for now; then it is only told that it has a reader.
@@ -49,12 +49,12 @@ class Asking:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         manifests: Sequence[Manifest],
         answered: Callable[[], None],
         is_idle: Callable[[Read], bool],
     ) -> None:
-        self._office, self._reader = office, manifests[-1].qualified
+        self._context, self._reader = context, manifests[-1].qualified
         self._heard, self._is_idle = answered, is_idle
         self._statements = [ql.parse(manifest.text) for manifest in manifests]
         self._pauses: dict[str, Timer] = {}
@@ -91,7 +91,7 @@ class Asking:
             "wait": WAIT_S,
         }
         then = partial(self._answered, read, verb)
-        ask_named(self._office, read.seats, verb, encode_json(body), WAIT_S + GRACE_S, then)
+        ask_named(self._context, read.seats, verb, encode_json(body), WAIT_S + GRACE_S, then)
 
     def _answered(self, read: Read, verb: str, message: Answered | None, payload: bytes) -> None:
         if self.stopped:
@@ -105,7 +105,7 @@ class Asking:
             try:
                 body, page = read_answer(message, payload)
                 then = partial(self._whole, read, verb, body)
-                WholeRecords(self._office, read.seats, decode_page(page), HELD_BYTES_MAX, then).go_on()
+                WholeRecords(self._context, read.seats, decode_page(page), HELD_BYTES_MAX, then).go_on()
             except ElfError as error:
                 pause = self._unreadable(read, error)
             else:
@@ -127,13 +127,13 @@ class Asking:
         self._go_on(read, pause)
 
     def _unreadable(self, read: Read, error: Exception) -> float:
-        self._office.stats["control.malformed"] += 1
+        self._context.stats["control.malformed"] += 1
         read.waits = f"what it says cannot be read: {error}"
         return UNKNOWN_AGAIN_S
 
     def _go_on(self, read: Read, pause: float) -> None:
         if pause:
-            self._pauses[read.name] = self._office.after(pause, lambda: self._ask(read))
+            self._pauses[read.name] = self._context.after(pause, lambda: self._ask(read))
         self._heard()
         if not pause:
             self._ask(read)

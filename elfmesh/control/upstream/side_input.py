@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from elfmesh import ids, ql
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, NOTHING, Piece, Quality, Read, combined
-from elfmesh.control.upstream.poller import Asking
+from elfmesh.control.upstream.poller import UpstreamPoller
 
 BACK, BACK_FACTOR = 16, 16
 """How many intervals back rows are looked for first, and how much further if there are none."""
@@ -145,16 +145,16 @@ class SameRead(LatestRead):
         return self._from_us is not None
 
 
-class Latest:
+class SideInput:
     """All that a job reads so.
 
     Args:
-        office: clock and way out.
+        context: clock and way out.
         manifests: of the job, in its versions: all read the same jobs, perhaps other columns of these.
         heard: called when more is known.
     """
 
-    def __init__(self, office: Office, manifests: Sequence[Manifest], heard: Callable[[], None]) -> None:
+    def __init__(self, context: Context, manifests: Sequence[Manifest], heard: Callable[[], None]) -> None:
         self._plan = read_plan(manifests[-1].text)
         self._reads = [
             (SameRead if name.startswith(ql.SAME) else LatestRead)(
@@ -163,7 +163,9 @@ class Latest:
             for name in self._plan.latest
         ]
         self._heard = heard
-        self._asking = Asking(office, manifests, self._answered, self._is_idle) if self._reads else None
+        self._asking = (
+            UpstreamPoller(context, manifests, self._answered, self._is_idle) if self._reads else None
+        )
 
     def begin(self) -> None:
         """Ask all."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from elfmesh.control.answers import GONE, OK, read_answer
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import ResultRecord, encode_json
 from elfmesh.control.jobs.row_pages import Page, joined, table_of
 from elfmesh.control.protocol.messages import Answered
@@ -27,7 +27,7 @@ class WholeRecords:
     """See the module's head.
 
     Args:
-        office: the way out.
+        context: the way out.
         seats: ids under which the other job may live.
         records: of an answer.
         bytes_max: rows of one record.
@@ -36,13 +36,13 @@ class WholeRecords:
 
     def __init__(
         self,
-        office: Office,
+        context: Context,
         seats: tuple[bytes, ...],
         records: Iterable[tuple[ResultRecord, bytes]],
         bytes_max: int,
         then: Callable[[Records | None], None],
     ) -> None:
-        self._office, self._seats, self._bytes_max, self._then = office, seats, bytes_max, then
+        self._context, self._seats, self._bytes_max, self._then = context, seats, bytes_max, then
         self._left = deque(records)
         self._done: list[tuple[ResultRecord, bytes]] = []
         self._pages: deque[Page] = deque()
@@ -68,13 +68,13 @@ class WholeRecords:
         self._done.append((record, rows))
 
     def _lack(self, record: ResultRecord) -> None:
-        self._office.stats["control.rows_not_read"] += 1
+        self._context.stats["control.rows_not_read"] += 1
         self._next(replace(record, state="SKIPPED", completeness=0.0, fidelity=0.0), b"")
 
     def _ask(self) -> None:
         record, page = self._left[0][0], self._pages[0]
         body = encode_json({"index": record.index, "digest": page.digest.hex()})
-        ask_named(self._office, self._seats, "rows", body, PAGE_S, self._answered)
+        ask_named(self._context, self._seats, "rows", body, PAGE_S, self._answered)
 
     def _answered(self, message: Answered | None, payload: bytes) -> None:
         record = self._left[0][0]

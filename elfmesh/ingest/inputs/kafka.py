@@ -24,7 +24,7 @@ from elfmesh.ingest.inputs.kafka_config import KafkaInput
 from elfmesh.ingest.inputs.kafka_place import PLACE, Place, encode_place, read_place
 from elfmesh.ingest.inputs.messages import one_line
 from elfmesh.ingest.inputs.writer import SpoolWriter, watched
-from elfmesh.ingest.worker_thread import OwnThread
+from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.limits import LINE_BYTES_MAX
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.storage import DiskStorage
@@ -56,7 +56,7 @@ class KafkaMessages:
     def __init__(self, writer: SpoolWriter, config: KafkaInput, *, from_end: bool) -> None:
         self._writer, self._config, self._from_end = writer, config, from_end
         self._storage = DiskStorage(writer.spool.path.parent)
-        self._thread = OwnThread(f"kafka-{writer.name}")
+        self._thread = WorkerThread(f"kafka-{writer.name}")
         self._offsets: dict[int, int] = {}
         self._begun: bool | None = None  # whether anything was read before this start; None: not asked yet
         self._task = watched(self._run(), writer.name, writer.counters)

@@ -25,7 +25,7 @@ SLOW_S_PER_BYTE = 5e-7
 """2 MB a second; usual expressions do a hundred times as much, a Python function in its process some ten."""
 
 
-class Pace:
+class BatchSizing:
     """See the module.
 
     Attributes:

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeAlias
 
 from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.read_loop import Ingest
-from elfmesh.ingest.scheduling.yielding import Courtesy
+from elfmesh.ingest.scheduling.yielding import Yielding
 from elfmesh.ingest.stream import Stream
 from elfmesh.ingest.worker.jobs import MOVING, LocalJob
 from elfmesh.storage.frames import Sealed
@@ -46,7 +46,7 @@ class Opens(Protocol):
         ...
 
 
-class Places:
+class JobIsolation:
     """See the module; on the loop, but for `begin`.
 
     Args:
@@ -80,9 +80,9 @@ class Places:
         self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow ones
         self._waiting: deque[LocalJob] = deque()  # to catch up
 
-    def courtesy(self) -> Courtesy:
+    def courtesy(self) -> Yielding:
         """Of somebody who is read by himself towards those who are not."""
-        return Courtesy(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
+        return Yielding(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
 
     def begin(self, job: LocalJob, stream: Stream) -> Sealed | None:
         """At rest: begin a job; one that is far behind the others is held until `settle`."""

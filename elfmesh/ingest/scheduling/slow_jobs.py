@@ -23,7 +23,7 @@ POLLS = 200
 """Strikes are counted over so many polls: 4 to 20 s."""
 
 
-class Slowness:
+class SlowJobs:
     """The slow polls of each job."""
 
     def __init__(self) -> None:

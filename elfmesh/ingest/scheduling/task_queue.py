@@ -16,7 +16,7 @@ log = logging.getLogger("elf.worker")
 Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Turns:
+class TaskQueue:
     """See the module.
 
     Args:

@@ -38,7 +38,7 @@ class Closes(Protocol):
     sealed_s: float
 
 
-class Courtesy:
+class Yielding:
     """See the module; one for each who stands back.
 
     Args:

@@ -23,7 +23,7 @@ from elfmesh.ingest.parsers.base import sample
 from elfmesh.ql import Prepared, Query, TableSpec
 from elfmesh.ql.engine.block import BlockRows
 
-Places = npt.NDArray[np.int64]
+JobIsolation = npt.NDArray[np.int64]
 
 
 def insert(
@@ -69,7 +69,7 @@ def insert(
     return done, first.passed - prepared.passed
 
 
-def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[Places, pa.RecordBatch]]:
+def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[JobIsolation, pa.RecordBatch]]:
     """Each table's rows with their panes; all in pane 0 without a window, or in the one that is given."""
     batches = {}
     for name, rows in prepared.tables.items():
@@ -79,7 +79,7 @@ def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[Places, pa
     return batches
 
 
-def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> Places:
+def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> JobIsolation:
     """The places of the records with a key, or a value, that some table does not take."""
     found: set[int] = set()
     for table in tables:

@@ -44,7 +44,7 @@ class Compute:
         return ctl.Finalised(effect.job, effect.epoch, effect.interval, rows)
 
 
-class Turns:
+class TaskQueue:
     """An executor that counts hand-overs."""
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Turns:
         pass
 
 
-def run(requests: list[Any], later: list[Any] | None = None) -> tuple[list[Event], Turns, Counter[str]]:
+def run(requests: list[Any], later: list[Any] | None = None) -> tuple[list[Event], TaskQueue, Counter[str]]:
     outcomes: list[Event] = []
-    turns, counters = Turns(), Counter[str]()
+    turns, counters = TaskQueue(), Counter[str]()
 
     async def main() -> None:
         tasks: list[asyncio.Task[None]] = []
@@ -159,7 +159,7 @@ def test_what_took_long_the_last_time_keeps_nobody_waiting(monkeypatch: pytest.M
     now = [0.0]
 
     async def work() -> list[str]:
-        turns, tasks = Turns(), list[asyncio.Future[None]]()
+        turns, tasks = TaskQueue(), list[asyncio.Future[None]]()
         host = HeavyWork(
             Compute(), turns, lambda work: tasks.append(asyncio.ensure_future(work)),
             lambda event: None, Counter(), lambda: now[0],
@@ -183,7 +183,7 @@ def _takes(now: list[float], took_s: float, parts: tuple[bytes, ...]) -> bytes:
     return b"merged"
 
 
-class Held(Turns):
+class Held(TaskQueue):
     """Large work waits until it is let go."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ def test_a_result_that_is_too_large_is_logged(caplog: pytest.LogCaptureFixture) 
         def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
             raise ResultTooLarge(11, 10)
 
-    work = HeavyWork(TooLarge(), Turns(), lambda work: work.close(), lambda event: None, Counter())
+    work = HeavyWork(TooLarge(), TaskQueue(), lambda work: work.close(), lambda event: None, Counter())
     outcome = work._finalised(finalise(7, b"x"))
     assert "limits.memory" in outcome.error
     assert "interval 7 of shop/words has no rows" in caplog.text
@@ -245,7 +245,7 @@ def die(directory: Path, request: MergeRequest | ctl.Finalise) -> None:
 
 def heavy_of(directory: Path, compute: Compute | None = None) -> HeavyWork:
     guard = CrashGuard(directory, lambda: 1e9)
-    host = (Turns(), lambda work: work.close(), lambda event: None, Counter[str]())
+    host = (TaskQueue(), lambda work: work.close(), lambda event: None, Counter[str]())
     return HeavyWork(compute or Deadly(), *host, guard=guard, job_of=lambda tree: "shop/words")
 
 

@@ -17,7 +17,7 @@ from elfmesh.api.identity.principal import Role
 from elfmesh.api.identity.tls import client_context, server_context
 from elfmesh.api.identity.trust import Files
 from elfmesh.api.web import handshake_limits
-from elfmesh.api.web.handshake_limits import Doorstep
+from elfmesh.api.web.handshake_limits import HandshakeLimits
 from tests.api.identity.certs import issued
 
 
@@ -38,11 +38,11 @@ def ca(tmp_path: Path) -> Authority:
 
 
 @contextlib.asynccontextmanager
-async def opened(files: Files | None, **limits: float) -> AsyncIterator[tuple[Doorstep, str, int]]:
+async def opened(files: Files | None, **limits: float) -> AsyncIterator[tuple[HandshakeLimits, str, int]]:
     context = None if files is None else server_context(files.cert, files.key, files.ca)
     with socket.create_server(("127.0.0.1", 0)) as sock:
         sock.setblocking(False)
-        step = Doorstep(sock, Echo, lambda: context, **limits)  # type: ignore[arg-type]  # numbers only
+        step = HandshakeLimits(sock, Echo, lambda: context, **limits)  # type: ignore[arg-type]  # numbers only
         try:
             yield step, *sock.getsockname()[:2]
         finally:
@@ -98,7 +98,7 @@ async def test_who_joins_is_not_kept_out_by_who_does_not(
 ) -> None:
     """The listener for join tokens is there for strangers."""
     monkeypatch.setattr(
-        handshake_limits.Doorstep.__init__, "__kwdefaults__", {"shaking_max": 2, "shake_s": 60.0}
+        handshake_limits.HandshakeLimits.__init__, "__kwdefaults__", {"shaking_max": 2, "shake_s": 60.0}
     )
     runner, port = await Listener(ca, 1.0).serve("127.0.0.1", 0)
     try:

@@ -104,7 +104,7 @@ def test_a_master_that_checks_itself_verifies_one_interval_in_so_many() -> None:
     world = World(3)
     fill(world, intervals=4)
     for agent in world.living:
-        agent.control.office.facts = lambda topic: {"self_check": 2} if topic == "limits" else {}
+        agent.control.context.facts = lambda topic: {"self_check": 2} if topic == "limits" else {}
     world.apply(world[0])
     world.seal_all(BASE + 4 * SLIDE)
     world.run(10.0)
@@ -163,7 +163,7 @@ def test_who_is_not_the_master_any_more_verifies_nothing() -> None:
     world = World(3)
     fill(world, intervals=2)
     for agent in world.living:
-        agent.control.office.facts = lambda topic: {"self_check": 1} if topic == "limits" else {}
+        agent.control.context.facts = lambda topic: {"self_check": 1} if topic == "limits" else {}
     world.apply(world[0])
     world.seal_all(BASE + 2 * SLIDE)
     world.run(1.0)

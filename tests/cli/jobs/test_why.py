@@ -183,7 +183,7 @@ def test_agents_that_share_a_name_are_told_apart_by_their_ids() -> None:
     fill(world, intervals=2)
     dead, twin = world[2], world[3]
     for agent in (dead, twin):
-        agent.control.office.name = "a1"
+        agent.control.context.name = "a1"
     world.apply(world[0])
     assert world.master() not in (dead, twin)
     dead_name, twin_name = (f"a1 ({agent.me.id.hex()[:6]})" for agent in (dead, twin))

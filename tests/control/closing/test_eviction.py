@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elfmesh.control.closing.eviction import EVICT_S, Evictions
-from elfmesh.control.closing.latency_stats import Spent
-from elfmesh.control.closing.straggler_policy import PROBES_MAX, Judge
+from elfmesh.control.closing.latency_stats import LatencyStats
+from elfmesh.control.closing.straggler_policy import PROBES_MAX, StragglerPolicy
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import RosterEntry
@@ -202,17 +202,17 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
 
 
 def test_a_new_master_counts_what_agents_contribute_again_although_it_learns_of_a_death_before() -> None:
-    office, stages = new_office(1), leading(Clock().world).terms.stages
+    context, stages = new_office(1), leading(Clock().world).terms.stages
     book = RosterBook((RosterEntry(0, new_office(2).me, "agent-2"),))
-    judge = Judge(office, book, "correct", 1.0, lambda: None)
-    evictions = Evictions(office, book, judge, Spent(office), stages)
+    judge = StragglerPolicy(context, book, "correct", 1.0, lambda: None)
+    evictions = Evictions(context, book, judge, LatencyStats(context), stages)
     judge.lost_sight(new_office(2).me.id)
-    (probe,) = [effect for effect in office.out if isinstance(effect, Probe)]
-    office.answer(probe.token, ProbeDone(probe.token, probe.contact, alive=False))
+    (probe,) = [effect for effect in context.out if isinstance(effect, Probe)]
+    context.answer(probe.token, ProbeDone(probe.token, probe.contact, alive=False))
     assert judge.dead == (0,)
     assert not evictions.carry_out(None, 10)
     assert not evictions.carry_out(15, 10)
-    office.now += EVICT_S
+    context.now += EVICT_S
     assert not evictions.carry_out(15, 15), "window 15 had begun"
     assert evictions.carry_out(16, 16)
     assert book.active == []

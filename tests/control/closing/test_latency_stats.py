@@ -6,38 +6,38 @@ import random
 
 import pytest
 
-from elfmesh.control.closing.latency_stats import KEPT, OPEN_MAX, Spent
-from elfmesh.control.context import Office
+from elfmesh.control.closing.latency_stats import KEPT, OPEN_MAX, LatencyStats
+from elfmesh.control.context import Context
 from elfmesh.control.machine import no_facts
 from tests.control.register.register_model import contact
 
 
 @pytest.fixture
-def office() -> Office:
-    return Office(contact(1), "web1", random.Random(1), no_facts)
+def context() -> Context:
+    return Context(contact(1), "web1", random.Random(1), no_facts)
 
 
-def test_an_interval_is_gathered_then_made_then_agreed_upon(office: Office) -> None:
-    spent = Spent(office)
-    office.now = 12.0
+def test_an_interval_is_gathered_then_made_then_agreed_upon(context: Context) -> None:
+    spent = LatencyStats(context)
+    context.now = 12.0
     spent.decided(5, due=10.0)
-    office.now = 12.5
+    context.now = 12.5
     spent.made(5)
-    office.now = 12.75
+    context.now = 12.75
     spent.closed(5)
     assert spent.describe() == [{"index": 5, "gathering": 2.0, "making": 0.5, "agreeing": 0.25}]
 
 
-def test_what_was_never_decided_here_is_not_told(office: Office) -> None:
-    spent = Spent(office)
+def test_what_was_never_decided_here_is_not_told(context: Context) -> None:
+    spent = LatencyStats(context)
     spent.made(5)
     spent.closed(5)
     assert spent.describe() == []
 
 
-def test_a_members_lateness_follows_its_newest_arrivals(office: Office) -> None:
-    spent = Spent(office)
-    office.now = 10.0
+def test_a_members_lateness_follows_its_newest_arrivals(context: Context) -> None:
+    spent = LatencyStats(context)
+    context.now = 10.0
     spent.arrived(0b101, None)
     assert (spent.late_s(0), spent.late_s(1), spent.late_s(2)) == (0.0, None, 0.0)
     for _ in range(40):
@@ -48,8 +48,8 @@ def test_a_members_lateness_follows_its_newest_arrivals(office: Office) -> None:
     assert spent.late_s(2) is None
 
 
-def test_what_is_kept_is_bounded(office: Office) -> None:
-    spent = Spent(office)
+def test_what_is_kept_is_bounded(context: Context) -> None:
+    spent = LatencyStats(context)
     for index in range(KEPT + 10):
         spent.decided(index, None)
         spent.closed(index)

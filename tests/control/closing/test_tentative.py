@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.control.closing.tentative import OPEN_MAX, Tentative
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates, UsualRate
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
@@ -182,19 +182,19 @@ def record(index: int, rev: int) -> ResultRecord:
     return ResultRecord(job="shop/top", index=index, state="TENTATIVE", rev=rev)
 
 
-def shelf() -> tuple[Tentative, Office, list[str]]:
-    office = new_office(1)
+def shelf() -> tuple[Tentative, Context, list[str]]:
+    context = new_office(1)
     said: list[str] = []
-    return Tentative(office, 1, lambda: said.append("again"), lambda: said.append("shown")), office, said
+    return Tentative(context, 1, lambda: said.append("again"), lambda: said.append("shown")), context, said
 
 
 def test_revisions_grow_and_coverage_never_shrinks() -> None:
     rng = random.Random(3)
-    held, office, _ = shelf()
+    held, context, _ = shelf()
     last: dict[int, tuple[int, tuple[int, int]]] = {}
     for _ in range(2000):
         index, mask = rng.randrange(5), rng.getrandbits(4)
-        office.now += rng.random()
+        context.now += rng.random()
         inside = (mask, rng.randrange(3))
         rev = held.wants(index, inside) if held.has_room else 0
         if rev:
@@ -215,9 +215,9 @@ def test_revisions_grow_and_coverage_never_shrinks() -> None:
 
 
 def test_what_is_held_is_bounded_and_forgotten() -> None:
-    held, office, _ = shelf()
+    held, context, _ = shelf()
     for index in range(2 * OPEN_MAX):
-        office.now += 1.0
+        context.now += 1.0
         if rev := held.wants(index, (1, 0)):
             held.begin(record(index, rev), (1, 0))
             held.made(index, rev, b"x" * 100)
@@ -229,16 +229,16 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
 
 
 def test_a_later_wish_to_be_asked_again_does_not_put_off_an_earlier_one() -> None:
-    held, office, said = shelf()
+    held, context, said = shelf()
     held.wake(1.0)
     held.wake(5.0)
-    office.now = 1.0
-    office.fire()
+    context.now = 1.0
+    context.fire()
     assert said == ["again"]
     held.wake(5.0)
     held.wake(2.0)
-    office.now = 2.0
-    office.fire()
+    context.now = 2.0
+    context.fire()
     assert said == ["again", "again"]
 
 

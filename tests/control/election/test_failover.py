@@ -166,7 +166,7 @@ def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_fail
     master, heir = world.master(), world.closest(JOB)[1]
     leadership = heir.control.leadership
     terms = master.control.leadership.masters[JOB].terms
-    leadership._office.after(0.0, lambda: leadership.take_over(replace(terms, epoch=terms.epoch - 1)))
+    leadership._context.after(0.0, lambda: leadership.take_over(replace(terms, epoch=terms.epoch - 1)))
     world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
     world.run(0.1)
     assert world.master() is heir
@@ -186,7 +186,7 @@ def test_a_job_begins_anew_where_its_end_was_missed_and_who_ended_it_is_gone() -
     world.restart(heir)
     world.run(10.0)
     assert JOB in heir.control.leadership.holders
-    assert JOB not in heir.control.office.roots
+    assert JOB not in heir.control.context.roots
     world.kill(master)
     world.run(2.0)
     assert world.closest(JOB)[0] is heir

@@ -34,7 +34,7 @@ def test_a_root_that_knows_nothing_asks_the_master_its_neighbours_name() -> None
     for number in numbers[:4]:
         world.add(number, streams={"other": None})
     root = world[numbers[0]]
-    assert JOB in root.control.office.roots
+    assert JOB in root.control.context.roots
     assert JOB in old.control.leadership.masters, "no handover has arrived"
     old.control.leadership.admits(JOB, 50, None)
     assert not any(JOB in agent.control.leadership.masters for agent in world.living)

@@ -54,7 +54,7 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
         return False
 
     world.lost = lost
-    newcomer.control.office.after(0.0, member.requests.enroll)
+    newcomer.control.context.after(0.0, member.requests.enroll)
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
     assert member.start in heard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.master.quiesce import Stillness
+from elfmesh.control.master.quiesce import Quiesce
 
 
 class Closing:
@@ -22,7 +22,7 @@ class Closing:
 
 def test_who_waits_is_called_once_when_nothing_is_in_flight() -> None:
     closing = Closing()
-    still = Stillness(cast(Closer, closing))
+    still = Quiesce(cast(Closer, closing))
     called: list[str] = []
     still.freeze(lambda: called.append("still"))
     assert closing.frozen
@@ -38,7 +38,7 @@ def test_who_waits_is_called_once_when_nothing_is_in_flight() -> None:
 
 def test_a_change_that_was_given_up_does_not_make_who_hands_over_close_again() -> None:
     closing = Closing()
-    still = Stillness(cast(Closer, closing))
+    still = Quiesce(cast(Closer, closing))
     called: list[str] = []
     still.hand_over(lambda: called.append("handed over"))
     still.thaw()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.control.member.copy_store import Keeper
+from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_safety import KeptCopy, Surrender
 from elfmesh.machine import Send
@@ -61,20 +61,20 @@ def test_one_question_fetches_what_all_members_of_a_lost_rack_had_contributed() 
 
 
 def test_a_question_for_one_member_is_what_earlier_versions_send_and_names_no_others() -> None:
-    office, master = new_office(1), new_office(9).me
-    keeper = Keeper(office)
+    context, master = new_office(1), new_office(9).me
+    keeper = CopyStore(context)
     for owner in (2, 3, 70):
         message, payload = copy(number=owner)
         keeper.keep(
             new_office(owner).me, msgspec.structs.replace(message, member=agent_id(owner)), payload, None
         )
-    acknowledged(office)
+    acknowledged(context)
     one = Surrender(JOB, "i", master, 1, 3, 0)
     assert b"members" not in pack(one)
 
     def given(question: Surrender) -> list[int]:
         keeper.surrender(master, question)
-        sent, office.out = office.out, []
+        sent, context.out = context.out, []
         messages = [effect.message for effect in sent if isinstance(effect, Send)]
         return [message.copy.number for message in messages if isinstance(message, KeptCopy)]
 

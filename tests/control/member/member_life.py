@@ -19,7 +19,7 @@ from elfmesh.control.jobs.records import FIRST, NOT_COUNTED
 from elfmesh.control.jobs.stages import followed, stage_at
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
 from elfmesh.control.member.contributions import PACE_S
-from elfmesh.control.member.copy_store import Keeper
+from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
 from elfmesh.control.protocol.events import Persist, ReleaseWorker, Sealed, StartWorker
 from elfmesh.control.protocol.messages import Mark
@@ -100,18 +100,18 @@ class Life:
     def start(self, *, begun: int | None = None) -> None:
         """A new life, with the terms that it has known; the first one begins before it has a number."""
         self.on_disk: list[Sealed] = []
-        self.office = new_office(ME)
+        self.context = new_office(ME)
         plan = read_plan(TEXT)
         master = new_office(1).me
-        keeper = Keeper(self.office)
-        self.member = Member(self.office, MANIFEST, plan, master, 0, keeper, self.ledger)
+        keeper = CopyStore(self.context)
+        self.member = Member(self.context, MANIFEST, plan, master, 0, keeper, self.ledger)
         if begun is not None:
             self.member.begin(begun)
         self.tell_terms()
 
     def tell_terms(self, *, at_once: bool = True) -> None:
         *older, newest = self.stages
-        entry = RosterEntry(ME, self.office.me, "agent-3", self.first)
+        entry = RosterEntry(ME, self.context.me, "agent-3", self.first)
         self.member.roster(
             Terms(
                 manifest=newest.manifest,
@@ -131,10 +131,10 @@ class Life:
 
     def obey(self) -> None:
         """Everything that it wants is done at once, in order."""
-        while self.office.out or self.wait():
-            if not self.office.out:
+        while self.context.out or self.wait():
+            if not self.context.out:
                 continue
-            effect = self.office.out.pop(0)
+            effect = self.context.out.pop(0)
             if isinstance(effect, Persist) and effect.kind == "ledger":
                 self.ledger = effect.data
             elif isinstance(effect, ReleaseWorker):
@@ -154,8 +154,8 @@ class Life:
         """Let what goes up again go up; whether something does."""
         waits = self.member.contributions.waiting > 0
         if waits:
-            self.office.now += PACE_S
-            self.office.fire()
+            self.context.now += PACE_S
+            self.context.fire()
         return waits
 
     # -- its worker ------------------------------------------------------------------------------------

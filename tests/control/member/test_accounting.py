@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.closing.outcomes import LACKS_MAX, Lacking
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import BUCKETS, NOT_COUNTED
-from elfmesh.control.member.accounting import ASK_S, ASKED_MAX, Settlement
+from elfmesh.control.member.accounting import ASK_S, ASKED_MAX, Accounting
 from elfmesh.control.protocol.events import DeadLetter, Persist, Sealed, SealedPart
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack
 from elfmesh.machine import Contact
@@ -37,16 +37,16 @@ class Bench:
 
     def __init__(self, stored: bytes = b"") -> None:
         me = Contact(b"m" * 20, "sim", 1)
-        self.office = Office(me, "agent-1", random.Random(1), lambda topic: {})
+        self.context = Context(me, "agent-1", random.Random(1), lambda topic: {})
         self.asked: list[AskFates] = []
         self.stored = stored
-        self.it = Settlement(self.office, MANIFEST, self.asked.append, lambda: None, stored)
+        self.it = Accounting(self.context, MANIFEST, self.asked.append, lambda: None, stored)
         if not stored:
             self.it.numbered(0, ME)
 
     def letters(self) -> list[int]:
         """Dead letters since the last time; the ledger is on disk behind them."""
-        out, self.office.out = self.office.out, []
+        out, self.context.out = self.context.out, []
         found = [effect.interval for effect in out if isinstance(effect, DeadLetter)]
         self.stored = next(
             (effect.data for effect in reversed(out) if isinstance(effect, Persist)), self.stored
@@ -59,8 +59,8 @@ class Bench:
         return Bench(self.stored)
 
     def wait(self, seconds: float) -> None:
-        self.office.now += seconds
-        self.office.fire()
+        self.context.now += seconds
+        self.context.fire()
 
     def fates(self, *, inside: tuple[int, ...] = (), outside: tuple[int, ...] = ()) -> None:
         self.it.answered(Fates(MANIFEST.job_id, "x", ME, inside, outside))
@@ -204,7 +204,7 @@ def test_each_record_is_counted_once_however_often_its_agent_restarts(steps: lis
 def test_what_never_went_up_is_known_without_asking() -> None:
     bench = Bench()
     bench.it.numbered(20, ME)
-    early = Settlement(bench.office, MANIFEST, bench.asked.append, lambda: None)
+    early = Accounting(bench.context, MANIFEST, bench.asked.append, lambda: None)
     early.closed(sealed(10))
     bench.wait(ASK_S * 1.25)
     assert bench.letters() == [10]
@@ -216,7 +216,7 @@ def test_a_damaged_ledger_or_one_of_another_incarnation_is_an_empty_one() -> Non
     bench.it.closed(sealed(10), ME)
     bench.fates(outside=(10,))
     bench.letters()
-    other = Settlement(bench.office, MANIFEST, bench.asked.append, lambda: None, b"\xc1rubbish")
+    other = Accounting(bench.context, MANIFEST, bench.asked.append, lambda: None, b"\xc1rubbish")
     assert not any(other.owed)
 
 

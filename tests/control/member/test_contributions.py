@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.member.contributions import (
     BURST_BYTES,
@@ -41,16 +41,16 @@ class Bench:
 
     def __init__(self) -> None:
         me = Contact(b"m" * 20, "sim", 1)
-        self.office = Office(me, "agent-1", random.Random(1), lambda topic: {})
+        self.context = Context(me, "agent-1", random.Random(1), lambda topic: {})
         self.told: list[tuple[int, int, bool]] = []
-        self.up = Contributions(self.office, (JOB,), self._sent)
+        self.up = Contributions(self.context, (JOB,), self._sent)
 
     def _sent(self, event: Sealed, number: int, again: bool) -> None:
         self.told.append((event.start, number, again))
 
     def said(self) -> list[Contribute]:
         """What went up since the last time, without the declarations."""
-        out, self.office.out = self.office.out, []
+        out, self.context.out = self.context.out, []
         found = [effect for effect in out if isinstance(effect, Contribute)]
         return [each for each in found if each.segment.start < each.segment.stop]
 
@@ -58,8 +58,8 @@ class Bench:
         return [entry.interval for each in self.said() for entry in each.segment.entries]
 
     def wait(self, seconds: float) -> None:
-        self.office.now += seconds
-        self.office.fire()
+        self.context.now += seconds
+        self.context.fire()
 
 
 def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
@@ -183,7 +183,7 @@ def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], r
             top = stop
         elif step == "term":
             epoch, first, said = epoch + 1, closed, []
-            bench.office.out.clear()
+            bench.context.out.clear()
             bench.up.begin(0, epoch, first)
         elif step == "close":
             closed = rng.randint(closed, top)

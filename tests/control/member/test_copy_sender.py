@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import RosterEntry
-from elfmesh.control.member.copy_sender import AGAIN_BYTES, Safekeeping
-from elfmesh.control.member.copy_store import KEPT_BYTES_MAX, Keeper
+from elfmesh.control.member.copy_sender import AGAIN_BYTES, CopySender
+from elfmesh.control.member.copy_store import KEPT_BYTES_MAX, CopyStore
 from elfmesh.control.protocol.events import Sealed, SealedPart
 from elfmesh.control.protocol.messages import unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
@@ -103,32 +103,32 @@ def copy(number: int = 1, start: int = 5, size: int = 3) -> tuple[Keep, bytes]:
     )
 
 
-def acknowledged(office: Office) -> list[Kept]:
-    sent, office.out = office.out, []
+def acknowledged(context: Context) -> list[Kept]:
+    sent, context.out = context.out, []
     return [
         effect.message for effect in sent if isinstance(effect, Send) and isinstance(effect.message, Kept)
     ]
 
 
 def test_an_acknowledgement_comes_after_the_write_and_again_for_a_copy_that_is_there() -> None:
-    office = new_office(1)
-    keeper, sender = Keeper(office), new_office(2).me
+    context = new_office(1)
+    keeper, sender = CopyStore(context), new_office(2).me
     keeper.keep(sender, *copy(), None)
-    assert [type(effect).__name__ for effect in office.out] == ["Persist", "Send"]
-    acknowledged(office)
+    assert [type(effect).__name__ for effect in context.out] == ["Persist", "Send"]
+    acknowledged(context)
     keeper.keep(sender, *copy(), None)
-    assert [type(effect).__name__ for effect in office.out] == ["Send"]
+    assert [type(effect).__name__ for effect in context.out] == ["Send"]
 
 
 def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
-    office = new_office(1)
-    keeper, sender = Keeper(office), new_office(2).me
+    context = new_office(1)
+    keeper, sender = CopyStore(context), new_office(2).me
     message, _ = copy()
     keeper.keep(sender, message, b"1", None)
-    assert acknowledged(office) == []
+    assert acknowledged(context) == []
     for start in range(3):
         keeper.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
-    assert [each.start for each in acknowledged(office)] == [0, 1]
+    assert [each.start for each in acknowledged(context)] == [0, 1]
     assert keeper.nbytes <= KEPT_BYTES_MAX
 
 
@@ -138,8 +138,8 @@ def entry(number: int, rack: str) -> RosterEntry:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_peers_of_other_racks_come_first_and_one_of_them_is_needed(replicas: int) -> None:
-    office = new_office(0, rack="r1")
-    safe = Safekeeping(office, replicas)
+    context = new_office(0, rack="r1")
+    safe = CopySender(context, replicas)
     members = [entry(number, "r1") for number in range(6)] + [entry(6, "r2")]
     safe.peers_are(tuple(members))
     assert safe._peers[0].id == agent_id(6)
@@ -160,7 +160,7 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
     world.run(5.0)
     assert member.safekeeping.unsafe == 0, "sent again; agents without a rack share none"
     same = Contact(agent_id(1), "sim", 1, 1, "r1")
-    safe = Safekeeping(new_office(0, rack="r1"), 1)
+    safe = CopySender(new_office(0, rack="r1"), 1)
     safe._open[0] = next(iter(member.safekeeping._open.values()))
     safe._open[0].at = {same.id: same}
     assert safe.unsafe == 1
@@ -269,24 +269,24 @@ def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -
 
 
 def test_copies_of_nothing_are_bounded_too() -> None:
-    office = new_office(1)
-    keeper, sender = Keeper(office), new_office(2).me
+    context = new_office(1)
+    keeper, sender = CopyStore(context), new_office(2).me
     entries = tuple(Entry(at, (0,)) for at in range(10_000))
     for number in range(200):
         keeper.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
-    assert 0 < len(acknowledged(office)) < 200
+    assert 0 < len(acknowledged(context)) < 200
 
 
 def test_a_number_given_twice_does_not_mix_two_members() -> None:
-    office, master = new_office(1), new_office(9).me
-    keeper = Keeper(office)
+    context, master = new_office(1), new_office(9).me
+    keeper = CopyStore(context)
     for owner in (2, 3):
         sender = new_office(owner).me
         message, _ = copy()
         keeper.keep(sender, msgspec.structs.replace(message, member=sender.id), bytes([owner] * 3), None)
-    assert len(acknowledged(office)) == 2
+    assert len(acknowledged(context)) == 2
     keeper.surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
-    (sent,) = [effect for effect in office.out if isinstance(effect, Send)]
+    (sent,) = [effect for effect in context.out if isinstance(effect, Send)]
     assert isinstance(sent.message, KeptCopy)
     assert (sent.payload, sent.message.copy.member) == (bytes([3] * 3), agent_id(3))
 
@@ -324,16 +324,16 @@ def test_a_copy_at_a_peer_that_has_left_does_not_count_as_safe() -> None:
 
 
 def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
-    office = new_office(0)
-    safe = Safekeeping(office, 1)
+    context = new_office(0)
+    safe = CopySender(context, 1)
     safe.peers_are((entry(1, ""),))
     for start in range(64):
         part = SealedPart((Entry(start, (1,), 1 << 20),), (bytes(1 << 20),))
         safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0, 1)
-    office.out.clear()
-    office.now += 10.0
-    office.fire()
-    sent = [effect for effect in office.out if isinstance(effect, Send)]
+    context.out.clear()
+    context.now += 10.0
+    context.fire()
+    sent = [effect for effect in context.out if isinstance(effect, Send)]
     assert 0 < sum(len(effect.payload) for effect in sent) <= 2 * AGAIN_BYTES
 
 

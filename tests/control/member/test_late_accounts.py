@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE
-from elfmesh.control.member.accounting import Settlement
+from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions
-from elfmesh.control.member.worker_generations import Beginnings
+from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import Revised
 from elfmesh.storage.frames import RevisedInterval
 from tests.control.member import member_life
@@ -68,7 +68,7 @@ def _seq_alone(revised: RevisedInterval, heard: int, floor: int) -> bool:
     return bool(revised.counts) and revised.seq > heard
 
 
-def _not_if_it_had_nothing(self: Settlement, event: Revised, *, had_nothing: bool) -> bool:
+def _not_if_it_had_nothing(self: Accounting, event: Revised, *, had_nothing: bool) -> bool:
     return REVISE(self, event, had_nothing=False)
 
 
@@ -78,12 +78,16 @@ def _what_is_cut_off_is_forgotten(self: Contributions, at: int) -> None:
         self._kept.pop()
 
 
-REVISE, REWIND = Settlement.revise, Contributions.rewind
+REVISE, REWIND = Accounting.revise, Contributions.rewind
 WITHOUT: dict[str, tuple[Any, str, Any]] = {
-    "a worker that a change was not told does not go on": (Beginnings, "changed", lambda self, at: None),
-    "what had nothing is settled with its revision": (Settlement, "revise", _not_if_it_had_nothing),
-    "what an annulled revision has added is forgotten": (Settlement, "rewind", lambda self, at: None),
-    "what an annulled interval took along is owed again": (Settlement, "made", lambda self, event: None),
+    "a worker that a change was not told does not go on": (
+        WorkerGenerations,
+        "changed",
+        lambda self, at: None,
+    ),
+    "what had nothing is settled with its revision": (Accounting, "revise", _not_if_it_had_nothing),
+    "what an annulled revision has added is forgotten": (Accounting, "rewind", lambda self, at: None),
+    "what an annulled interval took along is owed again": (Accounting, "made", lambda self, event: None),
     "what a change cuts off where it is closed is settled": (
         Contributions,
         "rewind",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elfmesh.control.jobs.records import BUCKETS
-from elfmesh.control.member.pre_start_counts import Unplaced
+from elfmesh.control.member.pre_start_counts import PreStartCounts
 from elfmesh.control.protocol.events import Sealed, SealedPart
 from elfmesh.srt.messages import Entry
 
@@ -20,7 +20,7 @@ def records(number: int) -> tuple[int, ...]:
 
 
 def test_what_a_worker_says_again_counts_once() -> None:
-    unplaced = Unplaced()
+    unplaced = PreStartCounts()
     assert unplaced.count(sealed(0, 30), 60) == records(30)
     assert unplaced.count(sealed(0, 25, again=True), 60) == records(0)
     assert unplaced.count(sealed(25, 50), 60) == records(20), "as much as was not said before"
@@ -28,14 +28,14 @@ def test_what_a_worker_says_again_counts_once() -> None:
 
 
 def test_what_went_up_under_another_number_is_settled_there() -> None:
-    unplaced = Unplaced()
+    unplaced = PreStartCounts()
     assert unplaced.count(sealed(0, 10), 4) == records(4)
     assert unplaced.count(sealed(0, 10, again=True), 20) == records(0)
     assert unplaced.count(sealed(10, 30), 20) == records(10)
 
 
 def test_what_another_version_makes_again_counts_unless_it_did_before() -> None:
-    unplaced = Unplaced()
+    unplaced = PreStartCounts()
     assert unplaced.count(sealed(0, 10), 4) == records(4)
     unplaced.rewind(2)
     assert unplaced.count(sealed(2, 10), 8) == records(4), "those that went up, and do no longer"

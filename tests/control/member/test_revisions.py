@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.closing import revisions
-from elfmesh.control.closing.partial_store import Gathered
+from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.revisions import uneven
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.srt.coverage import bitmap_of
@@ -204,8 +204,8 @@ def part(mask: int, text: str, rev: int = 1, attempt: int = 0) -> tuple[Segment,
     return Segment(1, attempt, 5, 6, bitmap_of(mask), (entry,)), (text.encode(),)
 
 
-def gathered(*parts: tuple[Segment, tuple[bytes, ...]]) -> tuple[Gathered, list[list[int]]]:
-    tree = Gathered(0)
+def gathered(*parts: tuple[Segment, tuple[bytes, ...]]) -> tuple[PartialStore, list[list[int]]]:
+    tree = PartialStore(0)
     return tree, [tree.add(*each) for each in parts]
 
 

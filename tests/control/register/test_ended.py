@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.consensus.rules import NONE, Ballot, Promise
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_register import Accept, Conflict, Prepare, Promised
 from elfmesh.control.register import acceptor
 from elfmesh.control.register.ended import KIND, Ended, Floor
@@ -16,7 +16,7 @@ from tests.control.member.support import TEXT, Agent
 from tests.control.partition import SplitWorld
 from tests.control.register.test_lost_votes import led
 from tests.control.register.test_register import JOB as OTHER
-from tests.control.register.test_register import VALUE, A, B, Held, office, sent
+from tests.control.register.test_register import VALUE, A, B, Held, context, sent
 
 JOB = ids.job_id("shop/gone", "local")
 LIVE = TEXT.replace("shop.top", "shop.gone")
@@ -69,10 +69,10 @@ def test_without_the_floor_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert led(world) == {"shop/gone": 1}
 
 
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Office, acceptor.Acceptors]:
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Context, acceptor.Acceptors]:
     """An acceptor that has voted on a job, and on its end, and has forgotten both."""
     monkeypatch.setattr(acceptor, "ENDED_MAX", 0)
-    desk = office()
+    desk = context()
     acceptors = acceptor.Acceptors(desk, Held(desk))
     acceptors.accept(A, Accept(OTHER, Ballot(7, A.id, 1), replace(VALUE, deleted=True)), b"")
     assert len(acceptors) == 0

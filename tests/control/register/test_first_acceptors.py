@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.protocol.events import ClientRequest, Persist, Reply
 from elfmesh.control.protocol.messages import Answered, Submit
 from elfmesh.control.register.first_acceptors import FEW_VOTERS, NOT_JOINED, SILENT, Survey
 from elfmesh.control.register.members import GONE_S
-from elfmesh.control.replicas.known_peers import FORGOTTEN_S, KIND, MET_MAX, Acquaintances
+from elfmesh.control.replicas.known_peers import FORGOTTEN_S, KIND, MET_MAX, KnownPeers
 from elfmesh.control.requests.requests import REQUEST_S
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay.events import Joined, PeerUp, Route
@@ -40,7 +40,7 @@ def acquainted(agents: int) -> SplitWorld:
 
 def surveyed(world: SplitWorld, agent: Agent) -> Survey:
     found: list[Survey] = []
-    agent.control.office.after(0.0, lambda: agent.control.leadership.first.survey(JOB, found.append))
+    agent.control.context.after(0.0, lambda: agent.control.leadership.first.survey(JOB, found.append))
     world.run(5.0)
     return found[0]
 
@@ -69,12 +69,12 @@ def test_of_two_sides_of_a_partition_only_the_larger_one_founds_a_job() -> None:
 def test_who_counts_only_those_that_are_there_founds_it_on_both_sides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = Acquaintances.nearest
+    original = KnownPeers.nearest
 
-    def present(self: Acquaintances, key: bytes, count: int) -> list[Contact]:
+    def present(self: KnownPeers, key: bytes, count: int) -> list[Contact]:
         return [each for each in original(self, key, MET_MAX) if not self.away_s(each.id)][:count]
 
-    monkeypatch.setattr(Acquaintances, "nearest", present)
+    monkeypatch.setattr(KnownPeers, "nearest", present)
     assert applied_on_both_sides() == (200, 200, 2)
 
 
@@ -123,7 +123,7 @@ def test_who_has_not_joined_founds_nothing() -> None:
     early = Agent(world.post, 7, {"clicks": None}, {}).control
     job, _ = read_job(TEXT, source="query")
     manifest = new_manifest(job, TEXT, "local", created=0, incarnation="i", signed=b"")
-    early.office.once.came(world[0].me, 5, 0.0)  # its client waits
+    early.context.once.came(world[0].me, 5, 0.0)  # its client waits
     effects = early.step(Received(world[0].me, Submit(manifest, world[0].me, 5, False, 0, False), b""), 1.0)
     answers = [each for each in effects if isinstance(each, Send) and isinstance(each.message, Answered)]
     assert len(answers) == 1
@@ -187,20 +187,20 @@ def test_a_job_that_is_deleted_is_begun_anew_by_those_who_voted_on_it() -> None:
 
 
 def test_the_memory_is_bounded_and_damage_in_it_is_counted() -> None:
-    office = Office(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
-    known = Acquaintances(office)
+    context = Context(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
+    known = KnownPeers(context)
     for number in range(1, MET_MAX + 1):
         known.met(Contact(agent_id(number), "sim", number))
     known.lost(agent_id(5))
-    office.out.clear()
+    context.out.clear()
     known.met(Contact(agent_id(MET_MAX + 1), "sim", 1))
-    assert [(effect.key, bool(effect.data)) for effect in office.out if isinstance(effect, Persist)] == [
+    assert [(effect.key, bool(effect.data)) for effect in context.out if isinstance(effect, Persist)] == [
         (agent_id(MET_MAX + 1), True),
         (agent_id(5), False),
     ]
     assert len(known.nearest(JOB, 2 * MET_MAX)) == MET_MAX + 1
     known.restored(agent_id(9999), b"\xff")
-    assert office.stats["control.malformed"] == 1
+    assert context.stats["control.malformed"] == 1
     assert agent_id(9999) not in {contact.id for contact in known.nearest(JOB, 2 * MET_MAX)}
 
 
@@ -233,21 +233,21 @@ def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it(
 
 def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
     """It would be counted out of the majority while it is there."""
-    office = new_office(0)
-    known, other = Acquaintances(office), Contact(agent_id(1), "sim", 2, 3)
+    context = new_office(0)
+    known, other = KnownPeers(context), Contact(agent_id(1), "sim", 2, 3)
     again = replace(other, incarnation=4)
     known.met(again)
     known.departed(other)
-    assert known.nearest(JOB, 9) == sorted((office.me, again), key=lambda each: ids.distance(each.id, JOB))
+    assert known.nearest(JOB, 9) == sorted((context.me, again), key=lambda each: ids.distance(each.id, JOB))
     known.departed(again)
     known.departed(other)
     known.met(again)
-    assert known.nearest(JOB, 9) == [office.me], "the older word takes nothing back"
+    assert known.nearest(JOB, 9) == [context.me], "the older word takes nothing back"
 
 
 def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_does() -> None:
-    office = Office(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
-    known = Acquaintances(office)
+    context = Context(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
+    known = KnownPeers(context)
     other = Contact(agent_id(1), "sim", 2, 3)
     known.met(other)
     known.departed(other)
@@ -255,7 +255,7 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
         known.met(late)
         known.heard(late.id)
         known.lost(late.id)
-        assert known.nearest(JOB, 9) == [office.me]
+        assert known.nearest(JOB, 9) == [context.me]
     known.met(replace(other, incarnation=4))
     assert len(known.nearest(JOB, 9)) == 2
     known.lost(other.id)
@@ -264,9 +264,9 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
 
 def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_ever() -> None:
     """The overlay loses nobody twice: when most of a fleet had left, the others founded nothing any more."""
-    office = new_office(0)
+    context = new_office(0)
     known, left, stranger = (
-        Acquaintances(office),
+        KnownPeers(context),
         Contact(agent_id(1), "sim", 2),
         Contact(agent_id(2), "sim", 3),
     )
@@ -274,17 +274,19 @@ def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_
     known.heard(left.id)
     assert known.there() == [left]
     known.lost(left.id)
-    office.now = 100.0
+    context.now = 100.0
     known.heard(left.id)
     known.answered(stranger)
     assert known.there() == [], "only the overlay knows who is there: it says when that ends"
     assert known.away_s(left.id) == known.away_s(stranger.id) == 0.0, "it may have spoken just now"
-    office.now = 100.0 + FORGOTTEN_S - 1
+    context.now = 100.0 + FORGOTTEN_S - 1
     assert len(known.nearest(JOB, 9)) == 3
     known.met(stranger)
     known.answered(stranger)
-    office.now = 100.0 + FORGOTTEN_S
-    assert known.nearest(JOB, 9) == sorted((office.me, stranger), key=lambda each: ids.distance(each.id, JOB))
+    context.now = 100.0 + FORGOTTEN_S
+    assert known.nearest(JOB, 9) == sorted(
+        (context.me, stranger), key=lambda each: ids.distance(each.id, JOB)
+    )
     assert known.there() == [stranger]
 
 

@@ -25,7 +25,7 @@ from tests.control.closing.test_copy_recovery import one_master, recovered
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
 from tests.control.register.test_lost_votes import go_on, led, voters
-from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, Held, office, sent
+from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, Held, context, sent
 from tests.control.requests.test_no_majority import without_two
 
 SECOND = 1 << GENERATION_BITS
@@ -46,7 +46,7 @@ class Knowing(Held):
 
 
 def test_who_knows_a_later_generation_promises_nothing_in_an_earlier_one_and_says_so() -> None:
-    desk = office()
+    desk = context()
     held = Knowing(desk)
     acceptors = Acceptors(desk, held)
     acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
@@ -58,7 +58,7 @@ def test_who_knows_a_later_generation_promises_nothing_in_an_earlier_one_and_say
 
 
 def test_every_change_names_its_generation() -> None:
-    desk = office()
+    desk = context()
     registers = Registers(desk, Held(desk))
     for change, expected in (
         (TakeOver("i", ME, SECOND + 3), 1),
@@ -83,7 +83,7 @@ def test_no_term_of_the_old_register_is_one_of_the_later_generation() -> None:
 
 
 def test_who_wins_an_epoch_below_one_that_it_has_heard_of_meanwhile_does_not_lead() -> None:
-    desk = office()
+    desk = context()
     known = [1]
     registers = Registers(desk, Held(desk))
     elections = Elections(desk, registers, lambda job: known[0])

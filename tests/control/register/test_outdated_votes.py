@@ -96,7 +96,7 @@ def test_restarts_kills_and_late_answers_are_no_loss() -> None:
         world.restart(agent)
         go_on(world, 4 + number, 10.0)
     assert all(health(world, agent)["status"] == "ok" for agent in world.living)
-    assert not any(agent.control.office.stats["control.votes_outdated"] for agent in world.living)
+    assert not any(agent.control.context.stats["control.votes_outdated"] for agent in world.living)
 
 
 def test_a_voter_that_was_rolled_back_a_moment_ago_is_found_out_by_the_next_questions() -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import NONE, Ballot
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.election.election import TAKE_OVER_S, Elections
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.pages import encode_page
@@ -41,7 +41,7 @@ from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.reports import plan_of
-from elfmesh.control.replicas.job_replica import FETCH_S, Holder, LogCopy
+from elfmesh.control.replicas.job_replica import FETCH_S, JobReplica, LogCopy
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Message, Send
 from tests.control.member.support import TEXT
@@ -56,8 +56,8 @@ TERMS = Terms(manifest=MANIFEST, master=A, epoch=1)
 class Held:
     """What one agent holds of the job."""
 
-    def __init__(self, office: Office, latest: int | None = None, terms: Terms | None = TERMS) -> None:
-        self.terms, self.copy = terms, LogCopy(office, JOB, "i", latest, lambda: ())
+    def __init__(self, context: Context, latest: int | None = None, terms: Terms | None = TERMS) -> None:
+        self.terms, self.copy = terms, LogCopy(context, JOB, "i", latest, lambda: ())
 
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
         return self.terms, self.copy
@@ -72,8 +72,8 @@ class Held:
         self.terms = terms
 
 
-def office() -> Office:
-    return Office(ME, "me", random.Random(1), lambda topic: {})
+def context() -> Context:
+    return Context(ME, "me", random.Random(1), lambda topic: {})
 
 
 def tail(*indices: int) -> bytes:
@@ -90,7 +90,7 @@ def sent(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
-def run(desk: Office, until: float) -> None:
+def run(desk: Context, until: float) -> None:
     """Let time pass."""
     while desk.deadline is not None and desk.deadline <= until:
         desk.now = desk.deadline
@@ -99,7 +99,7 @@ def run(desk: Office, until: float) -> None:
 
 
 def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> None:
-    desk = office()
+    desk = context()
     acceptors = Acceptors(desk, Held(desk))
     acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
     *_, promised = desk.out
@@ -110,7 +110,7 @@ def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> 
     assert isinstance(persisted, Persist)
     assert isinstance(counted, Persist)
     assert sent([accepted]) == [Accepted(JOB, Ballot(5, A.id), votes=2)]
-    again = office()
+    again = context()
     restarted = Acceptors(again, Held(again))
     restarted.restored(JOB, persisted.data)
     restarted.counted(counted.data)
@@ -124,7 +124,7 @@ def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> 
 
 
 def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
-    desk = office()
+    desk = context()
     with pytest.raises(ProtocolError, match="cannot be read"):
         Acceptors(desk, Held(desk)).restored(JOB, b"\xc1 nonsense")
 
@@ -137,7 +137,7 @@ def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
 def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
     latest: int | None, terms: Terms | None
 ) -> None:
-    desk = office()
+    desk = context()
     acceptors = Acceptors(desk, Held(desk, latest, terms))
     value, page = with_tail(replace(VALUE, roster=3), 7, 8, 9)
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value), page)
@@ -149,7 +149,7 @@ def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
 
 
 def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
-    desk = office()
+    desk = context()
     held = Held(desk, 7)
     acceptors = Acceptors(desk, held)
     first, page = with_tail(VALUE, 7, 8, 9)
@@ -167,7 +167,7 @@ def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
 
 
 def test_a_record_of_an_epoch_that_is_over_is_not_appended() -> None:
-    desk = office()
+    desk = context()
     copy = LogCopy(desk, JOB, "i", None, lambda: ())
     for index, epoch in ((1, 2), (2, 1), (3, 2), (3, 3)):
         copy.add(ResultRecord(job="shop/top", index=index, epoch=epoch), b"")
@@ -209,7 +209,7 @@ def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
 
 def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
     """One has promised a higher ballot to somebody who is gone, one is gone: the round can only be lost."""
-    desk = office()
+    desk = context()
     outcomes: list[Cell | Refused] = []
     proposer = Proposer(desk, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
@@ -228,7 +228,7 @@ def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
 
 
 def test_what_an_acceptor_lacks_it_fetches_from_others_than_the_candidate_too() -> None:
-    desk = office()
+    desk = context()
     acceptors = Acceptors(desk, Held(desk, 6))
     value, page = with_tail(VALUE, 7, 8)
     acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value, sources=(B,)), page)
@@ -240,7 +240,7 @@ def test_what_an_acceptor_lacks_it_fetches_from_others_than_the_candidate_too() 
 
 
 def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait() -> None:
-    desk = office()
+    desk = context()
     copy = LogCopy(desk, JOB, "i", None, lambda: ())
     done: list[str] = []
     copy.complete(A, lambda: done.append("first"))
@@ -259,10 +259,10 @@ def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait()
 
 def test_terms_of_the_roster_in_force_are_taken_under_a_newer_epoch() -> None:
     """Who has only heard of a new master would stay behind for ever."""
-    desk = office()
+    desk = context()
     copy = LogCopy(desk, JOB, "i", None, lambda: ())
     heard = replace(TERMS, epoch=4, master=B, version=5)
-    holder = Holder(desk, heard, copy)
+    holder = JobReplica(desk, heard, copy)
     known = replace(TERMS, epoch=3, master=A, version=6)
     holder.keep(known)
     assert holder.terms == heard
@@ -273,7 +273,7 @@ def test_terms_of_the_roster_in_force_are_taken_under_a_newer_epoch() -> None:
 
 
 def test_a_new_term_without_a_majority_is_given_up_and_may_be_tried_again() -> None:
-    desk = office()
+    desk = context()
     elections = Elections(desk, Registers(desk, Held(desk)), lambda job: 1)
     outcomes: list[Won | Lost] = []
     terms = replace(TERMS, acceptors=(ME, A, B))
@@ -298,7 +298,7 @@ def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(h
         "a change never chosen": replace(newer, manifest=third, older=newer.stages, evaluated=3),
         "": None,
     }[held]
-    desk = office()
+    desk = context()
     registers = Registers(desk, Held(desk))
     outcomes: list[Won | Lost] = []
     own = replace(TERMS, epoch=2, version=3, acceptors=(ME, A, B))
@@ -315,6 +315,6 @@ def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(h
 
 
 def test_an_even_number_of_voters_is_misuse() -> None:
-    desk = office()
+    desk = context()
     with pytest.raises(ValueError, match="odd"):
         Registers(desk, Held(desk), 4)

@@ -9,7 +9,7 @@ from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.register_value import Cell, Refused, RegisterValue, TakeOver
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
 from elfmesh.control.register.proposer import Proposer
-from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, office, sent
+from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, context, sent
 
 ENDED = replace(VALUE, deleted=True)
 ANEW = replace(VALUE, incarnation="j", epoch=2)
@@ -18,7 +18,7 @@ ANEW = replace(VALUE, incarnation="j", epoch=2)
 @pytest.mark.parametrize("found", [ENDED, ANEW])
 def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
     """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
-    desk = office()
+    desk = context()
     outcomes: list[Cell | Refused] = []
     proposer = Proposer(desk, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
@@ -36,7 +36,7 @@ def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: Re
 
 
 def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
-    desk = office()
+    desk = context()
     outcomes: list[Cell | Refused] = []
     proposer = Proposer(desk, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)

@@ -10,7 +10,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.protocol.messages_succession import Inquire, Known
 from elfmesh.control.register.members import GONE_S
-from elfmesh.control.replicas.terms_query import Inquiry
+from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.machine import Contact, Received, Send
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.election.test_failover import closer_than
@@ -90,7 +90,7 @@ def test_partitions_at_any_moment_leave_one_record_an_interval(seed: int, draws:
     world = running(5, 12)
     for agent in world.agents.values():
         for _ in range(draws):
-            agent.control.leadership._office.rng.random()
+            agent.control.leadership._context.rng.random()
     for step in range(3, 13):
         seal(world, step)
         world.run(rng.choice([0.0, 0.001, 0.003, 0.3, 3.0]))
@@ -287,10 +287,10 @@ def test_a_job_begins_anew_above_its_last_epoch_also_where_others_vote_on_it() -
 def test_without_asking_around_a_job_begins_below_its_last_epoch_and_is_fenced_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unasked(self: Inquiry, job: bytes, extra: tuple[Contact, ...], then: Callable[..., None]) -> None:
+    def unasked(self: TermsQuery, job: bytes, extra: tuple[Contact, ...], then: Callable[..., None]) -> None:
         then(None, {contact.id: contact for contact in extra})
 
-    monkeypatch.setattr(Inquiry, "ask_all", unasked)
+    monkeypatch.setattr(TermsQuery, "ask_all", unasked)
     before, after = begun_anew_among_others()
     assert after <= before
 

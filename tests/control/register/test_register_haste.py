@@ -19,7 +19,7 @@ from tests.control.register.test_register import (
     A,
     B,
     Held,
-    office,
+    context,
     run,
     sent,
     tail,
@@ -28,7 +28,7 @@ from tests.control.register.test_register import (
 
 
 def test_a_late_page_counts_although_the_next_source_was_asked_and_the_lost_are_asked_last() -> None:
-    desk = office()
+    desk = context()
     copy = LogCopy(desk, JOB, "i", None, lambda: ())
     desk.lost(STRANGER.id)
     for source in (STRANGER, A, B):
@@ -46,7 +46,7 @@ def test_a_late_page_counts_although_the_next_source_was_asked_and_the_lost_are_
 
 
 def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> None:
-    desk = office()
+    desk = context()
     held = Held(desk, 6)
     acceptors = Acceptors(desk, held)
     value, page = with_tail(VALUE, 7, 8)
@@ -67,7 +67,7 @@ def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> Non
 
 
 def test_the_first_ballot_is_above_what_this_agent_has_promised_as_an_acceptor() -> None:
-    desk = office()
+    desk = context()
     proposer = Proposer(desk, JOB, (ME, A, B), 7, lambda: Ballot(41, A.id))
     proposer.submit(Create(VALUE), lambda outcome: None, TERMS)
     first = next(each for each in sent(desk.out) if isinstance(each, Prepare))

@@ -32,7 +32,7 @@ from tests.control.register.test_register import (
     A,
     B,
     Held,
-    office,
+    context,
     sent,
     tail,
 )
@@ -53,7 +53,7 @@ HOSTILE: list[tuple[RegisterValue, bytes]] = [
 
 @pytest.mark.parametrize(("value", "page"), HOSTILE)
 def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, page: bytes) -> None:
-    desk = office()
+    desk = context()
     acceptors = Acceptors(desk, Held(desk))
     acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value), page)
     assert acceptors.vote(JOB).value is None
@@ -63,7 +63,7 @@ def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, 
 
 @pytest.mark.parametrize("counter", [LEAP_MAX + 1, COUNTER_MAX + 1, (1 << 63) - 1])
 def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
-    desk = office()
+    desk = context()
     acceptors = Acceptors(desk, Held(desk))
     acceptors.prepare(STRANGER, Prepare(JOB, Ballot(counter, STRANGER.id)))
     acceptors.accept(STRANGER, Accept(JOB, Ballot(counter, STRANGER.id), VALUE), b"")
@@ -74,7 +74,7 @@ def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
 
 
 def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
-    desk = office()
+    desk = context()
     outcomes: list[Cell | Refused] = []
     proposer = Proposer(desk, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
@@ -113,7 +113,7 @@ def test_garbage_in_any_message_is_refused_or_changes_nothing(
         message = wire.decode_header(bytes(header))
     except ProtocolError:
         return
-    desk = office()
+    desk = context()
     registers = Registers(desk, Held(desk))
     registers.proposer(JOB, (ME, A, B)).submit(Create(VALUE), lambda outcome: None, TERMS)
     registers.received(A, message, noise)

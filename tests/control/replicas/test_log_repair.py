@@ -209,7 +209,7 @@ def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
     leading = master.control.leadership.masters[JOB]
     asked = AskFates(JOB, leading.manifest.incarnation, 0, (1001, 1002, 1003))
     serve_fates(
-        master.control.office,
+        master.control.context,
         voting[1].me if voting[1] is not master else voting[2].me,
         asked,
         leading.committer.closed,

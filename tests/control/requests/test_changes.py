@@ -318,7 +318,7 @@ def test_a_word_that_was_refused_is_not_obeyed_when_somebody_leads_the_job_later
     world.run(5.0)
     told = world.ask(client, "describe", {"job": "shop/top"}).body
     assert (told["state"], told["version"]) == ("running", 1)
-    assert master.control.office.stats["control.asked_anew"] == 1
+    assert master.control.context.stats["control.asked_anew"] == 1
 
 
 def test_an_update_that_was_refused_changes_no_job_that_is_begun_later() -> None:

@@ -140,7 +140,7 @@ def test_agents_that_do_not_know_the_question_are_obeyed() -> None:
     world.lost = earlier
     assert world.ask(other, "delete", {"job": "shop/top"}).status == 200
     assert jobs(world) == []
-    assert master.control.office.stats["control.not_confirmed"] == 0
+    assert master.control.context.stats["control.not_confirmed"] == 0
 
 
 def test_words_of_who_never_answers_are_bounded_and_make_nothing() -> None:
@@ -151,9 +151,9 @@ def test_words_of_who_never_answers_are_bounded_and_make_nothing() -> None:
     for token in range(OPEN_MAX + 9):
         world.post(0.0, master, Received(nobody, Ask("delete", job, b"{}", nobody, 7_000_000 + token), b""))
     world.run(1.0)
-    assert master.control.office.stats["control.not_confirmed"] == 9
+    assert master.control.context.stats["control.not_confirmed"] == 9
     world.run(5.0)
-    assert master.control.office.stats["control.not_confirmed"] == OPEN_MAX + 9
+    assert master.control.context.stats["control.not_confirmed"] == OPEN_MAX + 9
     assert jobs(world) == ["shop/top"]
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from elfmesh.cli.entry import elf
 from elfmesh.control.closing.eviction import EVICT_S
-from elfmesh.control.context import Office
+from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.messages_register import Departed
 from elfmesh.control.requests.dead_agents import (
@@ -155,10 +155,10 @@ def test_agents_of_one_name_are_listed_as_records_name_them() -> None:
 # -- the part ------------------------------------------------------------------------------------------
 
 
-def known(now_us: list[int]) -> tuple[DeadAgents, Office]:
-    office = new_office(1)
-    office.facts = lambda topic: {"now_us": now_us[0]}
-    return DeadAgents(office, lambda agent: ""), office
+def known(now_us: list[int]) -> tuple[DeadAgents, Context]:
+    context = new_office(1)
+    context.facts = lambda topic: {"now_us": now_us[0]}
+    return DeadAgents(context, lambda agent: ""), context
 
 
 def contact(number: int) -> Contact:
@@ -181,10 +181,10 @@ def test_the_memory_is_bounded_in_time_and_number() -> None:
 
 
 def test_what_cannot_be_read_is_left_out_and_counted() -> None:
-    dead, office = known([WALL_US])
+    dead, context = known([WALL_US])
     dead.restored(b"a", b"\xc1")
     assert dead.rows() == []
-    assert office.stats["control.malformed"] == 1
+    assert context.stats["control.malformed"] == 1
 
 
 def test_an_answer_of_an_agent_itself_counts_more_than_what_others_remember() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.member.member_host import Carrier
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.messages import Roster
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
@@ -150,7 +150,7 @@ def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
     """It was taken for one with other labels, and ended where the version began: nobody had its records."""
     (master,) = running().master().control.leadership.masters.values()
     terms = master.terms
-    carrier = Carrier(new_office(1))
+    carrier = MemberHost(new_office(1))
     assert not carrier.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
     carrier.remember(terms)
     assert carrier.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part

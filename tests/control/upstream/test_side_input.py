@@ -15,7 +15,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.messages import Answered, Ask, unpack
 from elfmesh.control.upstream.buffer import NOTHING
 from elfmesh.control.upstream.poller import UNKNOWN_AGAIN_S
-from elfmesh.control.upstream.side_input import BACK, Latest, LatestRead
+from elfmesh.control.upstream.side_input import BACK, LatestRead, SideInput
 from elfmesh.overlay.events import Route
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.contexts import new_office
@@ -252,22 +252,22 @@ def test_results_that_are_no_longer_kept_are_missed_and_a_jobs_beginning_is_not(
 
 def test_a_job_that_is_not_there_is_asked_for_after_a_pause() -> None:
     """Whatever else goes on: an interval that waits for it is looked at whenever a contribution comes."""
-    office = new_office(1)
+    context = new_office(1)
     job, _ = read_job(GROWTH)
     manifest = new_manifest(job, GROWTH, "local", created=5, incarnation="i")
-    latest = Latest(office, [manifest], lambda: None)
+    latest = SideInput(context, [manifest], lambda: None)
     latest.begin()
     asked = 0
     for tenth in range(100):
-        office.now = tenth / 10
-        office.fire()
+        context.now = tenth / 10
+        context.fire()
         assert not latest.has_read(1000)
-        while office.out and asked < 1000:
-            effect = office.out.pop(0)
+        while context.out and asked < 1000:
+            effect = context.out.pop(0)
             if isinstance(effect, Route):
                 ask = unpack(effect.body)
                 assert isinstance(ask, Ask)
                 asked += 1
-                office.job_answered(Answered(ask.token, NOT_FOUND, 2), b"{}")
+                context.job_answered(Answered(ask.token, NOT_FOUND, 2), b"{}")
     seconds, seats = 10, 2
     assert 2 * seats <= asked <= (seconds / UNKNOWN_AGAIN_S + 1) * seats

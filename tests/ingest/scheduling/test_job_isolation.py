@@ -21,8 +21,8 @@ from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.host import APART, SLOW, InlineExecutor
 from elfmesh.ingest.scheduling import job_isolation
-from elfmesh.ingest.scheduling.batch_sizing import BEGIN_BYTES, BYTES_MIN, LONG_S, SHORT_S, Pace
-from elfmesh.ingest.scheduling.yielding import CLOSING_S, PATIENCE_S, Courtesy
+from elfmesh.ingest.scheduling.batch_sizing import BEGIN_BYTES, BYTES_MIN, LONG_S, SHORT_S, BatchSizing
+from elfmesh.ingest.scheduling.yielding import CLOSING_S, PATIENCE_S, Yielding
 from elfmesh.ingest.sources import StreamReader
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.storage.storage import MemoryStorage
@@ -297,7 +297,7 @@ class Closer:
 
 def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_ever() -> None:
     other = Closer()
-    courtesy = Courtesy(lambda: [other], lambda: 1_000_000)
+    courtesy = Yielding(lambda: [other], lambda: 1_000_000)
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
     other.due_us = 1_050_000
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
@@ -310,19 +310,19 @@ def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_e
     assert len(begun) == pytest.approx(1.0 / PATIENCE_S, abs=1), "who closes all the time is not waited for"
 
 
-def _waits(courtesy: Courtesy, other: Closer, now_s: float) -> bool:
+def _waits(courtesy: Yielding, other: Closer, now_s: float) -> bool:
     other.sealed_s = now_s
     return courtesy.delay_s(now_s, 0.02) > 0.0
 
 
 def test_the_pace_follows_what_a_poll_costs_and_only_much_for_little_is_slow() -> None:
-    pace = Pace()
+    pace = BatchSizing()
     for _ in range(20):
         pace.polled(pace.bytes_max, SHORT_S / 2)
     assert (pace.bytes_max, pace.is_slow) == (POLL_BYTES, False)
     pace.polled(POLL_BYTES, 2 * LONG_S)
     assert (pace.bytes_max, pace.is_slow) == (POLL_BYTES // 2, False), "much work for much data"
-    slow = Pace()
+    slow = BatchSizing()
     slow.polled(BEGIN_BYTES, LONG_S / 2)
     assert not slow.is_slow, "it may have loaded something"
     for _ in range(20):

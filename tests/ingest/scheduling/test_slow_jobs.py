@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest.scheduling.slow_jobs import POLLS, SLOW_S, STRIKES, Slowness
+from elfmesh.ingest.scheduling.slow_jobs import POLLS, SLOW_S, STRIKES, SlowJobs
 from elfmesh.ingest.stream import LONG_SEAL_S
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.reader import Reader
@@ -24,7 +24,7 @@ OTHER = COUNT.replace("t.count", "t.other")
 
 def test_only_who_is_slow_again_and_again_beside_others_is_named() -> None:
     slow, quick = {"bad": 2 * SLOW_S, "good": 0.001, "fine": 0.002}, {"bad": 0.001, "good": 0.001}
-    found = Slowness()
+    found = SlowJobs()
     assert [found.polled(slow) for _ in range(STRIKES)] == [None] * (STRIKES - 1) + ["bad"]
     assert [found.polled(slow) for _ in range(STRIKES - 1)] == [None] * (STRIKES - 1), "it begins anew"
     for _ in range(POLLS):

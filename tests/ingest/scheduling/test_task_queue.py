@@ -12,7 +12,7 @@ import pytest
 from elfmesh.errors import DiskFull
 from elfmesh.ingest import frame_writer
 from elfmesh.ingest.frame_writer import FrameWriter
-from elfmesh.ingest.scheduling.task_queue import Turns
+from elfmesh.ingest.scheduling.task_queue import TaskQueue
 from elfmesh.storage.frames import Forgotten
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def test_one_job_waits_for_itself_and_for_no_other() -> None:
     done: list[str] = []
 
     async def main() -> None:
-        turns = Turns(never)
+        turns = TaskQueue(never)
         gate = asyncio.Event()
 
         async def work(name: str, *, waits: bool = False) -> None:
@@ -58,7 +58,7 @@ def test_what_was_not_begun_is_left_when_the_agent_stops() -> None:
     done: list[str] = []
 
     async def main() -> None:
-        turns = Turns(never)
+        turns = TaskQueue(never)
 
         async def work(name: str) -> None:
             await asyncio.sleep(0)
@@ -78,7 +78,7 @@ def test_an_error_of_any_work_ends_the_agent() -> None:
     errors: list[BaseException] = []
 
     async def main() -> None:
-        turns = Turns(errors.append)
+        turns = TaskQueue(errors.append)
 
         async def work() -> None:
             raise ZeroDivisionError

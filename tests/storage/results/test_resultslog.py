@@ -156,9 +156,9 @@ def test_the_log_of_another_incarnation_is_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_who_lacks_records_of_a_job_gets_none_of_an_earlier_incarnation() -> None:
-    office = World(1)[0].control.office
-    serve_fetch(office, office.me, Fetch(JOB, "b", 3, 1))
-    (read,) = (each for each in office.out if isinstance(each, ReadLog))
+    context = World(1)[0].control.context
+    serve_fetch(context, context.me, Fetch(JOB, "b", 3, 1))
+    (read,) = (each for each in context.out if isinstance(each, ReadLog))
     assert (read.job, read.incarnation, read.start) == (JOB, "b", 4)
 
 
@@ -170,11 +170,11 @@ def test_the_first_record_that_a_job_had_is_known_when_it_is_gone(tmp_path: Path
     assert (read.first, read.earliest and read.earliest > 70) == (5, True)
     assert [info.first for info in ResultsLogs(tmp_path / "master", intervals_max=20).found()] == [5]
 
-    office = World(1)[0].control.office
-    copy = LogCopy(office, JOB, "a", None, lambda: ())
+    context = World(1)[0].control.context
+    copy = LogCopy(context, JOB, "a", None, lambda: ())
     copy.append(read.page, read.first)
     copied = ResultsLogs(tmp_path / "copy")
-    copied.append(*(each for each in office.out if isinstance(each, Append)))
+    copied.append(*(each for each in context.out if isinstance(each, Append)))
     again = ResultsLogs(tmp_path / "copy").read(ReadLog(1, JOB, None, None, 99))
     assert (again.first, again.earliest, again.expired) == (5, read.earliest, None)
 

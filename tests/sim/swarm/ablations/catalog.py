@@ -370,13 +370,13 @@ REGISTRY: dict[str, Ablation] = {
     "met-before": Ablation(
         "who is restarted joins through those it had met",
         "D-15",
-        always(known_peers.Acquaintances, "known", lambda self: ()),
+        always(known_peers.KnownPeers, "known", lambda self: ()),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.CRASH, trouble_s=3.0, safety_s=90.0),
     ),
     "farewells": Ablation(
         "who has left in order counts no more among those that found a job",
         "D-4",
-        always(known_peers.Acquaintances, "departed", nothing),
+        always(known_peers.KnownPeers, "departed", nothing),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
     **{

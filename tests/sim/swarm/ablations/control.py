@@ -37,13 +37,13 @@ def blind(verdict: coverage.Verdict) -> list[Patch]:
 
 def overlaps_merged() -> list[Patch]:
     """What overlaps is merged: on the way, and at the root, where it takes the place of what it overlaps."""
-    original = partial_store.GatheredPart.judge
+    original = partial_store.PartitionStore.judge
 
     def judge(self: Any, new: Any) -> coverage.Verdict:
         found = original(self, new)
         return coverage.Verdict.NEW if found is coverage.Verdict.OVERLAP else found
 
-    return [*blind(coverage.Verdict.OVERLAP), (partial_store.GatheredPart, "judge", judge)]
+    return [*blind(coverage.Verdict.OVERLAP), (partial_store.PartitionStore, "judge", judge)]
 
 
 def sent_once() -> list[Patch]:

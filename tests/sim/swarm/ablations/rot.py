@@ -38,7 +38,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "mending": (
         "records that damage took are fetched from other voters",
         "D-17",
-        lambda: [(log_repair.Mending, "found", never_filled)],
+        lambda: [(log_repair.LogRepair, "found", never_filled)],
         ROT,
     ),
 }
