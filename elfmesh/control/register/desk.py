@@ -22,7 +22,7 @@ from elfmesh.control.protocol.messages_register import (
     Promised,
 )
 from elfmesh.control.register.acceptor import Acceptors, Custody
-from elfmesh.control.register.proposer import ANSWERED, Proposer
+from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact, Message
 
@@ -86,10 +86,9 @@ class Registers:
         """Who shall vote on a new job, of the agents closest to it: a small fleet has a register of one."""
         return nearest[: self.wanted] if len(nearest) >= self.wanted else nearest[:1]
 
-    def _is_outdated(self, sender: Contact, votes: int, proposer: Proposer | None) -> bool:
+    def _is_outdated(self, sender: Contact, votes: int) -> bool:
         """Whether newer votes of this agent were seen; then it is told, and its answer counts for nothing."""
-        asked = ANSWERED if proposer is None else proposer.silent.get(sender.id, ANSWERED)
-        seen = self.counts.newer(sender, votes, float("-inf") if asked == ANSWERED else asked)
+        seen = self.counts.newer(sender, votes)
         if seen is None:
             return False
         self._context.stats["control.votes_outdated"] += 1
@@ -107,7 +106,7 @@ class Registers:
                 self.acceptors.outdated(message)
             case Promised() | Accepted() | Conflict():
                 proposer = self._proposers.get(message.job)
-                if not isinstance(message, Conflict) and self._is_outdated(sender, message.votes, proposer):
+                if not isinstance(message, Conflict) and self._is_outdated(sender, message.votes):
                     return True
                 if proposer is None:
                     self._context.stats["control.stray_votes"] += 1

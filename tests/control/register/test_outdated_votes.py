@@ -97,20 +97,3 @@ def test_restarts_kills_and_late_answers_are_no_loss() -> None:
         go_on(world, 4 + number, 10.0)
     assert all(health(world, agent)["status"] == "ok" for agent in world.living)
     assert not any(agent.control.context.stats["control.votes_outdated"] for agent in world.living)
-
-
-def test_a_voter_that_was_rolled_back_a_moment_ago_is_found_out_by_the_next_questions() -> None:
-    """Its start has the number of the one that it has forgotten, and it would soon have as many votes."""
-    world = running()
-    victim = next(agent for agent in voters(world) if agent is not world.master())
-    before = snapshot(victim)
-    world.kill(victim)
-    world.run(1.0)
-    world.restart(victim)
-    for intervals in range(3, 7):
-        go_on(world, intervals, 2.0)
-    back_in_time(world, victim, before)
-    for intervals in (8, 9):
-        go_on(world, intervals, 2.0)
-    assert not votes(victim)
-    assert "the data directory has gone back in time" in health(world, victim)["problem"]

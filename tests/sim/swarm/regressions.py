@@ -114,10 +114,12 @@ REGRESSIONS: dict[str, str] = {
     " begun anew and said again what it had from before the agent's first interval, which counted each time",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "led-by-nobody-after-lost-votes": "no agent runs a job 90 s after the faults, of which one damaged votes",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (191,)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
