@@ -61,6 +61,29 @@ class VoteCounts:
         Args:
             voter: as it has answered.
             votes: given by it in all; 0: it is of a release that does not count.
+        """
+        known = self._seen.get(voter.id)
+        now = self._context.now
+        if known is not None and voter.incarnation < known.boot:
+            return known
+        if known is not None and 0 < votes < known.votes:
+            late = voter.incarnation == known.boot and now - self._at.get(voter.id, float("-inf")) < LATE_S
+            return None if late else known
+        seen = Seen(voter.incarnation, max(votes, 0 if known is None else known.votes))
+        if seen == known:
+            return None
+        self._seen[voter.id] = seen
+        self._seen.move_to_end(voter.id)
+        self._at[voter.id] = now
+        if now - self._kept.get(voter.id, float("-inf")) >= KEEP_S:
+            self._kept[voter.id] = now
+            self._context.emit(Persist(KIND, voter.id, _PACK.encode(seen)))
+        while len(self._seen) > VOTERS_MAX:
+            agent, _ = self._seen.popitem(last=False)
+            self._kept.pop(agent, None)
+            self._at.pop(agent, None)
+            self._context.emit(Persist(KIND, agent, b""))
+        return None
 
     def restored(self, agent: bytes, data: bytes) -> None:
         """Seen in an earlier boot of this agent. What cannot be read is left out and counted."""
