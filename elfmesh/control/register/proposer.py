@@ -98,7 +98,7 @@ class Proposer:
         self._settled: Ballot | None = None
         self._refusal: Refused | None = None
         self._founds = acceptors == (context.me,)
-        self.silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
+        self._silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
         self.reports: dict[bytes, Report] = {}
         self.lost: dict[bytes, int] = {}
         """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
@@ -149,7 +149,7 @@ class Proposer:
 
     def answers(self, agent: bytes) -> bool:
         """Whether an acceptor has answered what it was asked last, or may still."""
-        return self._context.now - self.silent.get(agent, float("-inf")) < MAJORITY_S
+        return self._context.now - self._silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
         """Want nothing any more. What was sent may still be accepted."""
@@ -212,8 +212,8 @@ class Proposer:
         begun, contact = self._round, self._contacts.get(agent)
         if begun is None or contact is None:
             return
-        if self.silent.get(agent) == ANSWERED:
-            self.silent[agent] = self._context.now
+        if self._silent.get(agent) == ANSWERED:
+            self._silent[agent] = self._context.now
         if begun.proposal is None:
             change = self._wanted[0].change
             founds = self._founds and isinstance(change, Create)
@@ -287,7 +287,7 @@ class Proposer:
             self._context.stats["control.malformed"] += 1
             return
         self._contacts[sender.id] = sender
-        self.silent[sender.id] = ANSWERED
+        self._silent[sender.id] = ANSWERED
         self.superseded.discard(sender.id)
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
         told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
@@ -304,7 +304,7 @@ class Proposer:
     def accepted(self, sender: Contact, message: Accepted) -> None:
         """An acceptor has accepted."""
         self.lost.pop(sender.id, None)
-        self.silent[sender.id] = ANSWERED
+        self._silent[sender.id] = ANSWERED
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -321,7 +321,7 @@ class Proposer:
 
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused; that it has lost its votes is known by any of its answers."""
-        self.silent[sender.id] = ANSWERED
+        self._silent[sender.id] = ANSWERED
         self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:
             self.lost[sender.id] = message.lost_at
