@@ -10,8 +10,6 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.closing import revisions
-from elfmesh.control.closing.partial_store import PartialStore
-from elfmesh.control.closing.revisions import uneven
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Collected
@@ -194,63 +192,3 @@ def test_every_record_is_counted_once_whenever_it_comes_and_whoever_leads(seed: 
         world.run(40.0)
     assert list(world.terminal(JOB)) == list(range(1000, 1015))
     assert counted(world) == total(world)
-
-
-# -- what is gathered ----------------------------------------------------------------------------------
-
-
-def part(mask: int, text: str, rev: int = 1, attempt: int = 0) -> tuple[Segment, tuple[bytes, ...]]:
-    entry = Entry(5, (len(text),), len(text), rev)
-    return Segment(1, attempt, 5, 6, bitmap_of(mask), (entry,)), (text.encode(),)
-
-
-def gathered(*parts: tuple[Segment, tuple[bytes, ...]]) -> tuple[PartialStore, list[list[int]]]:
-    tree = PartialStore(0)
-    return tree, [tree.add(*each) for each in parts]
-
-
-def test_a_revision_replaces_what_stands_alone_and_nothing_older_comes_back() -> None:
-    tree, conflicts = gathered(part(1, "a"), part(2, "b"), part(1, "aa", 2), part(1, "a"), part(1, "aaa", 3))
-    assert conflicts == [[]] * 5
-    tree.add(*part(1, "aa", 2))
-    assert sorted(each.payload for each in tree.parts(5)) == [b"aaa", b"b"]
-    assert tree.revs(5) == {1: 3}
-    assert tree.nbytes == 4
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_revision_and_a_merge_of_an_older_one_are_never_both_inside(first: bool) -> None:
-    parts = [part(3, "ab"), part(1, "aa", 2)]
-    tree, conflicts = gathered(*(parts if first else parts[::-1]))
-    assert conflicts == [[], [5]]
-    assert tree.is_revised(5)
-    assert tree.lacks_revision(5) is first
-    tree.add(*part(1, "aa", 2, attempt=1))
-    assert tree.lacks_revision(5) is first, "not before everybody has answered"
-    tree.add(*part(2, "b", attempt=1))
-    assert tree.revs(5) == {1: 2}
-    assert sorted(each.payload for each in tree.parts(5)) == [b"aa", b"b"]
-
-
-def test_a_collection_with_an_older_revision_does_not_win() -> None:
-    tree, _ = gathered(part(1, "aa", 2), part(2, "b"), part(1, "a", attempt=1), part(2, "b", attempt=1))
-    assert tree.revs(5) == {1: 2}
-
-
-def test_a_member_that_is_torn_is_taken_out_where_it_stands_alone() -> None:
-    whole, _ = gathered(part(3, "ab"))
-    other, _ = gathered(part(1, "a"))
-    assert uneven([whole, other], 5) == 2
-    assert whole.parts_without(5, 2) is None
-    whole.add(*part(1, "a", attempt=1))
-    kept = whole.parts_without(5, 2)
-    assert kept is not None
-    assert [each.payload for each in kept] == [b"a"]
-
-
-def test_revisions_that_differ_between_trees_are_uneven() -> None:
-    left, _ = gathered(part(1, "a"), part(2, "b"))
-    right, _ = gathered(part(1, "aa", 2), part(2, "b"))
-    assert uneven([left, right], 5) == 1
-    left.add(*part(1, "aa", 2))
-    assert uneven([left, right], 5) == 0
