@@ -262,6 +262,7 @@ class Dispatcher:
             case succession.Inquire():
                 terms, latest = leadership.known(message.job)
                 leads = leadership.leads(message.job)
+                acceptors = leadership.registers.acceptors
                 known = succession.Known(
                     message.job,
                     message.token,
@@ -269,7 +270,8 @@ class Dispatcher:
                     latest,
                     leads,
                     leadership.epoch(message.job),
-                    leadership.registers.acceptors.lost.loss is not None,
+                    acceptors.lost.loss is not None,
+                    acceptors.over(message.job),
                 )
                 self._context.send(sender, known)
             case succession.Known():

@@ -322,7 +322,9 @@ def refuse(hosts: Hosts) -> None:
     )
     listed = [json.loads(line) for line in hosts.elf("get", "agents", "-o", "json").splitlines()]
     alive = {agent["name"] for agent in listed if agent["status"] == "alive"}
-    assert alive == set(WEBS[:4]), "an agent of another cluster is no member; the stopped one is listed as dead"
+    assert alive == set(WEBS[:4]), (
+        "an agent of another cluster is no member; the stopped one is listed as dead"
+    )
     hosts.stop("web5")
     shutil.rmtree(tls)
     shutil.move(hosts.root / "kept-tls", tls)

@@ -25,7 +25,7 @@ from elfmesh.control.election.leader_discovery import LeaderDiscovery
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import Plan, read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import Cell, Refused, generation
+from elfmesh.control.jobs.register_value import Cell, Refused, generation, next_generation
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted
@@ -35,7 +35,7 @@ from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
 from elfmesh.control.register.desk import ACCEPTORS, Registers
-from elfmesh.control.register.first_acceptors import FirstAcceptors
+from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.replicas.epochs import Epochs, Tombstones
 from elfmesh.control.replicas.job_replica import JobReplica, LogCopy
@@ -73,7 +73,7 @@ class Leadership:
         self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
         self.inquiry = TermsQuery(context, self.known)
         self._looking = LeaderDiscovery(context, self, self.inquiry, roots)
-        self.first = FirstAcceptors(context, self.registers, self.inquiry, self.is_dead)
+        self.first = FirstAcceptors(context, self.registers, self.inquiry, self.is_dead, self.epoch)
 
     def _concerns(self, job: bytes) -> bool:
         """Whether something of a job that runs is here."""
@@ -231,7 +231,13 @@ class Leadership:
             then(outcome if isinstance(outcome, Lost) else self.lead_new(outcome))
 
         job = manifest.job_id
-        self.first.survey(job, lambda found: self.elections.create(manifest, start, found, elected, earlier))
+
+        def surveyed(found: Survey) -> None:
+            if found.renewed:
+                self.admits(job, next_generation(self.epoch(job)), None)
+            self.elections.create(manifest, start, found, elected, earlier)
+
+        self.first.survey(job, surveyed)
 
     def lead_new(self, won: Won) -> Master:
         """Lead a job that the register knows since now."""

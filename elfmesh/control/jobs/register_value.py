@@ -129,8 +129,16 @@ class Change(Protocol):
 
 
 def generation(epoch: int) -> int:
-    """How often a job was given other voters without a majority of the old ones; see `recovery`."""
+    """How often a job was given other voters without a majority of the old ones.
+
+    That is when it is recovered (`recovery.py`), or begun anew after its end (`first_acceptors.py`).
+    """
     return epoch >> GENERATION_BITS
+
+
+def next_generation(epoch: int) -> int:
+    """Below all epochs of the generation that follows."""
+    return (generation(epoch) + 1) << GENERATION_BITS
 
 
 def digest(data: bytes) -> bytes:

@@ -7,6 +7,7 @@ Paper: ELF 3 (a job's master fails, the agent closest to its id goes on).
 
 from __future__ import annotations
 
+from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.machine import Count, Id, Index, Message
 
@@ -26,6 +27,7 @@ class Known(Message, frozen=True, tag="ctl.known"):
         leads: the answering agent leads the job.
         epoch: the highest it has seen of it, in any incarnation.
         lost_votes: the answering agent has lost its votes: it shall not vote first on a job.
+        ended: the value by which the job is over, if the answering agent has accepted it.
     """
 
     job: Id
@@ -35,6 +37,7 @@ class Known(Message, frozen=True, tag="ctl.known"):
     leads: bool = False
     epoch: Count = 0
     lost_votes: bool = False
+    ended: RegisterValue | None = None
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):

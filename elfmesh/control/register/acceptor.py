@@ -155,6 +155,13 @@ class Acceptors:
             and any(contact.id == agent for contact in vote.value.contacts)
         ]
 
+    def over(self, job: bytes) -> RegisterValue | None:
+        """The value by which a job is over, if it was accepted here and still counts."""
+        cell = self.vote(job).value
+        if cell is None or not cell.is_over or self._is_void(job, cell.value.epoch):
+            return None
+        return cell.value
+
     def restored(self, job: bytes, data: bytes) -> None:
         """A vote from before this agent was restarted.
 

@@ -5,10 +5,15 @@ Owns that judgement, and the questions it is made by. Registers nothing.
 Invariants: no register is founded by an agent that has not joined, nor unless a majority of the agents known
 near the job, those that are away included, has said what it knows: the job's register may be with the others,
 and two registers would be two masters (D-4). Who has met nobody is a fleet of one. Where terms of the job are
-known, those vote whom they name, whether they are there or not. Else the voters are the nearest of the known;
-who has been away for a short time only is one of them, so that all who found a job name the same ones. Who
-has lost its votes is none of them: other voters of the same job share one with every majority that is without
-it. An agent of which that leaves nobody votes alone.
+known, those vote whom they name, whether they are there or not. Where a vote is known by which the job is
+over, its voters go on with the register if a majority of them is there. Else the voters are the nearest of
+the known; who has been away for a short time only is one of them, so that all who found a job name the same
+ones. Who has lost its votes is none of them: other voters of the same job share one with every majority that
+is without it. An agent of which that leaves nobody votes alone. Where the job had epochs before, such voters
+begin it in the next generation: a vote on its end has a ballot that is none of theirs, and could outrank what
+they have chosen as soon as its agent is one of them.
+
+Not covered: a job that nobody who answers has ever heard of begins in the first generation.
 
 Paper: CASPaxos (Rystsov 2018) takes the first acceptors for given.
 """
@@ -23,8 +28,8 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.members import GONE_S
-from elfmesh.control.replicas.known_peers import KnownPeers
-from elfmesh.control.replicas.terms_query import ALL_NEAR, TermsQuery
+from elfmesh.control.replicas.known_peers import MET_MAX, KnownPeers
+from elfmesh.control.replicas.terms_query import ALL_NEAR, Answers, TermsQuery
 from elfmesh.machine import Contact
 
 NOT_JOINED = "this agent has not joined the others yet; ask again soon"
@@ -44,12 +49,14 @@ class Survey:
     Attributes:
         terms: the newest that anybody told, None if nobody knows the job.
         acceptors: who shall vote if it is founded; empty if it must not be.
+        renewed: they begin the job in the next generation, since others voted on its end.
         problem: why it must not be, for people.
     """
 
     terms: Terms | None
     acceptors: tuple[Contact, ...] = ()
     problem: str = ""
+    renewed: bool = False
 
 
 class FirstAcceptors:
@@ -60,43 +67,72 @@ class FirstAcceptors:
         registers: how many shall vote.
         inquiry: asks the neighbours of a job.
         is_dead: whether an incarnation is known to be over.
+        epoch: the highest epoch seen of a job.
     """
 
     def __init__(
-        self, context: Context, registers: Registers, inquiry: TermsQuery, is_dead: Callable[[Manifest], bool]
+        self,
+        context: Context,
+        registers: Registers,
+        inquiry: TermsQuery,
+        is_dead: Callable[[Manifest], bool],
+        epoch: Callable[[bytes], int],
     ) -> None:
         self._context, self._registers, self._inquiry, self._is_dead = context, registers, inquiry, is_dead
+        self._epoch = epoch
         self.acquaintances = KnownPeers(context)
 
-    def survey(self, job: bytes, then: Callable[[Survey], None], tries: int = TRIES) -> None:
-        """Hear what is known of a job, and how high its epochs were."""
+    def survey(
+        self, job: bytes, then: Callable[[Survey], None], tries: int = TRIES, more: tuple[Contact, ...] = ()
+    ) -> None:
+        """Hear what is known of a job, and how high its epochs were; `more` are asked as well."""
+        if self._context.joined_at == float("-inf"):
+            then(Survey(None, problem=NOT_JOINED))
+            return
+        asked = (*self.acquaintances.nearest(job, ALL_NEAR), *more)
 
-        def heard(terms: Terms | None, answered: dict[bytes, Contact]) -> None:
-            found = self._judge(job, terms, answered)
+        def heard(terms: Terms | None, answers: Answers) -> None:
+            known = {each.id for each in (*asked, *answers.heard.values())}
+            unasked = tuple(each for each in self._ended(job, answers) if each.id not in known)
+            if unasked:  # they need not be near any more
+                self.survey(job, then, tries, (*more, *unasked))
+                return
+            found = self._judge(job, terms, answers)
             if found.problem and tries > 1:
-                self.survey(job, then, tries - 1)
+                self.survey(job, then, tries - 1, more)
             else:
                 then(found)
 
-        if self._context.joined_at == float("-inf"):
-            then(Survey(None, problem=NOT_JOINED))
-        else:
-            self._inquiry.ask_all(job, tuple(self.acquaintances.nearest(job, ALL_NEAR)), heard)
+        self._inquiry.ask_all(job, asked, heard)
 
-    def _judge(self, job: bytes, terms: Terms | None, answered: dict[bytes, Contact]) -> Survey:
+    def _judge(self, job: bytes, terms: Terms | None, answers: Answers) -> Survey:
         if terms is not None and terms.acceptors and not self._is_dead(terms.manifest):
             return Survey(terms, terms.acceptors)
-        for contact in answered.values():
+        for contact in answers.heard.values():
             self.acquaintances.answered(contact)
-        there = {self._context.me.id, *answered}
+        there = {self._context.me.id, *answers.heard}
         near = self.acquaintances.nearest(job, ALL_NEAR)
-        recent = [each for each in near if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]
-        acceptors = self._registers.voters(tuple(filter(self.may_vote, recent)) or (self._context.me,))
         if not _most(near, there):
             return self._refused(terms, SILENT)
+        ended = self._ended(job, answers)
+        if _most(ended, {each.id for each in ended if each.id in there and self.may_vote(each)}):
+            return Survey(terms, ended)
+        met = self.acquaintances.nearest(job, MET_MAX)
+        recent = [each for each in met if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]
+        if _most(ended, {each.id for each in recent if self.may_vote(each)}):
+            return self._refused(terms, FEW_VOTERS)
+        nearest = tuple(each for each in recent if each in near and self.may_vote(each))
+        acceptors = self._registers.voters(nearest or (self._context.me,))
         if not _most(acceptors, there):
             return self._refused(terms, FEW_VOTERS)
-        return Survey(terms, acceptors)
+        return Survey(terms, acceptors, renewed=self._epoch(job) > 0)
+
+    def _ended(self, job: bytes, answers: Answers) -> tuple[Contact, ...]:
+        """Who voted on the end of a job, by the newest vote on it; empty if none is known."""
+        own = self._registers.acceptors.over(job)
+        known = [*answers.ended, *(() if own is None else (own,))]
+        newest = max(known, key=lambda value: (value.epoch, value.incarnation), default=None)
+        return () if newest is None else newest.acceptors
 
     def may_vote(self, contact: Contact) -> bool:
         """Whether an agent votes first on a job: one that has lost its votes may have voted on it already."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from elfmesh.control.context import Context, Timer
+from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_succession import Inquire, Known
 from elfmesh.machine import Contact
@@ -30,6 +31,14 @@ Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
 """Called with the job, its newest terms, and the ids of those that answered that they do not lead it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who has answered, by its id, and the values by which the job is over that they have accepted."""
+
+    heard: dict[bytes, Contact]
+    ended: tuple[RegisterValue, ...] = ()
+
+
 @dataclass(slots=True)
 class _Open:
     token: int
@@ -40,6 +49,7 @@ class _Open:
     answers: list[tuple[Terms, bytes]] = field(default_factory=list)
     idle: list[bytes] = field(default_factory=list)
     heard: dict[bytes, Contact] = field(default_factory=dict)
+    ended: list[RegisterValue] = field(default_factory=list)
     timers: tuple[Timer, ...] = ()
 
 
@@ -72,15 +82,15 @@ class TermsQuery:
         self,
         job: bytes,
         extra: tuple[Contact, ...],
-        then: Callable[[Terms | None, dict[bytes, Contact]], None],
+        then: Callable[[Terms | None, Answers], None],
     ) -> None:
-        """Ask all neighbours and some others; `then` hears the newest terms, and who has answered.
+        """Ask all neighbours and some others; `then` hears the newest terms, and what else was answered.
 
         Their answers also say how high the epochs of the job were: others may vote on it now than did.
         """
 
         def ended(terms: Terms | None, inquiry: _Open) -> None:
-            then(terms, inquiry.heard)
+            then(terms, Answers(inquiry.heard, tuple(inquiry.ended)))
 
         running = self._open.get(job)
         if running is None:
@@ -130,6 +140,8 @@ class TermsQuery:
         inquiry.heard[sender.id] = sender
         if message.terms is not None and message.terms.manifest.job_id == message.job:
             inquiry.answers.append((message.terms, sender.id))
+        if message.ended is not None and message.ended.job == message.job and message.ended.deleted:
+            inquiry.ended.append(message.ended)
         self.lost_votes.pop(sender.id, None)
         if message.lost_votes:
             self.lost_votes[sender.id] = None

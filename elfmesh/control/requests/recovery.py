@@ -29,7 +29,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.register_value import GENERATION_BITS, Cell, generation
+from elfmesh.control.jobs.register_value import Cell, next_generation
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.events import DropLog
 from elfmesh.control.protocol.messages import Ask, Stop, Withdraw
@@ -37,6 +37,7 @@ from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.terms_query import Answers
 from elfmesh.control.requests.voting import without_majority
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
@@ -170,11 +171,13 @@ class Recoveries:
 
     # -- the steps -----------------------------------------------------------------------------------------
 
-    def _found(self, job: bytes, terms: Terms | None, answered: dict[bytes, Contact]) -> None:
+    def _found(self, job: bytes, terms: Terms | None, answers: Answers) -> None:
         """Who is there is known; complete the copy of the results before it is set aside."""
         recovery = self._open[job]
         first = self._leadership.first
-        there = sorted((self._context.me, *answered.values()), key=lambda each: ids.distance(each.id, job))
+        there = sorted(
+            (self._context.me, *answers.heard.values()), key=lambda each: ids.distance(each.id, job)
+        )
         voters = self._leadership.registers.voters(tuple(each for each in there if first.may_vote(each)))
         voters = voters or (self._context.me,)
         if terms is not None and terms.manifest.incarnation != recovery.terms.manifest.incarnation:
@@ -205,7 +208,7 @@ class Recoveries:
         latest = None if copy is None else copy.latest
         earlier = old.numberings(None if copy is None else copy.first, latest)
         epoch = max(old.epoch, self._leadership.epoch(job))
-        base = (generation(epoch) + 1) << GENERATION_BITS
+        base = next_generation(epoch)
         self._leadership.admits(job, base + self._context.rng.getrandbits(APART_BITS), None)
         manifest = replace(old.manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
         self._context.emit(DropLog(job, retire=True))

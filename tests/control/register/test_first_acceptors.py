@@ -11,6 +11,7 @@ from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.register_value import RegisterValue, generation
 from elfmesh.control.protocol.events import ClientRequest, Persist, Reply
 from elfmesh.control.protocol.messages import Answered, Submit
 from elfmesh.control.register.first_acceptors import FEW_VOTERS, NOT_JOINED, SILENT, Survey
@@ -24,6 +25,7 @@ from tests.control.contexts import new_office
 from tests.control.harness import HOP_S
 from tests.control.member.support import TEXT, Agent, agent_id
 from tests.control.partition import SplitWorld
+from tests.control.register.test_lost_votes import go_on
 
 JOB = ids.job_id("shop/top", "local")
 
@@ -31,11 +33,15 @@ JOB = ids.job_id("shop/top", "local")
 def acquainted(agents: int) -> SplitWorld:
     """A world in which everybody has met everybody, as in an overlay of a few agents."""
     world = SplitWorld(agents)
+    meet(world)
+    return world
+
+
+def meet(world: SplitWorld) -> None:
     for agent in world.living:
         for other in world.living:
             world.post(HOP_S, agent, PeerUp(other.me))
     world.run(1.0)
-    return world
 
 
 def surveyed(world: SplitWorld, agent: Agent) -> Survey:
@@ -296,3 +302,86 @@ def test_half_of_the_known_is_no_majority() -> None:
         world.kill(agent)
     world.run(2.0)
     assert surveyed(world, nearest(world, 1)[0]).problem == SILENT
+
+
+def grown() -> tuple[SplitWorld, list[Agent]]:
+    """Three agents vote on a job until it is deleted; then two that are nearer to it join."""
+    numbers = sorted(range(8), key=lambda number: ids.distance(agent_id(number), JOB))
+    world = SplitWorld()
+    old = [world.add(numbers[rank]) for rank in (2, 4, 5)]
+    meet(world)
+    world.apply(old[0])
+    fill(world, intervals=8)
+    for intervals in range(1, 6):  # each has a ballot of its own
+        go_on(world, intervals, 2.0)
+    assert world.ask(old[1], "delete", {"job": "shop/top"}).status == 200
+    world.run(3.0)
+    for rank in (0, 1):
+        world.add(numbers[rank])
+    meet(world)
+    return world, old
+
+
+def goes_on(world: SplitWorld, intervals: int) -> RegisterValue:
+    """What the register of the job says once these intervals are closed too."""
+    for each in (intervals - 1, intervals):
+        go_on(world, each, 20.0)
+    value = world.master().control.leadership.masters[JOB].committer.cell.value
+    assert value.latest == 1000 + intervals - 1
+    return value
+
+
+def test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew() -> None:
+    """Two agents that are nearer by now chose it without its old voters, whose votes were higher."""
+    world, old = grown()
+    assert world.apply(world.living[-1]).body["state"] == "new"
+    value = goes_on(world, 7)
+    assert {contact.id for contact in value.acceptors} == {agent.me.id for agent in old}
+    assert generation(value.epoch) == 0, "the register goes on"
+
+
+def test_while_most_that_voted_on_its_end_are_away_a_job_begins_only_after_a_while_and_with_others() -> None:
+    world, (old, *away) = grown()
+    for agent in away:
+        world.kill(agent)
+    world.run(2.0)
+    assert world.apply(old).body["error"] == FEW_VOTERS
+    world.run(GONE_S)
+    assert world.apply(old).body["state"] == "new"
+    value = goes_on(world, 7)
+    assert {contact.id for contact in value.acceptors} == {agent.me.id for agent in nearest(world, 3)}
+    assert generation(value.epoch) == 1, "votes of the old register are void"
+    for agent in away:
+        world.restart(agent)
+    world.run(5.0)
+    world.kill(nearest(world, 1)[0])
+    world.run(2 * GONE_S)
+    again = goes_on(world, 9)
+    assert (again.incarnation, len(again.acceptors)) == (value.incarnation, 3)
+    assert {contact.id for contact in again.acceptors} & {agent.me.id for agent in away}
+
+
+def test_where_nobody_that_voted_on_the_end_is_there_a_job_begins_in_the_next_generation() -> None:
+    world, old = grown()
+    for number in range(8):
+        if agent_id(number) not in world.agents:
+            world.add(number)
+    meet(world)
+    assert world.apply(old[0]).body["state"] == "new"
+    assert world.ask(old[1], "delete", {"job": "shop/top"}).status == 200
+    world.run(3.0)
+    voted = [agent for agent in world.living if vote(agent)]
+    assert {agent.number for agent in voted} == {agent.number for agent in old}
+    for agent in voted:
+        world.kill(agent)
+    world.run(GONE_S)
+    asked = world.living[-1]
+    assert world.apply(asked).body["state"] == "new"
+    world.run(5.0)
+    value = world.master().control.leadership.masters[JOB].committer.cell.value
+    assert generation(value.epoch) == 1
+    assert not {contact.id for contact in value.acceptors} & {agent.me.id for agent in old}
+
+
+def vote(agent: Agent) -> bool:
+    return agent.control.leadership.registers.acceptors.vote(JOB).value is not None
