@@ -27,6 +27,8 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
             knows a later one promises nothing.
         floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises nobody else
             anything that it has no vote on.
+        boot: the newest in which the sender has seen an answer of the acceptor, 0 if it has seen none.
+        votes: given by the acceptor until then. One that knows fewer has gone back in time.
     """
 
     job: Id
@@ -34,6 +36,8 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
     founds: bool = False
     generation: Generation = 0
     floors: bool = False
+    boot: Count = 0
+    votes: Count = 0
 
 
 class Promised(Message, frozen=True, tag="ctl.promised"):
@@ -70,6 +74,8 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
         settled: ballot of the value that was chosen before this one by the same proposer.
         terms: what a successor needs, if the acceptor may lack it.
         sources: who has the records before the tail, if the acceptor lacks them.
+        boot: as of `Prepare`.
+        votes: as of `Prepare`.
     """
 
     job: Id
@@ -78,6 +84,8 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
     settled: Ballot | None = None
     terms: Terms | None = None
     sources: tuple[Contact, ...] = ()
+    boot: Count = 0
+    votes: Count = 0
 
 
 class Accepted(Message, frozen=True, tag="ctl.accepted", omit_defaults=True):
@@ -95,7 +103,7 @@ class Accepted(Message, frozen=True, tag="ctl.accepted", omit_defaults=True):
 
 
 class Outdated(Message, frozen=True, tag="ctl.outdated"):
-    """A proposer to an acceptor: your answer is older than another one that I have of your id.
+    """A proposer to an acceptor: your answer is older than another one that I have seen of your id.
 
     Attributes:
         boot: in which the other answer was given.

@@ -185,8 +185,8 @@ class Acceptors:
         if self.lost.loss is not None:
             self.count = max(self.count, self.lost.loss.boot << LOST_BITS)
 
-    def outdated(self, message: Outdated) -> None:
-        """Another agent has seen newer votes of this id: those that are held here are not to be trusted.
+    def outdated(self, message: Outdated | Prepare | Accept) -> None:
+        """What another agent has seen of this id: the votes held here are not trusted if it is newer.
 
         Until its next start this agent is a member of no register: what makes it one again has to be newer
         than what is found out now.

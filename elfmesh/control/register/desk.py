@@ -67,7 +67,7 @@ class Registers:
         if known is None:
             self._forget_idle()
             seen = partial(self._promised, job)
-            known = Proposer(self._context, job, acceptors, self._life, seen, self._counter)
+            known = Proposer(self._context, job, acceptors, self._life, seen, self._counter, self.counts.seen)
             self._proposers[job] = known
         elif known.idle:
             known.ask(acceptors)
@@ -99,8 +99,10 @@ class Registers:
         """Take a message about a register; False if it is none."""
         match message:
             case Prepare():
+                self.acceptors.outdated(message)
                 self.acceptors.prepare(sender, message)
             case Accept():
+                self.acceptors.outdated(message)
                 self.acceptors.accept(sender, message, payload)
             case Outdated():
                 self.acceptors.outdated(message)

@@ -30,6 +30,7 @@ from elfmesh.control.protocol.messages_register import (
 )
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.reports import Report, newest_terms
+from elfmesh.control.register.vote_counts import Seen
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 
@@ -72,6 +73,7 @@ class Proposer:
         life: drawn when this agent started.
         seen: the highest ballot this agent knows of as an acceptor: one below it would be refused.
         counter: of ballots that may be used up.
+        counts: the newest that this agent has seen of an acceptor.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Proposer:
         life: int,
         seen: Callable[[], Ballot] = Ballot,
         counter: int = 0,
+        counts: Callable[[bytes], Seen] = lambda agent: Seen(),
     ) -> None:
+        self._counts = counts
         self._context, self._job, self._life, self._seen = context, job, life, seen
         self._guess = tuple(contact.id for contact in acceptors)
         self._contacts = {contact.id: contact for contact in acceptors}
@@ -214,18 +218,27 @@ class Proposer:
             return
         if self._silent.get(agent) == ANSWERED:
             self._silent[agent] = self._context.now
+        seen = self._counts(agent)
         if begun.proposal is None:
             change = self._wanted[0].change
             founds = self._founds and isinstance(change, Create)
-            self._context.send(
-                contact, Prepare(self._job, begun.ballot, founds, change.generation, floors=True)
+            question = Prepare(
+                self._job, begun.ballot, founds, change.generation, True, seen.boot, seen.votes
             )
+            self._context.send(contact, question)
             return
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
         sources = self._sources(cell, agent) if agent in self._behind else ()
         message = Accept(
-            self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
+            self._job,
+            begun.ballot,
+            cell.value,
+            self._settled,
+            None if known else terms,
+            sources,
+            seen.boot,
+            seen.votes,
         )
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 

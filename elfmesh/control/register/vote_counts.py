@@ -2,12 +2,24 @@
 
 Owns what is remembered of voters, on disk. A data directory that was rolled back (a snapshot of a virtual
 machine, `cp -r`) and a cloned one are valid files: no checksum finds them out. But each vote is counted, and
-an answer says the count and the boot. An agent whose count is lower than it was, or which answers in an
-earlier boot after a later one, has gone back in time or is one of two with its id: the answer counts for
-nothing, and the agent is told so, and finds out by its own count whether that is true or the answer was late.
+an answer says the count and the boot. There are two checks:
+
+1. A question says the newest count and boot that its sender had seen of the voter when it sent it. The voter
+   compares them with its own before it votes (`Acceptors.outdated`).
+2. An answer in an earlier boot after a later one, or with fewer votes than were seen more than `LATE_S` ago,
+   counts for nothing. Its voter is told so, and compares in the same way. This check serves voters of an
+   earlier release, and questions that were asked before anything was seen.
+
+Why the first check is sound: the count is on disk before an answer that says it, and never falls while the
+directory stays. So whoever holds less than a question says has lost votes, however short the time was. No
+delay looks like that: of what was seen when a question was sent, all was counted before it comes, and a
+question that comes late or twice says less. Only the voter can judge so. Its answer may come behind the
+answer to a later question, which had counted more, and then looks as if it came from a copy; so the check of
+answers waits for `LATE_S`.
 
 Not covered: a voter whose newer votes were seen by no agent that is there, or less than `KEEP_S` before that
-agent was restarted.
+agent was restarted; and within `LATE_S` one vote for a question that was asked before the newer votes were
+seen, and comes after the voter went back.
 """
 
 from __future__ import annotations
@@ -34,8 +46,8 @@ LATE_S = 60.0
 class Seen(msgspec.Struct, frozen=True, array_like=True):
     """The newest answer of a voter."""
 
-    boot: int
-    votes: int
+    boot: int = 0
+    votes: int = 0
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -84,6 +96,10 @@ class VoteCounts:
             self._at.pop(agent, None)
             self._context.emit(Persist(KIND, agent, b""))
         return None
+
+    def seen(self, voter: bytes) -> Seen:
+        """The newest that was seen of a voter: what a question to it says."""
+        return self._seen.get(voter) or Seen()
 
     def restored(self, agent: bytes, data: bytes) -> None:
         """Seen in an earlier boot of this agent. What cannot be read is left out and counted."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import copy
 
-from elfmesh import ids
+import pytest
+
+from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.protocol.messages_register import Accept, Conflict, Prepare
+from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.vote_counts import Seen, VoteCounts
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
 from tests.control.register.test_lost_votes import correct, go_on, health, running, voters, votes
+from tests.control.register.test_register import JOB as REGISTER
+from tests.control.register.test_register import VALUE, A, B, Held, context, sent
 
-JOB = ids.job_id("shop/top", "local")
 Snapshot = tuple[dict[tuple[str, bytes], bytes], int]
 
 
@@ -97,3 +103,62 @@ def test_restarts_kills_and_late_answers_are_no_loss() -> None:
         go_on(world, 4 + number, 10.0)
     assert all(health(world, agent)["status"] == "ok" for agent in world.living)
     assert not any(agent.control.context.stats["control.votes_outdated"] for agent in world.living)
+
+
+def rolled_back_at_once(intervals: int) -> tuple[SplitWorld, Agent, bool]:
+    """A voter goes back to its last start seconds after this many votes, and is asked for one more.
+
+    Its start has the number of the one that it has forgotten. Last: whether it was accepted by it.
+    """
+    world = running()
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    world.kill(victim)
+    world.run(1.0)
+    world.restart(victim)
+    go_on(world, 3, 2.0)
+    before = snapshot(victim)
+    for each in range(4, 4 + intervals):
+        go_on(world, each, 2.0)
+    back_in_time(world, victim, (before[0], before[1] - 1))
+    had = victim.control.leadership.registers.acceptors.count
+    go_on(world, 4 + intervals, 2.0)
+    return world, victim, victim.control.leadership.registers.acceptors.count > had
+
+
+@pytest.mark.parametrize("intervals", [1, 4])
+def test_a_voter_that_was_rolled_back_a_moment_ago_finds_it_out_before_it_votes(intervals: int) -> None:
+    """Nothing tells such an answer from one that a later question has overtaken."""
+    world, victim, voted = rolled_back_at_once(intervals)
+    assert not voted
+    assert not votes(victim)
+    assert "the data directory has gone back in time" in health(world, victim)["problem"]
+
+
+@pytest.mark.parametrize("kind", [Prepare, Accept])
+def test_a_question_that_knows_of_votes_which_this_agent_does_not_is_refused(kind: type) -> None:
+    desk = context()
+    registers = Registers(desk, Held(desk))
+    registers.acceptors.count = 7
+
+    def asked(votes: int) -> object:
+        question = (
+            Prepare(REGISTER, Ballot(5, A.id), votes=votes)
+            if kind is Prepare
+            else Accept(REGISTER, Ballot(5, A.id), VALUE, votes=votes)
+        )
+        desk.out.clear()
+        registers.received(A, question, b"")
+        return sent(desk.out)[-1]
+
+    assert not isinstance(asked(7), Conflict)
+    assert registers.acceptors.lost.loss is None
+    assert isinstance(asked(registers.acceptors.count + 1), Conflict)
+    assert registers.acceptors.lost.loss is not None
+
+
+def test_an_answer_that_a_later_question_has_overtaken_is_taken_and_changes_no_count() -> None:
+    counts = VoteCounts(context())
+    assert counts.newer(A, 9) is None
+    assert counts.newer(A, 8) is None
+    assert counts.seen(A.id) == Seen(A.incarnation, 9)
+    assert counts.seen(B.id) == Seen()
