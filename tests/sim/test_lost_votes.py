@@ -1,4 +1,4 @@
-"""Whole agents whose state log rots: what was decided stays decided, and all goes on in the end."""
+"""Whole agents whose state log rots or goes back in time: what was decided stays decided, and all goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.swarm.measure import broken
 from tests.sim.swarm.scenario import draw
-from tests.sim.swarm.shapes import VOTES
+from tests.sim.swarm.shapes import ROLLBACKS, VOTES
 
 pytestmark = [pytest.mark.apart]
 
@@ -14,3 +14,8 @@ pytestmark = [pytest.mark.apart]
 @pytest.mark.parametrize("seed", range(8))
 def test_an_agent_that_has_lost_its_votes_contradicts_nothing(seed: int) -> None:
     assert not broken(VOTES(draw(seed)), None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_agent_that_went_back_in_time_is_found_out_within_seconds(seed: int) -> None:
+    assert not broken(ROLLBACKS(draw(seed)), None)

@@ -59,6 +59,7 @@ class Nemesis:
         self._errors: list[BaseException] = []
         self._armed: str | None = None
         self._rejoining = self._rotten = False
+        rotting = Rotting(swarm, rng)
         self._causes: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             kinds.CRASH: self._crash,
             kinds.DEAD: self._dead,
@@ -69,7 +70,8 @@ class Nemesis:
             kinds.NEW_DISK: self._new_disk,
             kinds.STOPPED_AT_REJOIN: self._stopped_at_rejoin,
             kinds.LOST_VOTES: self._lost_votes,
-            kinds.ROT: Rotting(swarm, rng).results,
+            kinds.ROT: rotting.results,
+            kinds.GOES_BACK: rotting.goes_back,
             kinds.RECOVERY: Recovering(swarm, rng).fault,
             kinds.PARTITION: self._partition,
             kinds.ONE_WAY: self._one_way,

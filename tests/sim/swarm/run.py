@@ -13,7 +13,7 @@ from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.judging import invariants
-from tests.sim.swarm.judging.aftermath import absences, limits_broken, truths
+from tests.sim.swarm.judging.aftermath import absences, limits_broken, misjudged, truths
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
 from tests.sim.swarm.nemesis import Nemesis
@@ -57,6 +57,7 @@ async def _run(
     final = {key: await swarm.results(key) for key in swarm.current.values()}
     replayed = await swarm.replay(settling.closed) if scenario.replay else []
     limits = limits_broken(swarm.hosts, system)
+    bugs = misjudged(swarm.hosts, swarm.history)
     now = loop.time()
     absent = absences(swarm.hosts, now)
     there = tuple(host.name for host in swarm.hosts if host.up and not host.left)
@@ -73,7 +74,7 @@ async def _run(
         closed_in_s=closed,
         absent=absent,
         founders=swarm.founders,
-        bugs=[f"{host.name}: {host.bug!r}" for host in swarm.hosts if host.bug is not None],
+        bugs=[*bugs, *(f"{host.name}: {host.bug!r}" for host in swarm.hosts if host.bug is not None)],
         replayed=replayed,
         limits=limits,
         lost=swarm.lost,

@@ -74,6 +74,8 @@ AWAY = small(
 
 VOTES = small(kinds.LOST_VOTES, safety_s=90.0, trouble_s=6.0)
 """The votes of one agent rot away where they are needed."""
+ROLLBACKS = small(kinds.GOES_BACK, safety_s=90.0, trouble_s=4.0, weather=BUSY)
+"""Voters go back in time within seconds, where the others have seen what they forget."""
 RECOVERIES = small(kinds.RECOVERY, safety_s=150.0, trouble_s=10.0, hosts=5, weather=BUSY)
 """Jobs lose most of their voters, go on without them, and these come back."""
 CLIENTS = small(

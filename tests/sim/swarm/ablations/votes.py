@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.election import election
-from elfmesh.control.register import acceptor
+from elfmesh.control.register import acceptor, vote_counts
 from elfmesh.control.requests import recovery
 from elfmesh.storage import statelog
-from tests.sim.swarm.shapes import PAGED, RECOVERIES, VOTES, Shape
+from tests.sim.swarm.shapes import PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
 
 Patch = tuple[Any, str, Any]
 
@@ -30,6 +30,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-4",
         lambda: [(acceptor.Acceptors, "_is_lost", lambda self, job: False)],
         VOTES,
+    ),
+    "votes-seen": (
+        "a question for a vote says how many votes of its voter were seen",
+        "D-4",
+        lambda: [(vote_counts.VoteCounts, "seen", lambda self, voter: vote_counts.Seen())],
+        ROLLBACKS,
     ),
     "generations": (
         "who knows a later generation of a job votes in no earlier one",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.register.acceptor import DIRECTORY
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.history import Contribution, History, Incarnation
@@ -33,6 +34,16 @@ def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
         if flying > IN_FLIGHT_MAX:
             wrong.append(f"{host.name} has {flying} intervals in flight")
     return wrong
+
+
+def misjudged(hosts: list[Host], history: History) -> list[str]:
+    """Who takes its directory for one that went back in time, which it did not."""
+    found = []
+    for host in hosts:
+        loss = None if host.local is None else host.local.control.leadership.registers.acceptors.lost.loss
+        if loss is not None and loss.path == DIRECTORY and host.name not in history.lost_state:
+            found.append(f"{host.name}: {loss.path} {loss.reason}, and did not")
+    return found
 
 
 def absences(hosts: list[Host], now: float) -> dict[str, list[tuple[float, float]]]:

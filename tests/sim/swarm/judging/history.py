@@ -163,6 +163,8 @@ class History:
     """Hosts whose disk was damaged in a way that no product survives exactly, and how."""
     lost_state: dict[str, str] = field(default_factory=dict)
     """Hosts that may have forgotten what they remembered of jobs, and why."""
+    unnoticed: list[str] = field(default_factory=list)
+    """Hosts that went back in time, and voted on beside an agent that had seen what they have lost."""
 
     def __post_init__(self) -> None:
         self.clients = Clients(self.now)

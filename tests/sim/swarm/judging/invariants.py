@@ -348,6 +348,7 @@ def i14_replay_changes_nothing(out: Outcome) -> Iterator[str]:
 def no_bugs(out: Outcome) -> Iterator[str]:
     """No agent met an error that no fault explains."""
     yield from out.bugs
+    yield from out.history.unnoticed
     yield from out.history.damaged
     if not out.history.tampered:
         yield from out.history.worker_errors
