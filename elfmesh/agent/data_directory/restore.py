@@ -112,12 +112,12 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
         with (
             source.open("rb") as file,
             zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX).stream_reader(file) as packed,
-            tarfile.open(fileobj=packed, mode="r|") as archive,
+            tarfile.open(fileobj=_Bounded(packed, room, source), mode="r|") as archive,
         ):
             for entry in archive:
                 room -= entry.size + BLOCK_BYTES
                 if room < 0:
-                    raise _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
+                    raise _too_big(source)
                 data = _content(archive, entry, source, found)
                 if sums is not None:
                     raise _damaged(source, "something follows its checksums")
@@ -144,6 +144,21 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
     if wrong:
         raise _damaged(source, f"{printable(wrong[0])} is not what was written")
     return head, len(found) - 1
+
+
+class _Bounded:
+    """A stream of `room` bytes at most: tarfile reads a long name before a file whole."""
+
+    def __init__(self, stream: zstandard.ZstdDecompressionReader, room: int, source: Path) -> None:
+        self._stream, self._room, self._source = stream, room, source
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        data = self._stream.read(size)
+        self._room -= len(data)
+        if self._room < 0:
+            raise _too_big(self._source)
+        return data
 
 
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, found: dict[str, str]) -> bytes:
@@ -188,6 +203,10 @@ def _put(path: Path, data: bytes) -> None:
 
 def _damaged(source: Path, why: str) -> DataError:
     return DataError(f"is no whole backup: {why}", where=str(source), hint="Nothing was restored.")
+
+
+def _too_big(source: Path) -> DataError:
+    return _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
 
 
 def _foreign(source: Path, why: str) -> DataError:

@@ -266,6 +266,9 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "behind sums": lambda: packed([head(), entry(SUMS_NAME, b"{}"), entry("functions")]),
     "behind the archive": lambda: sealed(head(), behind=b"more"),
     "a bomb": lambda: sealed(head(), entry("sinks/a", bytes(64 << 20))),
+    "a bomb before a file": lambda: sealed(
+        head(), entry("functions", pax_headers={"comment": "a" * (64 << 20)})
+    ),
     "many files": lambda: sealed(head(), *(entry(f"sinks/{number}", b"") for number in range(50_000))),
     "newer": lambda: sealed(head(FORMAT + 1)),
     "no zstd": lambda: b"not a backup",
