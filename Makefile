@@ -118,7 +118,7 @@ wheel: $(STAMP) $(TOOLS)/.installed ## the source distribution and the wheel of 
 	@umask 022; ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS=-g0 $(TOOLS)/bin/python -m pip --disable-pip-version-check wheel --quiet \
 		--no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	@if [ "$$(uname)" = Linux ]; then \
-		PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
+		umask 022; PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
 	else cp build/wheel/*.whl dist; fi
 	@ls dist
 
