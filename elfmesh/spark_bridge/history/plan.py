@@ -77,7 +77,7 @@ class Task:
         number: which of them.
         source: what the text was read from.
         host: what `_host` says of logs.
-        star: the columns that `SELECT *` means; None where there is none.
+        star: the columns that `SELECT *` means, of each stream; empty where there is none.
         inputs: of the streams that are logs, by name.
         types: per stream the types of columns that its first records settle.
         lookups: the tables.
@@ -93,7 +93,7 @@ class Task:
     number: int
     source: str
     host: str
-    star: tuple[str, ...] | None = None
+    star: Declared = ()
     inputs: Mapping[str, Input] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=lambda: Lookups({}))
@@ -120,11 +120,11 @@ class Task:
 
 
 @lru_cache(maxsize=64)
-def _statement(
-    text: str, number: int, source: str, star: tuple[str, ...] | None, declared: Declared
-) -> Statement:
+def _statement(text: str, number: int, source: str, star: Declared, declared: Declared) -> Statement:
     statement = declare(parse_many(text, source=source)[number], dict(declared))
-    return statement if star is None else expand(statement, star)
+    for stream, columns in star:
+        statement = expand(statement, columns, stream)
+    return statement
 
 
 def pack_error(error: ElfError) -> str:

@@ -184,17 +184,15 @@ def prepared(
         task, declared=_declared(spark, statement, {name: inputs[name] for name in streams}, task.host)
     )
     statement = task.statement
-    types: dict[str, dict[str, pa.DataType]] = {}
-    star: tuple[str, ...] | None = None
-    for name in streams:
-        found, columns = _settled(spark, statement, inputs[name], task.host)
-        if statement.star and columns is not None:
-            star = columns
-            statement = expand(statement, columns)
-            found, _ = _settled(spark, statement, inputs[name], task.host)
-        types[name] = found
+    star: list[tuple[str, tuple[str, ...]]] = []
+    for name in streams if statement.star else ():
+        _, columns = _settled(spark, statement, inputs[name], task.host)
+        if columns is not None:
+            star.append((name, columns))
+            statement = expand(statement, columns, name)
+    types = {name: _settled(spark, statement, inputs[name], task.host)[0] for name in streams}
     kept = {name: each for name, each in inputs.items() if name in streams}
-    task = replace(task, star=star, inputs=kept, types=types)
+    task = replace(task, star=tuple(star), inputs=kept, types=types)
     task = replace(task, lookups=_tables(statement, lookups))
     if statement.functions and not task.python:
         raise UsageError(
