@@ -103,6 +103,8 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "?": Refusal("ELF-QL has no parameters", "Write the value."),
 }
 
+FILE_HINT = "Write FROM log, and name the file behind the query: elf run '... FROM log' a.log."
+
 _STORED = "Results are kept and written on by sinks: write CREATE JOB name AS SELECT ..."
 _NO_TABLES = "ELF-QL reads streams and stores no tables."
 _FLAGS = "Settings are flags of `elf` and keys of agent.toml; `elf schema` lists the keys."
@@ -128,6 +130,9 @@ FOREIGN_STATEMENTS: dict[str, str] = {
         "ELF-QL has no scripts and no transactions: write SELECT ..., or CREATE JOB name AS SELECT ...",
     ),
     **dict.fromkeys(("GRANT", "REVOKE"), "Roles come with certificates: use `elf ca issue`."),
+    **dict.fromkeys(("ATTACH", "DETACH", "INSTALL", "EXPORT", "IMPORT"), FILE_HINT),
+    **dict.fromkeys(("SUMMARIZE", "SUMMARISE"), "Write SELECT count(*), min(x), max(x), avg(x) FROM stream."),
+    **dict.fromkeys(("PIVOT", "UNPIVOT"), "Write SELECT sum(x) FILTER (WHERE key = 'a') AS a FROM stream."),
     "VALUES": "Put the rows into a file: elf run 'SELECT * FROM t' rows.json.",
     "TABLE": "Write SELECT * FROM stream.",
     "FROM": "Write SELECT ... FROM stream: SELECT comes first.",
@@ -157,7 +162,11 @@ _JSON = "Keep the text, and write get_json_object(text, '$.a') or from_json(text
 _NESTED = "Write from_json(text, 'ARRAY<BIGINT>'), array(x, y) or map('a', x)."
 FOREIGN_TYPES: dict[str, str] = {
     **dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT8"), _DOUBLE),
-    **dict.fromkeys(("TIMESTAMP_NTZ", "DATETIME"), _UTC),
+    **dict.fromkeys(("TIMESTAMP_NTZ", "DATETIME", "DATETIME2", "SMALLDATETIME", "DATETIMEOFFSET"), _UTC),
+    **dict.fromkeys(("SIGNED", "UNSIGNED", "MEDIUMINT", "UBIGINT", "UINTEGER", "SERIAL"), "Write BIGINT."),
+    **dict.fromkeys(("MONEY", "SMALLMONEY"), "Write DECIMAL(18, 2)."),
+    **dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), "Write BINARY."),
+    **dict.fromkeys(("NVARCHAR", "NCHAR", "CLOB", "ENUM", "XML"), "Write STRING."),
     "TIME": "Write TIMESTAMP, and hour(ts) and minute(ts) of it; or keep the text.",
     "INTERVAL": "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND.",
     **dict.fromkeys(("VARIANT", "JSON", "JSONB", "OBJECT"), _JSON),
@@ -167,6 +176,15 @@ FOREIGN_TYPES: dict[str, str] = {
     "HUGEINT": "Write DECIMAL(38, 0).",
 }
 """Types that ELF-QL does not have, and what to write instead."""
+
+OTHER_EXTRACTS: dict[str, str] = {
+    "epoch": "Write unix_seconds(ts), unix_millis(ts) or unix_micros(ts).",
+    **dict.fromkeys(("isodow", "dayofweek_iso"), "Write weekday(ts) + 1."),
+    **dict.fromkeys(("second", "seconds"), "Write second(ts); unix_micros(ts) has the fraction too."),
+    **dict.fromkeys(("milliseconds", "millisecond"), "Write unix_millis(ts) % 60000."),
+    **dict.fromkeys(("microseconds", "microsecond"), "Write unix_micros(ts) % 60000000."),
+}
+"""Parts that EXTRACT does not know, and what to write instead."""
 
 UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "tuple": (
@@ -188,18 +206,47 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "national": ("ELF-QL has no N'...'", "Write the text without N: '...'."),
     "slice": ("ELF-QL has no x[a:b]", "Write slice(x, start, length)."),
     "struct": ("ELF-QL makes no structs", FOREIGN_FUNCTIONS["struct"]),
+    "array": ("a list is written as a call", "Write array(a, b)."),
+    "comprehension": ("ELF-QL has no [... FOR ... IN ...]", FOREIGN_FUNCTIONS["transform"]),
+    "unnest": (
+        "UNNEST gives rows, and is no value",
+        "Write SELECT explode(x), or FROM stream CROSS JOIN UNNEST(x) AS t(e).",
+    ),
+    "order": (
+        "ORDER BY stands in no call but OVER and WITHIN GROUP",
+        "Write string_agg(x, ',') WITHIN GROUP (ORDER BY y), or sort_array(array_agg(x)).",
+    ),
+    "havingmax": ("an aggregate has no HAVING", "Write max_by(x, y) or min_by(x, y)."),
+    "overlaps": ("ELF-QL has no OVERLAPS", "Write a < y AND x < b for [a, b) and [x, y)."),
+    "if": ("ELF-QL has no IF ... THEN", "Write CASE WHEN condition THEN a ELSE b END."),
     "jsonextract": ("ELF-QL has no paths with `:`", "Write get_json_object(x, '$.a'), or x.a."),
 }
 """Forms of the SQL parser that ELF-QL does not have, as it calls them."""
 
 SELECTS_NOTHING = "Name columns after SELECT; one with the name of a word of SQL is written `from`."
 STREAM_NAME = "the name of a stream"
-FILE_HINT = "Write FROM log, and name the file behind the query: elf run '... FROM log' a.log."
 
 CLAUSES: dict[str, tuple[str, str]] = {
     "locks": ("FOR UPDATE", "Nothing is locked here: leave it out."),
     "version": ("VERSION AS OF", "Choose times with WHERE."),
     "when": ("VERSION AS OF", "Choose times with WHERE."),
+    "catalog": (
+        "a name of three parts",
+        "Write FROM stream, or FROM namespace.job for the results of a job.",
+    ),
+    "hints": ("WITH (hint)", "Leave it out: a query is planned in one way only."),
+    "kind": ("SELECT AS STRUCT", "Select each field as a column."),
+    "method": ("ASOF JOIN", "Write JOIN LATEST namespace.job j ON a.x = j.x, or JOIN with a range of ts."),
+    "global_": ("GLOBAL JOIN", "Write JOIN other ON a.x = b.y."),
+    "operation_modifiers": ("a modifier behind SELECT", "Leave it out."),
+    "only": ("FROM ONLY", "Write FROM stream."),
+    "ordinality": ("WITH ORDINALITY", "Write posexplode(x) AS (n, e)."),
+    "partition": ("PARTITION in FROM", "Choose records with WHERE."),
+    "match": ("MATCH_RECOGNIZE", "Write lag(x) OVER (PARTITION BY k ORDER BY ts), and compare."),
+    "settings": ("SETTINGS", "Settings are flags of `elf` and keys of agent.toml."),
+    "format": ("FORMAT", "Write elf run -o json, -o csv or -o table."),
+    "for_": ("FOR", "Write elf run -o json, -o csv or -o table."),
+    "options": ("OPTION", "Leave it out: a query is planned in one way only."),
     "by_name": ("UNION BY NAME", "Select the columns in one order: they go by position."),
     "sample": ("SAMPLE", "Filter with WHERE, or read less with `elf run --sample N`."),
     "joins": ("a join in brackets", "Write the joins behind each other: a JOIN b ON ... JOIN c ON ..."),

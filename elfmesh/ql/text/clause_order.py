@@ -25,6 +25,18 @@ _REPEATED = {TokenType.JOIN, TokenType.LATERAL, TokenType.SORT_BY, TokenType.DIS
 _SETS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _OPENING, _CLOSING = {TokenType.L_PAREN, TokenType.L_BRACKET}, {TokenType.R_PAREN, TokenType.R_BRACKET}
 _NOTHING = (0, "")
+_NEVER_FIRST = {
+    TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
+    TokenType.UNION, TokenType.JOIN, TokenType.COMMA, TokenType.R_PAREN,
+}  # fmt: skip
+"""What no value begins with."""
+
+_BEFORE_FIRST = {TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.GROUP_BY, TokenType.ORDER_BY}
+_FILLED = {
+    TokenType.WHERE: "a = 1", TokenType.GROUP_BY: "a, b", TokenType.HAVING: "count(*) > 1",
+    TokenType.ORDER_BY: "a, b", TokenType.ON: "a.x = b.y", TokenType.PARTITION_BY: "a",
+}  # fmt: skip
+"""Clauses, and what may stand behind them."""
 
 
 def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
@@ -37,6 +49,7 @@ def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
     rank, word = _NOTHING
     for at, token in enumerate(tokens):
         kind = token.token_type
+        _check_filled(origin, tokens, at)
         if kind in _OPENING:
             outer.append((rank, word))
             rank, word = _NOTHING
@@ -59,6 +72,23 @@ def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
             elif found < rank or (found == rank and kind not in _REPEATED):
                 raise origin.error(f"{here} stands behind {word}", token.start, HINT)
             rank, word = found, here
+
+
+def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
+    """Refuse a clause or a comma behind which nothing stands."""
+    kind = tokens[at].token_type
+    after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.END
+    before = tokens[at - 1].token_type if at else TokenType.SELECT
+    if kind == TokenType.COMMA and (after in _NEVER_FIRST or before in _BEFORE_FIRST):
+        raise origin.error(
+            "this comma has nothing on one side", tokens[at].start, "Remove it, or add a value."
+        )
+    nothing = after in _NEVER_FIRST or at + 1 == len(tokens)
+    if kind in _FILLED and nothing and before != TokenType.DOT and after != TokenType.COMMA:
+        word = tokens[at].text.upper()
+        raise origin.error(
+            f"nothing stands behind {word}", tokens[at].start, f"Write {word} {_FILLED[kind]}."
+        )
 
 
 def _rank(tokens: Sequence[Token], at: int) -> int:

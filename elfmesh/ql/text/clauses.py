@@ -29,7 +29,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
-from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_words
+from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import as_calls, check_brackets, names_columns, normalised
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -92,6 +92,7 @@ class Cutter:
         if self._word() not in (*_QUERY, "("):
             raise no_select(self._source, self._tokens, begin)
         check_brackets(self._source, self._tokens[begin:])
+        refuse_phrases(self._source, self._tokens[begin:])
         refuse_words(self._source, self._tokens, begin)
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)

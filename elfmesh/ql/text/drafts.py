@@ -171,13 +171,13 @@ class Drafter:
         inner = [self._nested(each, named, translator) for each in nested]
         items = read_items(tree, translator, self.stars)
         where, having = tree.args.get("where"), tree.args.get("having")
-        where = None if where is None else translator.expr(where.this)
+        where = None if where is None else translator.value(where.this)
         with scope.within(GROUP):
             group, sets = read_groups(tree, translator, items)
         with scope.within(LATE):
-            having = None if having is None else translator.expr(having.this)
+            having = None if having is None else translator.value(having.this)
             qualify = tree.args.get("qualify")
-            qualify = None if qualify is None else translator.expr(qualify.this)
+            qualify = None if qualify is None else translator.value(qualify.this)
             order = self._order(tree, translator)
         place = translator.place(tree)
         select = Select(
@@ -284,7 +284,7 @@ class Drafter:
             raise self._error(join, f"{join.side} {join.kind} JOIN is not there".strip(), _JOIN_HINT)
         on: Expr | None = None
         if join.args.get("on") is not None:
-            on = translator.expr(join.args["on"])
+            on = translator.value(join.args["on"])
         for name in join.args.get("using") or ():
             on = self._using(name, translator.scope, at, on, translator)
         if (on is None) != (kind == "cross"):
@@ -308,7 +308,7 @@ class Drafter:
                 raise self._error(
                     node, "this form of ORDER BY is not there", "Write ORDER BY a DESC NULLS LAST."
                 )
-            expr = translator.expr(node.this)
+            expr = translator.value(node.this)
             items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
         return items
 

@@ -11,6 +11,7 @@ from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
 from elfmesh.ql.plan.translating import Translating
 
 _LIMIT_64 = 2**63
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Literal:
@@ -29,7 +30,9 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
         return Literal("string", node.name, at=place)
     sign = -1 if negated else 1
     if not re.fullmatch(r"\d+", node.name):
-        double = sign * float(node.name)
+        double = sign * (float(node.name) if _NUMBER.fullmatch(node.name) else math.nan)
+        if math.isnan(double):
+            raise translator.error(node, f"{node.name} is no number", "Write 1.5, 1.5e10 or 15.")
         if math.isinf(double):
             raise translator.error(node, f"{node.name} does not fit into a double", "Write a smaller one.")
         return Literal("double", double, at=place)

@@ -343,11 +343,10 @@ def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
 def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     _check_joins(origin, tokens)
     check_order(origin, tokens)
-    last = tokens[-1]
     try:
         trees = sqlglot.Dialect.get_or_raise(_DIALECT).parser().parse(tokens, origin.text)
     except ParseError as error:
-        raise translated(origin, error, last) from None
+        raise translated(origin, error, tokens) from None
     except RecursionError:
         raise origin.error("the query is nested too deeply", tokens[0].start, "Write it flatter.") from None
     tree = trees[0] if len(trees) == 1 else None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot.errors import ParseError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.text.clause_order import HINT
+from elfmesh.ql.values.type_targets import TYPE_NAMES
+from elfmesh.text import suggest
 
 
-def translated(origin: SourceText, error: ParseError, last: Token) -> QueryError:
+def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -> QueryError:
     """Sqlglot's error in our words: its own text speaks of tokens and classes."""
     found: dict[str, Any] = error.errors[0] if error.errors else {}
     highlight = str(found.get("highlight") or "")
@@ -23,7 +26,13 @@ def translated(origin: SourceText, error: ParseError, last: Token) -> QueryError
     word = highlight.removeprefix("elf_")
     description = str(found.get("description") or "")
     missing = re.match(r"Expecting (\S+)", description)
-    at_end = origin.place(last.start) == place
+    at_end = origin.place(tokens[-1].start) == place
+    if description.startswith("Expected END after CASE"):
+        return _case(origin, tokens, place)
+    if description in ("Expected type", "Expected TYPE after CAST"):
+        return origin.error(f"ELF-QL has no type {word}", place, f"There are {TYPE_NAMES}.")
+    if description == "Expected AS after CAST" or description.endswith("CastToStrType'>"):
+        return origin.error("CAST takes a value and a type", place, "Write CAST(x AS BIGINT).")
     if missing:
         return origin.error(f"`{missing[1]}` is missing before `{word}`", place, f"Add {missing[1]}.")
     if description.startswith(("Required keyword", "Expected table")):
@@ -31,6 +40,9 @@ def translated(origin: SourceText, error: ParseError, last: Token) -> QueryError
         if word.lower() in _WORDS and not at_end:
             hint = f"A column of this name is written `{word}`."
         return origin.error(f"something is missing after `{word}`", place, hint)
+    misspelt = _misspelt(origin, tokens, place)
+    if misspelt is not None:
+        return misspelt
     hint = "Is a comma, an operator or a bracket missing before it?"
     if word.upper() in _CLAUSES:
         hint = HINT
@@ -41,6 +53,40 @@ def translated(origin: SourceText, error: ParseError, last: Token) -> QueryError
     return origin.error(f"the query cannot be read at `{word}`", place, hint)
 
 
+def _case(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError:
+    """The error for a CASE without END, at the innermost one, or without WHEN and THEN."""
+    opened: list[Token] = []
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.FROM
+        if token.token_type == TokenType.CASE and after in (TokenType.FROM, TokenType.COMMA):
+            hint = f"A column of this name is written `{token.text}`."
+            return origin.error(f"the query cannot be read at `{token.text}`", token.start, hint)
+        if token.token_type == TokenType.CASE:
+            opened.append(token)
+        elif token.token_type == TokenType.END and opened:
+            opened.pop()
+    if opened:
+        message = "this CASE has no END"
+        return origin.error(message, opened[-1].start, "Write CASE WHEN condition THEN a ELSE b END.")
+    return origin.error("CASE lacks WHEN or THEN here", place, "Write CASE WHEN condition THEN a ELSE b END.")
+
+
+def _misspelt(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError | None:
+    """The error at a name that is nearly a word of SQL, or lacks its BY: `WERE a = 1`, `GROUP k`."""
+    at = next((at for at, token in enumerate(tokens) if origin.place(token.start) == place), None)
+    for token in () if at is None else tokens[max(0, at - 1) : at + 1][::-1]:
+        if token.token_type != TokenType.VAR:
+            continue
+        word = token.text.upper()
+        if word in ("GROUP", "ORDER", "PARTITION"):
+            return origin.error(f"{word} needs BY", token.start, f"Write {word} BY a, b.")
+        meant = suggest(word, _MISSPELT)
+        if meant:
+            return origin.error(f"the query cannot be read at `{token.text}`", token.start, meant)
+    return None
+
+
+_MISSPELT = ("FROM", "WHERE", "HAVING", "LIMIT", "OFFSET", "JOIN", "GROUP BY", "ORDER BY", "UNION", "QUALIFY")
 _CLAUSES = {"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "SELECT", "JOIN"}
 
 _WORDS = {"case", "when", "then", "else", "select", "where", "having", "join", "on", "union", "with"}

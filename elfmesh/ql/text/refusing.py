@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.aggregates import AGGREGATES
 from elfmesh.ql.expressions.foreign_functions import FOREIGN_FUNCTIONS
+from elfmesh.ql.expressions.foreign_phrases import foreign_phrase
 from elfmesh.ql.expressions.refusals import (
     FOREIGN_STATEMENTS,
     FOREIGN_TYPES,
@@ -44,6 +45,23 @@ _COMPARISONS = (
     TokenType.ILIKE, TokenType.RLIKE,
 )  # fmt: skip
 """Behind them ANY, SOME and ALL are no functions."""
+
+_WORDS_CALLED = {
+    TokenType[name]
+    for name in (
+        "TRUNCATE", "INSERT", "MERGE", "FORMAT", "GET", "INDEX", "LIST", "NAME", "NEXT", "POINT", "REF",
+        "ROW", "SEQUENCE", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "CURRENT_DATETIME", "CURRENT_SCHEMA",
+        "JSON", "JSONB", "UUID", "XML", "MONEY", "TEXT", "VECTOR", "OBJECT", "COMMAND", "DECLARE", "DATETIME",
+        "TIME", "BIT", "BLOB", "INET", "CURRENT_CATALOG", "CURRENT_USER", "SESSION_USER",
+    )
+}  # fmt: skip
+"""Words of other SQL that are no names to the parser, and that begin a call only."""
+
+_NO_CALL_BEHIND = (
+    TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.ALIAS, TokenType.DCOLON,
+    TokenType.COLON, TokenType.LT,
+)  # fmt: skip
+"""Behind them such a word is an alias or a type."""
 
 
 def no_select(source: SourceText, tokens: Sequence[Token], at: int) -> QueryError:
@@ -104,6 +122,18 @@ def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> Non
             raise source.error(message, token.start, "Remove it.")
 
 
+def refuse_phrases(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse what several tokens say in other SQL only: SELECT TOP 3, a // b, FETCH FIRST 3 ROWS.
+
+    Raises:
+        QueryError: at the first such phrase.
+    """
+    found = foreign_phrase(tokens)
+    if found is not None:
+        token, refused = found
+        raise source.error(refused.message, token.start, refused.hint)
+
+
 def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside_cast: bool) -> None:
     """Refuse a type that ELF-QL does not have: CAST(x AS FLOAT), x::FLOAT, 1.5F, TIME '10:00'."""
     token, before = tokens[at], tokens[at - 1] if at else None
@@ -151,7 +181,7 @@ def _marked(
     if name in FOREIGN_FUNCTIONS and not known:
         message = f"ELF-QL has no function {token.text}"
         raise source.error(message, token.start, FOREIGN_FUNCTIONS[name])
-    if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
+    if not known and name not in PLAIN_FORMS and _is_called(tokens, at):
         hint = suggest(name, (*declared, *OURS))
         hint = (
             hint
@@ -159,6 +189,14 @@ def _marked(
         )
         raise source.error(f"unknown function {token.text}", token.start, hint)
     return token
+
+
+def _is_called(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a word before a bracket is the name of a function, and not a type or a word of SQL."""
+    if tokens[at].token_type == TokenType.VAR:
+        return True
+    before = tokens[at - 1].token_type if at else None
+    return tokens[at].token_type in _WORDS_CALLED and before not in _NO_CALL_BEHIND
 
 
 def _is_form(tokens: Sequence[Token], at: int) -> bool:

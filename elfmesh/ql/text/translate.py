@@ -32,6 +32,7 @@ from elfmesh.ql.expressions.refusals import (
     GROUPING,
     GROUPINGS,
     MARK,
+    OTHER_EXTRACTS,
     OVER_FUNCTIONS,
     UNKNOWN_NODES,
     WINDOWS,
@@ -138,6 +139,17 @@ class Translator:
             raise self._unknown(node)
         return case(node)
 
+    def value(self, node: Any) -> Expr:
+        """As `expr`, of what cannot be `*`.
+
+        Raises:
+            QueryError: it is `*`, or as `expr`.
+        """
+        found = self.expr(node)
+        if isinstance(found, Star):
+            raise self.error(node, "* is no value", "Write * alone after SELECT, or name a field.")
+        return found
+
     def place(self, node: Any) -> Place:
         """Where a node stands: its own token, else the first token below it."""
         for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
@@ -162,10 +174,15 @@ class Translator:
         name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
         if name in FOREIGN_FUNCTIONS:
             return self.error(node, f"ELF-QL has no function {name}", FOREIGN_FUNCTIONS[name])
-        shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
-        shown = shown.replace(MARK, "").replace(MARK.upper(), "")
+        shown = self._source.text[slice(*self._written(node))]
         hint = "The page on ELF-QL in the documentation lists what there is."
         return self.error(node, f"ELF-QL does not have `{shown[:60]}`", hint)
+
+    def _written(self, node: Any) -> tuple[int, int]:
+        """Where the text of a node begins and ends, as far as its tokens are known."""
+        metas = [below.meta for below in node.walk() if below.meta] if isinstance(node, exp.Expr) else []
+        starts = [meta["start"] for meta in metas if "start" in meta]
+        return (min(starts), max(meta["end"] for meta in metas if "end" in meta) + 1) if starts else (0, 60)
 
     def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:
         given = tuple(self.expr(arg) for arg in args)
@@ -330,9 +347,9 @@ class Translator:
         kind = node.args["to"]
         target = type_target(kind) if isinstance(kind, exp.DataType) else None
         if target is None:
-            raise self.error(
-                node, f"ELF-QL has no type {kind.sql(dialect='spark')}", f"There are {TYPE_NAMES}."
-            )
+            simple = isinstance(kind, exp.DataType) and not kind.expressions
+            shown = kind.this.name if simple else kind.sql(dialect="spark")
+            raise self.error(node, f"ELF-QL has no type {shown}", f"There are {TYPE_NAMES}.")
         if is_no_value(node, target):
             raise self.error(node, f"{node.this.sql()} is no {target}", "Write it as 2015-05-17[ 10:05:00].")
         value = self.expr(node.this)
@@ -362,7 +379,9 @@ class Translator:
         part = node.this.name.lower()
         name = _EXTRACTS.get(part)
         if name is None:
-            raise self.error(node, f"EXTRACT does not know {part}", f"There are {', '.join(_EXTRACTS)}.")
+            known = f"There are {', '.join(_EXTRACTS)}."
+            hint = OTHER_EXTRACTS.get(part, known)
+            raise self.error(node, f"EXTRACT does not know {part}", hint)
         return self._make(name, node, node.expression)
 
     def _substring(self, node: exp.Substring) -> Expr:

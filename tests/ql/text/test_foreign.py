@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlglot import exp
+from sqlglot import Dialect, exp
 
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.expressions.foreign_functions import FOREIGN_FUNCTIONS
+from elfmesh.ql.expressions.foreign_phrases import foreign_phrase
 from elfmesh.ql.expressions.refusals import FOREIGN_TYPES, UNKNOWN_NODES
 from elfmesh.ql.text.refusing import OURS
+from tests.compat.golden.data import cases
 
 # (text, line, column, part of the message, part of the hint)
 FOREIGN = [
@@ -65,6 +67,58 @@ FOREIGN = [
     ("SELECT a FROM s WHERE a > 1 FROM t", 1, 29, "cannot be read at `FROM`", "WHERE, GROUP BY"),
     ("SELECT x.b FROM (SELECT a FROM s) x JOIN (SELECT b FROM s) y ON TRUE", 1, 10, "no column b", "y.b."),
     ("SELECT a + b FROM s GROUP BY CUBE(c)", 1, 8, "neither grouped nor aggregated", "max(a)."),
+    # phrases
+    ("SELECT truncate(a, 2) FROM s", 1, 8, "ELF-QL has no function truncate", "floor(x) or ceil(x)"),
+    ("SELECT safe_cast(a AS BIGINT) FROM s", 1, 8, "no function safe_cast", "CAST(x AS BIGINT)"),
+    ("SELECT\n TOP 3 a FROM s", 2, 2, "ELF-QL has no TOP", "LIMIT 10 at the end"),
+    ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 17, "ELF-QL has no FETCH", "LIMIT 10 OFFSET 20"),
+    ("SELECT a FROM s OFFSET 2 ROWS", 1, 26, "ELF-QL has no OFFSET n ROWS", "OFFSET 20"),
+    ("SELECT a FROM s LIMIT 2, 3", 1, 24, "LIMIT takes one number", "LIMIT 10 OFFSET 20"),
+    ("SELECT a FROM s LIMIT 1 BY a", 1, 25, "ELF-QL has no LIMIT n BY", "QUALIFY row_number()"),
+    ("SELECT * EXCLUDE (a) FROM s", 1, 10, "`*` names all columns", "Name the columns"),
+    ("SELECT a, * REPLACE (a + 1 AS a) FROM s", 1, 13, "`*` names all columns", "Name the columns"),
+    ("SELECT a FROM s PREWHERE a > 1", 1, 17, "ELF-QL has no PREWHERE", "WHERE"),
+    ("SELECT a FROM s EMIT CHANGES", 1, 17, "ELF-QL has no EMIT", "EVERY"),
+    ("SELECT a FROM s WITH (NOLOCK)", 1, 17, "ELF-QL has no WITH (hint)", "Leave it out"),
+    ("SELECT a FROM s FOR UPDATE", 1, 17, "ELF-QL has no FOR UPDATE", "Leave it out"),
+    ("SELECT a FROM s VERSION AS OF 1", 1, 17, "ELF-QL has no AS OF", "Choose times with WHERE"),
+    ("SELECT a FROM s FOR SYSTEM_TIME AS OF '2024-01-01'", 1, 17, "no AS OF", "Choose times"),
+    ("SELECT a FROM s CROSS APPLY f(a)", 1, 17, "ELF-QL has no APPLY", "LATERAL VIEW"),
+    ("SELECT a FROM s INNER u ON s.a = u.a", 1, 17, "JOIN is missing here", "JOIN other ON"),
+    ("SELECT a FROM s WHERE s.a(+) = 1", 1, 26, "ELF-QL has no (+)", "LEFT JOIN"),
+    ("SELECT a FROM s WHERE a ~ 'x'", 1, 25, "ELF-QL has no `~` for patterns", "RLIKE"),
+    ("SELECT a FROM s WHERE a !~ 'x'", 1, 25, "ELF-QL has no `!~` for patterns", "NOT RLIKE"),
+    ("SELECT a FROM s WHERE a SIMILAR TO 'x'", 1, 25, "ELF-QL has no SIMILAR TO", "RLIKE"),
+    ("SELECT a MOD 2 FROM s", 1, 10, "ELF-QL has no operator MOD", "x % y"),
+    ("SELECT a ** 2 FROM s", 1, 10, "ELF-QL has no `**`", "power(x, y)"),
+    ("SELECT a // 2 FROM s", 1, 10, "ELF-QL has no `//`", "x div y"),
+    ("SELECT a FROM s WHERE a > 1 && b", 1, 29, "ELF-QL has no `&&`", "a AND b"),
+    ("SELECT a->'b' FROM s", 1, 9, "ELF-QL has no operators for JSON", "get_json_object"),
+    ("SELECT a->>'b' FROM s", 1, 9, "ELF-QL has no operators for JSON", "get_json_object"),
+    ("SELECT {'a': 1} FROM s", 1, 8, "ELF-QL makes no structs", "map('a', x"),
+    ("SELECT a FROM s WHERE b = :b", 1, 27, "ELF-QL has no parameters", "Write the value"),
+    ("SELECT a FROM s WHERE b = $1", 1, 27, "ELF-QL has no parameters", "Write the value"),
+    ("SELECT @x FROM s", 1, 8, "ELF-QL has no variables", "Write the value"),
+    ("SELECT if a > 1 THEN 'b' END FROM s", 1, 8, "ELF-QL has no IF ... THEN", "CASE WHEN"),
+    # calls with words in them
+    ("SELECT string_agg(a, ',' ORDER BY a) FROM s", 1, 0, "ORDER BY stands in no call", "WITHIN GROUP"),
+    ("SELECT any_value(a HAVING MAX b) FROM s", 1, 18, "an aggregate has no HAVING", "max_by(x, y)"),
+    ("SELECT EXTRACT(EPOCH FROM ts) FROM s", 1, 27, "EXTRACT does not know epoch", "unix_seconds(ts)"),
+    ("SELECT CAST(a AS foo) FROM s", 1, 18, "ELF-QL has no type foo", "BIGINT, INT"),
+    ("SELECT CAST(a AS BIT) FROM s", 1, 13, "ELF-QL has no type BIT", "BOOLEAN"),
+    ("SELECT CAST(a, INT) FROM s", 1, 16, "CAST takes a value and a type", "CAST(x AS BIGINT)"),
+    # what is incomplete
+    ("SELECT CASE WHEN a > 1 THEN 'b' FROM s", 1, 8, "this CASE has no END", "CASE WHEN"),
+    ("SELECT CASE a WHEN 1 END FROM s", 1, 22, "CASE lacks WHEN or THEN here", "CASE WHEN"),
+    ("SELECT CASE a > 1 THEN 'b' END FROM s", 1, 19, "THEN stands behind WHEN", "CASE WHEN"),
+    ("SELECT a FROM s GROUP BY", 1, 17, "nothing stands behind GROUP BY", "GROUP BY a, b"),
+    ("SELECT a FROM s WHERE", 1, 17, "nothing stands behind WHERE", "WHERE a = 1"),
+    ("SELECT a FROM s JOIN u ON", 1, 24, "nothing stands behind ON", "ON a.x = b.y"),
+    ("SELECT a,, b FROM s", 1, 9, "this comma has nothing on one side", "Remove it"),
+    ("SELECT a FROM s WERE a = 1", 1, 17, "the query cannot be read at `WERE`", "mean WHERE?"),
+    ("SELECT a FROM s GROUP a", 1, 17, "GROUP needs BY", "GROUP BY a, b"),
+    ("SELECT 1e FROM s", 1, 8, "1e is no number", "1.5e10"),
+    ("SELECT a FROM s WHERE *", 1, 23, "* is no value", "name a field"),
     # column lists of aliases
     ("WITH t(a, b) AS (SELECT x FROM s) SELECT a FROM t", 1, 8, "t has 1 columns, and 2 names", "column"),
     ("WITH t(a, A) AS (SELECT x, y FROM s) SELECT a FROM t", 1, 8, "two columns of one name", "its own"),
@@ -134,3 +188,29 @@ def test_sql_of_spark_that_costs_nothing_to_accept_means_what_it_means_there(
 ) -> None:
     given = {"ts": [1, 2, 3], "k": ["a", "a", "b"], "v": [5, 6, 7]}
     assert sorted(rows_of(text, given)) == rows
+
+
+LEGAL = [
+    "SELECT v * replace(k, 'a', '1') AS x FROM s",
+    "SELECT top, mod, emit FROM s",
+    "SELECT version AS of FROM s",
+    "SELECT if a FROM s",
+    "SELECT ~v AS x, -1 AS y FROM s WHERE NOT ~v = 1",
+    "SELECT k FROM s watermark",
+    "SELECT mod(v, 2) AS x FROM s mod",
+    "SELECT count(*) AS n, v FROM s GROUP BY v WITH ROLLUP",
+    "SELECT e FROM s WHERE e = 'a' AND safe.x = 1",
+]
+
+
+@pytest.mark.parametrize("text", LEGAL)
+def test_words_of_phrases_are_names_elsewhere(text: str) -> None:
+    parse(text)
+
+
+def test_no_phrase_stands_in_a_statement_that_spark_accepts() -> None:
+    dialect = Dialect.get_or_raise("spark")
+    accepted = [case.asked for case in cases() if case.accepted]
+    assert len(accepted) > 300
+    found = [text for text in accepted if foreign_phrase(dialect.tokenize(text)) is not None]
+    assert not found
