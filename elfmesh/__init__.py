@@ -1,4 +1,10 @@
-"""elfmesh: SQL over the logs of a whole fleet, computed where the logs are written."""
+"""elfmesh: SQL over the logs of a whole fleet, computed where the logs are written.
+
+Example:
+    >>> import elfmesh
+    >>> elfmesh.__version__.count(".")
+    2
+"""
 
 from __future__ import annotations
 

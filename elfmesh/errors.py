@@ -1,5 +1,7 @@
 """Every error elfmesh raises, as one tree.
 
+::
+
     ElfError                      exit code
     |- UsageError                 2    the command line is wrong
     |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)

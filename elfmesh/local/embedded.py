@@ -311,6 +311,12 @@ def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.
         QueryError: wrong query, unknown column.
         DataError: the input is damaged or of another format.
         RuntimeFailure: a file is missing or must not be read.
+
+    Example:
+        >>> import elfmesh
+        >>> query = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY product"
+        >>> [table.to_pylist() for table in elfmesh.run(query, "clicks.ndjson")]
+        [[{'product': 'lamp', 'n': 3}]]
     """
     return [_with_metadata(each) for each in answers(text, paths, format)]
 

@@ -26,7 +26,11 @@ from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 
 
 def require_pyspark() -> None:
-    """Raise RuntimeFailure, in one line, unless pyspark is installed."""
+    """Raise RuntimeFailure, in one line, unless pyspark is installed.
+
+    Example:
+        >>> spark_bridge.require_pyspark()
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise RuntimeFailure("Spark needs the package pyspark: pip install 'elfmesh[spark]'.")
 
@@ -60,7 +64,11 @@ JAVA_MIN = 17
 
 
 def require_java() -> None:
-    """Raise RuntimeFailure, in one line, unless a Java runtime, new enough, is where Spark looks for one."""
+    """Raise RuntimeFailure, in one line, unless a Java runtime, new enough, is where Spark looks for one.
+
+    Example:
+        >>> spark_bridge.require_java()
+    """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if found is None:
@@ -92,6 +100,12 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
 
     Raises:
         RuntimeFailure: pyspark or Java is missing.
+
+    Example:
+        >>> from elfmesh import spark_bridge
+        >>> spark = spark_bridge.local_session()
+        >>> spark.range(3).count()
+        3
     """
     require_pyspark()
     require_java()
@@ -169,7 +183,11 @@ def _session(master: str | None) -> Any:
 
 
 def register(spark: Any) -> None:
-    """Make `format("elf")` known to a session that does not find `pyspark_elf` by itself."""
+    """Make `format("elf")` known to a session that does not find `pyspark_elf` by itself.
+
+    Example:
+        >>> spark_bridge.register(spark)
+    """
     require_pyspark()
     from pyspark.errors import AnalysisException
 
@@ -201,6 +219,11 @@ def publish(
 
     Raises:
         ElfError: no agent answers, no job declares the table, the rows do not fit or are too many.
+
+    Example:
+        >>> prices = spark.createDataFrame([("lamp", 5.0)], "product STRING, price DOUBLE")
+        >>> [told["rows"] for told in spark_bridge.publish(prices, "prices", api="127.0.0.1:7401")]
+        [1]
     """
     client = Client(api.split(",")[0].strip() if api else None)
     return publish_table(_arrow(df), name, client=client, jobs=jobs, dry_run=dry_run)
@@ -231,6 +254,11 @@ def results(
     Raises:
         ElfError: pyspark is missing, no agent answers, the job is unknown or has no result. Spark is then not
             bothered.
+
+    Example:
+        >>> likes = spark_bridge.results(spark, "shop/likes", api="127.0.0.1:7401")
+        >>> [(row.product, row.n) for row in likes.collect()]
+        [('lamp', 3)]
     """
     require_pyspark()
     from elfmesh.spark_bridge.source import FORMAT

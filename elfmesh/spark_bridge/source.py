@@ -118,7 +118,13 @@ class Options:
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
-    """`spark.read.format("elf")` and `spark.readStream.format("elf")`."""
+    """`spark.read.format("elf")` and `spark.readStream.format("elf")`.
+
+    Example:
+        >>> likes = spark.read.format("elf").options(job="shop/likes", api="127.0.0.1:7401").load()
+        >>> likes.select("product", "n", "completeness").collect()
+        [Row(product='lamp', n=3, completeness=1.0)]
+    """
 
     @classmethod
     def name(cls) -> str:

@@ -32,6 +32,13 @@ class AsyncClient:
         address: "HOST:PORT" of an agent's API, or "unix:PATH".
         timeout_s: how long an answer may take.
         credentials: what to show it; default: as `connect`.
+
+    Example:
+        >>> async def names() -> list[str]:
+        ...     async with elfmesh.AsyncClient("127.0.0.1:7401") as client:
+        ...         return [agent["name"] for agent in await client.get("agents")]
+        >>> asyncio.run(names())
+        ['web1']
     """
 
     def __init__(

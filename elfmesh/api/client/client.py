@@ -3,10 +3,6 @@
 Owns the verbs, and how a follower comes back to an agent that went away; `ClientConnection` sends the
 requests. Knows no terminal. `Client` needs the standard library only; `AsyncClient` (web/client.py) uses
 aiohttp.
-
-    client = elfmesh.connect("127.0.0.1:7401")
-    client.apply("CREATE JOB shop.top ...")
-    for interval in client.results("shop/top", follow=True): ...
 """
 
 from __future__ import annotations
@@ -61,6 +57,12 @@ def connect(
         key: its private key.
         ca: whose certificate the agent must have.
         token_file: an agent's token; default: ELF_TOKEN_FILE, then that of this user's agent at the address.
+
+    Example:
+        >>> import elfmesh
+        >>> client = elfmesh.connect("127.0.0.1:7401")
+        >>> [agent["name"] for agent in client.get("agents")]
+        ['web1']
     """
     given = default_credentials(cert=cert, key=key, ca=ca, token_file=token_file)
     return Client(address, timeout_s=timeout_s, credentials=given)
@@ -73,6 +75,14 @@ class Client:
         address: "HOST:PORT" of an agent's API, or "unix:PATH".
         timeout_s: how long an answer may take.
         credentials: what to show it; default: as `connect`.
+
+    Example:
+        >>> client = elfmesh.connect("127.0.0.1:7401")
+        >>> query = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' DAY), product"
+        >>> applied = client.apply(f"CREATE JOB shop.counts AS {query}")
+        >>> for record in client.results("shop/counts", follow=True, limit=1):
+        ...     print(record["state"], record["rows"])
+        FINAL [{'product': 'lamp', 'n': 3}]
     """
 
     def __init__(

@@ -4,17 +4,6 @@ A program is a process of the user's, beside an agent and attached to its API: t
 The same program beside several agents is one job's vertices; one of them is its *master side*. The program
 has the name of an ELF-QL job, whose sources it may insert into and whose results its master side follows.
 
-    class Words(elfmesh.Job):
-        query = "CREATE JOB demo.words EVERY '1 s' AS SELECT ... FROM words ..."
-
-        async def on_start(self) -> None:
-            await self.insert([("the", 1), ("fox", 1)])
-
-        async def on_result(self, result: Result) -> None:
-            print(result.rows)
-
-    Words().run()
-
 Owns what a program's author sees: verbs, callbacks and when they are called. Callbacks are coroutines on one
 loop. Of each verb one message is handled at a time; other verbs, results and timers go on beside it.
 
@@ -67,6 +56,19 @@ class Job:
 
     Args:
         api: HOST:PORT of the agent beside it; default: ELF_API, then 127.0.0.1:7401.
+
+    Example:
+        >>> class Words(elfmesh.Job):
+        ...     query = "CREATE JOB demo.words AS SELECT key, SUM(value) AS n FROM words " + (
+        ...         "GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), key"
+        ...     )
+        ...     async def on_start(self):
+        ...         await self.insert([("fox", 1), ("fox", 1)])
+        ...     async def on_result(self, result):
+        ...         print(result.rows)
+        ...         self.stop()
+        >>> Words("127.0.0.1:7401").run()
+        [{'key': 'fox', 'n': 2}]
     """
 
     query: str = ""

@@ -85,6 +85,12 @@ def sql(
         QueryError: wrong text, an unknown column, a statement that has no answer in a stream.
         DataError: the history cannot be read as what it is said to be.
         UsageError: a stream that is not named.
+
+    Example:
+        >>> text = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY product"
+        >>> counts = spark_bridge.sql(spark, text, {"clicks": "clicks.ndjson"})
+        >>> [(row.product, row.n) for row in counts.collect()]
+        [('lamp', 3)]
     """
     if stream:
         return _streamed(
