@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -31,6 +31,11 @@ native: $(STAMP) ## build the C modules in place again, with what the compiler s
 
 demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked, a Spark DataFrame
 	@$(BIN)/elf demo
+
+docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a broken link is an error
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs -d build/docs/doctrees . build/docs/html
+	@echo "build/docs/html/README.html"
 
 # Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
 PARALLEL ?= -n auto --maxprocesses 4

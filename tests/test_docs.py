@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 DOCUMENTS = [
     ROOT / "docs" / name
-    for name in ("guide.md", "operations.md", "sinks.md", "programs.md", "functions.md", "identity.md")
+    for name in (
+        *("guide.md", "operations/backup-and-upgrade.md"),
+        *("sinks.md", "programs.md", "functions.md", "identity.md"),
+    )
 ]
 """The README shows only `make demo`, run by tests/cli/test_demo.py, and `make test`, which is this run."""
 
@@ -85,7 +88,9 @@ def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+    "document",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda path: path.name,
 )
 def test_make_targets_that_documents_name_exist(document: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()

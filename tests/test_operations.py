@@ -9,7 +9,7 @@ from pathlib import Path
 from elfmesh import errors
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs" / "operations.md").read_text()
+TEXT = (ROOT / "docs" / "operations" / "runbook.md").read_text()
 LEVELS = {"warning", "error", "exception", "critical"}
 LOGGED = [path for path in (ROOT / "elfmesh").rglob("*.py") if "cli" not in path.parts]
 

@@ -87,6 +87,11 @@ def _epoch() -> str:
 # -- files ---------------------------------------------------------------------------------------------
 
 
+def operators_pages() -> list[Path]:
+    """The pages for operators, which a host has without a network."""
+    return sorted((ROOT / "docs" / "operations").glob("*.md"))
+
+
 def stage_files(stage: Path, wheel: Path) -> None:
     """All files as they will lie on a host."""
     make_environment(stage / PREFIX, wheel)
@@ -99,7 +104,7 @@ def stage_files(stage: Path, wheel: Path) -> None:
         (units / "elf-agent.default", "etc/default/elf-agent"),
         (units / "agent.toml.example", "usr/share/doc/elfmesh/examples/agent.toml"),
         (units / "logrotate.example", "usr/share/doc/elfmesh/examples/logrotate"),
-        (ROOT / "docs" / "operations.md", "usr/share/doc/elfmesh/operations.md"),
+        *((page, f"usr/share/doc/elfmesh/operations/{page.name}") for page in operators_pages()),
         (HERE / "debian" / "copyright", "usr/share/doc/elfmesh/copyright"),
     ):
         (stage / target).parent.mkdir(parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ async def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_metric_is_documented() -> None:
-    text = (ROOT / "docs/operations.md").read_text()
+    text = (ROOT / "docs/operations/monitoring.md").read_text()
     for name, (kind, what, _) in METRICS.items():
         shown = f"{name}_total" if kind == "counter" else name
         assert re.search(rf"^\| `{shown}`.* \| {kind} \| {re.escape(what)} \|$", text, re.MULTILINE), name

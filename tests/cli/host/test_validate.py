@@ -23,7 +23,7 @@ from elfmesh.ingest.budget.settings import LimitsConfig
 from elfmesh.ingest.stream_settings import StreamConfig
 
 ROOT = Path(__file__).parents[3]
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+OPERATIONS = "".join(path.read_text() for path in sorted((ROOT / "docs" / "operations").glob("*.md")))
 SINKS = (ROOT / "docs" / "sinks.md").read_text()
 SHOWN = re.findall(r"^```toml\n(.*?)^```", OPERATIONS + SINKS, re.M | re.S)
 

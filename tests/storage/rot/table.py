@@ -19,11 +19,11 @@ starts, what is lost, and where that is declared. A test does each of it to real
 the length, the checksum and the body of the first, a middle and the last frame; the file cut, empty, filled
 with zeros, replaced by another agent's, and by what it was before the last start. A damaged file is kept
 beside as `*.damaged`. `elf check` finds what is marked with "check"
-([operations](operations.md#check-and-repair)). Damage to results under a running agent is found by the next
-read and ends alike; a frame that does not come back as it was written ends the agent, which goes on as in
-these rows when it is started again. Lines in a spool have no checksum, like those of any log, nor has
-`evaluating`, which is of no use once the agent has started. A token (`api.token`) that is damaged is another
-token.
+([check and repair](operations/backup-and-upgrade.md#check-and-repair)). Damage to results under a running
+agent is found by the next read and ends alike; a frame that does not come back as it was written ends the
+agent, which goes on as in these rows when it is started again. Lines in a spool have no checksum, like those
+of any log, nor has `evaluating`, which is of no use once the agent has started. A token (`api.token`) that is
+damaged is another token.
 
 {len(CASES)} rows, written by `python -m tests.storage.rot.table`.
 
