@@ -35,10 +35,13 @@ FORMATS = ("table", "json", "csv")
 def api_option(command: Command) -> Command:
     """--api HOST:PORT, or ELF_API; and what is shown to the agent there, see `identity/credentials.py`."""
     for name, text in (
-        ("token_file", "Holds the agent's token [found by itself for your own agents]."),
-        ("ca", "Whose certificate the agent must have."),
-        ("key", "The certificate's private key."),
-        ("cert", "A certificate that says who you are."),
+        (
+            "token_file",
+            ("File that contains the agent's token. [default: the token of your own local agent]"),
+        ),
+        ("ca", "Certificate of the authority that must have issued the agent's certificate."),
+        ("key", "Private key of the client certificate."),
+        ("cert", "Your client certificate."),
     ):
         command = click.option(
             f"--{name.replace('_', '-')}",
@@ -50,7 +53,10 @@ def api_option(command: Command) -> Command:
             help=text,
         )(command)
     return click.option(
-        "--api", envvar="ELF_API", metavar="HOST:PORT", help="An agent's API [127.0.0.1:7401]."
+        "--api",
+        envvar="ELF_API",
+        metavar="HOST:PORT",
+        help="API address of an agent. [default: 127.0.0.1:7401]",
     )(command)
 
 
@@ -94,27 +100,27 @@ def output_option(command: Command) -> Command:
         type=click.Choice(FORMATS),
         default="table",
         show_default=True,
-        help="How the answer is written.",
+        help="Output format.",
     )(command)
 
 
 def file_option(command: Command) -> Command:
     """-f FILE, - for stdin."""
     return click.option(
-        "-f", "--file", "path", metavar="FILE", required=True, help="ELF-QL file; - reads stdin."
+        "-f", "--file", "path", metavar="FILE", required=True, help="ELF-QL file; - reads standard input."
     )(command)
 
 
 def signature_option(command: Command) -> Command:
     """--signature FILE."""
     return click.option(
-        "--signature", metavar="FILE", help="Of `elf sign` [the job's file with .sig, where it is there]."
+        "--signature", metavar="FILE", help="File that `elf sign` wrote. [default: FILE.sig, if it exists]"
     )(command)
 
 
 def creator_option(command: Command) -> Command:
     """--creator NAME."""
-    return click.option("--creator", metavar="NAME", help="Whose job it is [local].")(command)
+    return click.option("--creator", metavar="NAME", help="Owner of the job. [default: local]")(command)
 
 
 def read_signatures(path: str, given: str | None) -> dict[str, str]:

@@ -35,72 +35,84 @@ EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _CLIENT = "elfmesh.cli.jobs.commands"
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("elfmesh.cli.local.run:run_command", "One process, no network: logs in, results out."),
-    "demo": ("elfmesh.cli.demo.demo:demo_command", "Local agents over generated shop traffic."),
+    "run": (
+        "elfmesh.cli.local.run:run_command",
+        "Run a query over log files in one process, without a network.",
+    ),
+    "demo": ("elfmesh.cli.demo.demo:demo_command", "Run local agents over the generated traffic of a shop."),
     "agent": (
         "elfmesh.cli.host.agent:agent_command",
-        "A host's agent: reads its logs, works with the others.",
+        "Run the agent of this host.",
     ),
-    "apply": (_CLIENT, "Submit a job, or show what that would do."),
-    "update": (_CLIENT, "Change a running job; its state is kept where it can be."),
-    "publish": (_CLIENT, "A file as a table that running jobs join."),
-    "rollout": (_CLIENT, "How the last change of a job went; undo it."),
+    "apply": (_CLIENT, "Submit a job, or update it if it is running."),
+    "update": (_CLIENT, "Replace the query of a running job."),
+    "publish": (_CLIENT, "Publish a file as a lookup table of running jobs."),
+    "rollout": (_CLIENT, "Show, undo or promote the last change of a job."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
-    "describe": (_CLIENT, "Everything about one job, agent or stream."),
-    "results": (_CLIENT, "A job's results, interval by interval."),
-    "query": (_CLIENT, "A query over the latest results of jobs."),
-    "top": (_CLIENT, "Load of agents and jobs, live."),
-    "tap": (_CLIENT, "Live lines of a stream, or of what passes a job's filter."),
-    "why": (_CLIENT, "Which agent and which interval hold a job."),
-    "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
+    "describe": (_CLIENT, "Show the details of one job, agent or stream."),
+    "results": (_CLIENT, "Print the results of a job, one record per interval."),
+    "query": (_CLIENT, "Run a query over the latest results of jobs."),
+    "top": (_CLIENT, "Show the load of agents and jobs, live."),
+    "tap": (_CLIENT, "Show new lines of a stream, or those that pass a job's filter."),
+    "why": (_CLIENT, "Show which agent and which interval delay a job."),
+    "verify": (_CLIENT, "Recompute a closed interval from the raw logs and compare."),
     "dead-letters": (
         "elfmesh.cli.host.dead_letters:dead_letters_command",
-        "What an agent sealed for intervals closed without it.",
+        "Print records that an agent sealed too late for their interval.",
     ),
-    "compact": ("elfmesh.cli.host.compact:compact_command", "Make few files of a Parquet sink's many."),
+    "compact": ("elfmesh.cli.host.compact:compact_command", "Merge the small files of a Parquet sink."),
     "backup": (
         "elfmesh.cli.host.backup:backup_command",
-        "Copy what a data directory can give to a new agent.",
+        "Back up the data directory of an agent.",
     ),
-    "check": ("elfmesh.cli.host.check:check_command", "Whether a data directory is damaged, offline."),
-    "repair": ("elfmesh.cli.host.check:repair_command", "Repair what of a data directory can be repaired."),
-    "restore": ("elfmesh.cli.host.backup:restore_command", "A new agent's data directory from a backup."),
-    "audit": ("elfmesh.cli.host.audit:audit_group", "Who did what on an agent; whether its log is whole."),
+    "check": ("elfmesh.cli.host.check:check_command", "Check a data directory for damage, offline."),
+    "repair": ("elfmesh.cli.host.check:repair_command", "Repair a damaged data directory, offline."),
+    "restore": (
+        "elfmesh.cli.host.backup:restore_command",
+        "Create the data directory of a new agent from a backup.",
+    ),
+    "audit": ("elfmesh.cli.host.audit:audit_group", "Show or verify the audit log of an agent."),
     "archive": (
         "elfmesh.cli.host.archive:archive_command",
-        "Bring the archives of this host's streams up to date once.",
+        "Write all new lines of this host's streams to their archives.",
     ),
-    "pause": (_CLIENT, "Stop a job's intervals for a while."),
-    "resume": (_CLIENT, "Go on with a paused job."),
-    "revoke": (_CLIENT, "End the versions of a job for good, by a tombstone."),
-    "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
+    "pause": (_CLIENT, "Pause a job."),
+    "resume": (_CLIENT, "Resume a paused job."),
+    "revoke": (_CLIENT, "Revoke signed versions of a job permanently."),
+    "empty": (_CLIENT, "Start a new batch on all agents at one interval boundary."),
     "savepoint": (
         "elfmesh.cli.jobs.savepoint:savepoint_group",
-        "A job's text and results in a file; go on from it.",
+        "Save a job and its results to a file, or restore them.",
     ),
-    "delete": (_CLIENT, "End a job and forget its results."),
-    "page": ("elfmesh.cli.host.page:page_command", "An agent's live page, in a browser of this host."),
-    "health": (_CLIENT, "Whether an agent is well; for health checks."),
-    "job": ("elfmesh.cli.jobs.job:job_group", "Repair a job that has lost most of its voters."),
-    "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
-    "program": ("elfmesh.cli.jobs.program:program_group", "Run a program of your own beside an agent."),
+    "delete": (_CLIENT, "Delete a job and its results."),
+    "page": ("elfmesh.cli.host.page:page_command", "Open the web page of an agent."),
+    "health": (_CLIENT, "Report the health of an agent."),
+    "job": ("elfmesh.cli.jobs.job:job_group", "Recover a job that has lost a majority of its voters."),
+    "leave": (_CLIENT, "Remove an agent from the overlay permanently."),
+    "program": ("elfmesh.cli.jobs.program:program_group", "Run your own program beside an agent."),
     "explain": (
         "elfmesh.cli.local.explain:explain_command",
-        "What a job does where: plan, windows, determinism, bytes.",
+        "Show the plan of a query: stages, windows, determinism, bytes.",
     ),
-    "bench": ("elfmesh.cli.host.bench:bench_group", "What an agent costs on this machine."),
+    "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
         "elfmesh.cli.host.validate:validate_command",
-        "Check job files and configurations; nothing runs.",
+        "Check job files and configuration files without running them.",
     ),
-    "test": ("elfmesh.cli.local.test:test_command", "Run the --@test cases beside jobs."),
-    "spark": ("elfmesh.cli.local.spark:spark_group", "The same queries over history, on Spark."),
-    "diff": ("elfmesh.cli.local.diff:diff_command", "A job's results against Spark over its history."),
-    "key": ("elfmesh.cli.host.sign:key_group", "Keys that sign jobs."),
-    "sign": ("elfmesh.cli.host.sign:sign_command", "Sign jobs, or the end of one."),
-    "ca": ("elfmesh.cli.host.ca:ca_group", "A certificate authority for agents and people."),
-    "schema": ("elfmesh.cli.host.validate:schema_command", "The JSON schema of agent.toml."),
-    "completion": ("elfmesh.cli.entry:completion_command", "Shell completion for bash, zsh or fish."),
+    "test": ("elfmesh.cli.local.test:test_command", "Run the --@test cases of job files."),
+    "spark": ("elfmesh.cli.local.spark:spark_group", "Run ELF-QL over historical logs on Spark."),
+    "diff": (
+        "elfmesh.cli.local.diff:diff_command",
+        "Compare the results of a job with Spark over the same logs.",
+    ),
+    "key": ("elfmesh.cli.host.sign:key_group", "Manage keys that sign jobs."),
+    "sign": ("elfmesh.cli.host.sign:sign_command", "Sign jobs, or the revocation of a job."),
+    "ca": ("elfmesh.cli.host.ca:ca_group", "Manage certificates for agents and users."),
+    "schema": ("elfmesh.cli.host.validate:schema_command", "Print the JSON schema of agent.toml."),
+    "completion": (
+        "elfmesh.cli.entry:completion_command",
+        "Print a completion script for bash, zsh or fish.",
+    ),
 }
 """Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""
 
@@ -181,7 +193,7 @@ def _add_verbosity(command: click.Command) -> None:
         expose_value=False,
         is_eager=True,
         callback=_set_verbose,
-        help="Say more; twice: tracebacks.",
+        help="Print more messages; -vv also prints tracebacks.",
     )
     quiet = click.Option(
         ["-q", "--quiet"],
@@ -189,7 +201,7 @@ def _add_verbosity(command: click.Command) -> None:
         expose_value=False,
         is_eager=True,
         callback=_set_quiet,
-        help="Errors only.",
+        help="Print only errors.",
     )
     command.params += [option for option in (verbose, quiet) if not taken & set(option.opts)]
 
@@ -226,11 +238,18 @@ def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
-    epilog="Flags also come from the environment: --output as ELF_OUTPUT, of `elf run` as ELF_RUN_OUTPUT.",
+    epilog=(
+        "Each option can be set by an environment variable: --output by ELF_OUTPUT, or by "
+        "ELF_RUN_OUTPUT for `elf run` only."
+    ),
 )
 @click.version_option(VERSION, prog_name="elf", message="%(prog)s %(version)s", allow_from_autoenv=False)
-@click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
-@click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
+@click.option(
+    "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Print more messages."
+)
+@click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Print only errors."
+)
 def elf() -> None:
     """SQL over the logs of a fleet, computed where the logs are written."""
 

@@ -105,27 +105,36 @@ def demo_jobs() -> list[Job]:
 
 
 @click.command("demo")
-@click.option("--agents", default=8, show_default=True, type=click.IntRange(3, 64), help="How many.")
+@click.option("--agents", default=8, show_default=True, type=click.IntRange(3, 64), help="Number of agents.")
 @click.option(
-    "--seconds", default=30.0, show_default=True, type=click.FloatRange(10), help="How long the shop is open."
+    "--seconds",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(10),
+    help="Seconds during which the shop generates traffic.",
 )
 @click.option(
     "--rate",
     default=100.0,
     show_default=True,
     type=click.FloatRange(1),
-    help="Log lines per second and agent.",
+    help="Log lines per second for each agent.",
 )
-@click.option("--seed", type=int, help="Of the shop, and of who is killed; any when left out.")
-@click.option("--no-spark", is_flag=True, help="Leave Spark out.")
-@click.option("--keep", is_flag=True, help="Keep logs and data directories, and say where they are.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only the outcome.")
+@click.option(
+    "--seed",
+    type=int,
+    help=("Random seed of the traffic and of the choice of the killed agent. [default: random]"),
+)
+@click.option("--no-spark", is_flag=True, help="Do not compare with Spark.")
+@click.option("--keep", is_flag=True, help="Keep the logs and data directories, and print their path.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the outcome.")
 def demo_command(
     agents: int, seconds: float, rate: float, seed: int | None, no_spark: bool, keep: bool, quiet: bool
 ) -> int:
-    """Run local agents over a generated shop's click streams, kill one, and check every answer.
+    """Run local agents over generated click streams, kill one agent, and check every result.
 
-    Exit code 0: every interval equals what one process computes from the same files. 1: something differs.
+    The exit code is 0 if every interval equals what one process computes from the same files, and 1 if
+    any interval differs.
     """
     console = Console(quiet=quiet)
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed

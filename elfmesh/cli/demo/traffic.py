@@ -221,12 +221,18 @@ def _spoken(second: int) -> str:
 
 @click.command("traffic")
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--lines", default=10_000, show_default=True, help="How many lines to append at once.")
-@click.option("--seconds", type=float, help="Write live for so long instead, stamped with the clock.")
+@click.option("--lines", default=10_000, show_default=True, help="Number of lines to append at once.")
+@click.option(
+    "--seconds", type=float, help="Instead, write lines live for this many seconds, with the current time."
+)
 @click.option("--rate", default=100.0, show_default=True, help="Lines per second.")
-@click.option("--agent", default=0, show_default=True, help="Which web server's visitors.")
-@click.option("--seed", default=1, show_default=True, help="Which shop.")
-@click.option("--start", default="2026-01-01T00:00:00Z", show_default=True, help="Time of the first line.")
+@click.option(
+    "--agent", default=0, show_default=True, help="Number of the web server whose traffic is generated."
+)
+@click.option("--seed", default=1, show_default=True, help="Random seed of the shop.")
+@click.option(
+    "--start", default="2026-01-01T00:00:00Z", show_default=True, help="Timestamp of the first line."
+)
 def main(
     path: Path, lines: int, seconds: float | None, rate: float, agent: int, seed: int, start: str
 ) -> None:

@@ -25,46 +25,72 @@ from elfmesh.ingest.stream_settings import parse_stream
 
 @click.command("agent")
 @click.option("-c", "--config", "config_path", type=click.Path(), help="Configuration file (agent.toml).")
-@click.option("--listen", metavar="HOST:PORT", help="Address for other agents [127.0.0.1:7400].")
-@click.option("--advertise", metavar="HOST:PORT", help="What others connect to, if not --listen.")
-@click.option("--api", metavar="HOST:PORT", help="Address of the HTTP API [127.0.0.1:7401, or a free port].")
-@click.option("--join", multiple=True, metavar="HOST:PORT", help="An agent already there; repeatable.")
-@click.option("--join-timeout", metavar="DURATION", help="How long to try to join [30 s].")
-@click.option("--data-dir", metavar="DIR", help="Where state is kept; one agent per directory.")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Address on which other agents connect. [default: 127.0.0.1:7400]"
+)
+@click.option(
+    "--advertise", metavar="HOST:PORT", help="Address that other agents use, if it differs from --listen."
+)
+@click.option(
+    "--api", metavar="HOST:PORT", help="Address of the HTTP API. [default: 127.0.0.1:7401, or a free port]"
+)
+@click.option(
+    "--join",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Address of an agent of the overlay to join; repeatable.",
+)
+@click.option("--join-timeout", metavar="DURATION", help="Time limit for joining. [default: 30 s]")
+@click.option("--data-dir", metavar="DIR", help="Directory for the agent's state; each agent needs its own.")
 @click.option(
     "--stream",
     "streams",
     multiple=True,
     metavar="NAME=PATH[,format=F][,read_from=R][,idle=D][,ts=FIELD]",
-    help="A log to read; repeatable. R is beginning or end.",
+    help="Log to read; repeatable. R is beginning or end.",
 )
 @click.option(
     "--lookup",
     "lookups",
     multiple=True,
     metavar="NAME=PATH[,format=F]",
-    help="A table that queries join as lookup.NAME; repeatable.",
+    help="Table that queries join as lookup.NAME; repeatable.",
 )
 @click.option(
-    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="What jobs select by; repeatable."
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Label by which jobs select agents; repeatable.",
 )
-@click.option("--name", help="What results call this agent [host name and id].")
-@click.option("--cluster", help="Name all agents of one overlay share [elf].")
-@click.option("--tls", "tls_dir", metavar="DIR", help="Certificates: cert.pem, key.pem, ca.pem [none].")
+@click.option("--name", help="Name of this agent in results. [default: host name and id]")
+@click.option("--cluster", help="Name of the overlay; all its agents use the same name. [default: elf]")
+@click.option(
+    "--tls",
+    "tls_dir",
+    metavar="DIR",
+    help="Directory that contains cert.pem, key.pem and ca.pem. [default: none]",
+)
 @click.option(
     "--token",
     metavar="FILE",
-    help="Holds a join token: get the certificates of --tls first, if there are none [DATA_DIR/tls].",
+    help=(
+        "File that contains a join token. The agent uses it to get its certificates if the "
+        "directory of --tls [default: DATA_DIR/tls] has none."
+    ),
 )
 @click.option(
     "--dangerously-insecure-network",
     is_flag=True,
-    help="Listen and join anywhere without certificates: whoever reaches this agent is believed.",
+    help=(
+        "Allow non-loopback addresses without certificates. The agent then trusts every host "
+        "that can reach it."
+    ),
 )
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
-    help="One line an event on stderr [text; with levels for the journal where that reads it].",
+    help=("Log format on standard error. [default: text; with level prefixes if systemd's journal reads it]"),
 )
 def agent_command(
     config_path: str | None,
@@ -84,13 +110,15 @@ def agent_command(
     dangerously_insecure_network: bool,
     log_format: str | None,
 ) -> int:
-    """Read this host's logs and work with the other agents.
+    """Run the agent of this host.
 
-    Prints one line "ready api=HOST:PORT overlay=HOST:PORT id=HEX" when it has joined and serves; logs go to
-    stderr. Ends cleanly on SIGTERM; SIGHUP reads the limits again. Port 0 is any free port.
+    The agent reads the host's logs and computes results together with the other agents. When it has
+    joined the overlay and serves requests, it prints one line "ready api=HOST:PORT overlay=HOST:PORT
+    id=HEX". It logs to standard error. SIGTERM stops it cleanly. SIGHUP makes it read the limits again.
+    Port 0 selects a free port.
 
-    Exit codes: 1 an address is in use or a disk failed, 69 no agent reachable at the --join addresses,
-    78 wrong configuration.
+    Exit codes: 1 if an address is in use or a disk failed, 69 if no agent answers at the --join
+    addresses, 78 if the configuration is wrong.
     """
     if token and not tls_dir and data_dir:
         tls_dir = str(Path(data_dir) / "tls")

@@ -19,13 +19,21 @@ from elfmesh.ingest.stream_settings import StreamConfig
 
 @click.command("archive")
 @click.argument("streams", nargs=-1)
-@click.option("-c", "--config", "path", required=True, metavar="FILE", help="The agent's agent.toml.")
+@click.option(
+    "-c",
+    "--config",
+    "path",
+    required=True,
+    metavar="FILE",
+    help="Configuration file of the agent (agent.toml).",
+)
 def archive_command(streams: tuple[str, ...], path: str) -> None:
-    """Write all lines that are there now to the archives of STREAMS; of all that have one, if none is named.
+    """Write all lines that the logs of STREAMS contain now to their archives.
 
-    What [streams.NAME.archive] says holds: where, raw or parsed, how much and how long. Each line is written
-    once, whoever does it: an agent that follows the stream goes on behind what was written here. Prints a
-    JSON line per stream.
+    Without STREAMS, the command does this for all streams that have an archive. The section
+    [streams.NAME.archive] specifies the path, the content (raw or parsed), and the retention. Each line
+    is archived once, because the agent and this command share their position. Prints one JSON line per
+    stream.
     """
     config = configuration.load_config(path)
     for name in _named(config, streams, path):

@@ -16,13 +16,13 @@ COLUMNS = ("seq", "time", "who", "source", "what", "allowed", "job", "version", 
 
 @click.group("audit")
 def audit_group() -> None:
-    """Who did what on an agent: its audit log, in its data directory."""
+    """Show or verify the audit log in the data directory of an agent."""
 
 
 @audit_group.command("verify")
 @click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path))
 def verify_command(place: Path) -> None:
-    """Check that every line follows the one before it, and that none was changed, moved or taken out."""
+    """Check that no entry of the audit log was changed, moved or removed."""
     try:
         first, last, newest = verify(place)
     except OSError as error:
@@ -34,11 +34,11 @@ def verify_command(place: Path) -> None:
 
 @audit_group.command("show")
 @click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path))
-@click.option("--refused", is_flag=True, help="Only what was refused.")
-@click.option("--job", metavar="NAMESPACE/NAME", help="Only what is about this job.")
+@click.option("--refused", is_flag=True, help="Show only refused requests.")
+@click.option("--job", metavar="NAMESPACE/NAME", help="Show only entries about this job.")
 @output_option
 def show_command(place: Path, refused: bool, job: str | None, output: str) -> None:
-    """Show the lines, oldest first. They are shown as they are: `verify` says whether they are whole."""
+    """Print the entries, oldest first, without checking them; use `verify` for that."""
     try:
         found = [entry for path in files_of(place) for _, entry in read_entries(path)]
     except OSError as error:

@@ -14,10 +14,11 @@ from elfmesh.ingest.host import wall_clock_us
 @click.argument("data_dir", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "target", required=True, metavar="FILE", type=click.Path(path_type=Path))
 def backup_command(data_dir: Path, target: Path) -> None:
-    """Copy what DATA_DIR can give to a new agent into FILE; its agent may run.
+    """Back up DATA_DIR to FILE. Its agent may be running.
 
-    In it: results, the memory of serials, epochs and jobs that are over, the audit log, dead letters, letters
-    of sinks. Not in it: the id, votes, contributions, spools, keys and tokens.
+    The backup contains results, serials, epochs, deleted jobs, the audit log, dead letters and
+    undelivered sink messages. It does not contain the agent's id, votes, contributions, spools, keys or
+    tokens.
     """
     from elfmesh.agent.data_directory.backup import backup
 
@@ -31,7 +32,10 @@ def backup_command(data_dir: Path, target: Path) -> None:
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.argument("data_dir", type=click.Path(path_type=Path))
 def restore_command(source: Path, data_dir: Path) -> None:
-    """Make DATA_DIR, which must be empty or missing, from a backup. Its agent will be a new one."""
+    """Create DATA_DIR from a backup. DATA_DIR must be empty or missing.
+
+    The agent that starts in DATA_DIR gets a new id.
+    """
     from elfmesh.agent.data_directory.restore import restore
 
     head, count = restore(source, data_dir)

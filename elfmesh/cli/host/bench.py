@@ -14,7 +14,7 @@ from elfmesh.errors import RuntimeFailure
 
 @click.group("bench")
 def bench_group() -> None:
-    """Measure what an agent costs here."""
+    """Measure what an agent costs on this machine."""
 
 
 @bench_group.command("host")
@@ -27,17 +27,21 @@ def bench_group() -> None:
     type=click.Choice(host_cost.FORMATS),
     default="combined",
     show_default=True,
-    help="What the lines look like.",
+    help="Format of the log lines.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=2), default=10, show_default=True, help="How long to measure."
+    "--seconds",
+    type=click.FloatRange(min=2),
+    default=10,
+    show_default=True,
+    help="Duration of the measurement.",
 )
 @output_option
 def host_command(rate: float, format_name: str, seconds: float, output: str) -> None:
-    """Run a real agent over a log that is written at this rate, with one job.
+    """Run an agent with one job over a log that is written at --rate lines per second.
 
-    Processor is of one core, of the whole agent process; lag is from the end of a window of a second to its
-    result at a reader. Nothing is left behind.
+    The processor figure is the share of one core that the agent process uses. The lag is the time from
+    the end of a one-second window until a reader has its result. The command removes all its files.
     """
     if not Path("/proc/self/statm").exists():
         raise RuntimeFailure("this needs Linux: a process's costs are read from /proc")

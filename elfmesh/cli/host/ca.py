@@ -32,21 +32,23 @@ _DAYS = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=CERT_DAYS,
     show_default=True,
-    help="Good for so long.",
+    help="Validity period.",
 )
 
 
 @click.group("ca")
 def ca_group() -> None:
-    """A certificate authority in a directory. Keep that directory where no agent runs."""
+    """Manage a certificate authority. Keep its directory on a host that runs no agent."""
 
 
 @ca_group.command("init")
 @_DIRECTORY
-@click.option("--cluster", default="elf", show_default=True, help="Whose agents and people it is for.")
+@click.option(
+    "--cluster", default="elf", show_default=True, help="Overlay for which the authority issues certificates."
+)
 @click.option("--days", type=click.FloatRange(min=1), default=CA_DAYS, show_default=True)
 def init_command(directory: str, cluster: str, days: float) -> None:
-    """Make a CA: ca.pem is for everybody, ca.key for nobody."""
+    """Create an authority in DIR. Distribute ca.pem to all hosts; keep ca.key secret."""
     check_cryptography()
     from elfmesh.api.identity.ca import create
 
@@ -64,12 +66,19 @@ def init_command(directory: str, cluster: str, days: float) -> None:
     multiple=True,
     required=True,
     metavar="ROLE",
-    help="agent, operator, reader or submitter:NAMESPACE; repeatable.",
+    help="Role: agent, operator, reader or submitter:NAMESPACE; repeatable.",
 )
-@click.option("--dns", multiple=True, metavar="HOST", help="What an agent's API is called; repeatable.")
-@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
-@click.option("--id", "agent", metavar="HEX", help="An agent's id [chosen at random].")
-@click.option("-o", "--out", metavar="DIR", help="Where cert.pem, key.pem and ca.pem go [DIR/issued/NAME].")
+@click.option("--dns", multiple=True, metavar="HOST", help="DNS name of the agent's API; repeatable.")
+@click.option(
+    "--ip", "ips", multiple=True, metavar="ADDRESS", help="IP address of the agent's API; repeatable."
+)
+@click.option("--id", "agent", metavar="HEX", help="Id of the agent. [default: random]")
+@click.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    help="Directory for cert.pem, key.pem and ca.pem. [default: DIR/issued/NAME]",
+)
 @_DAYS
 def issue_command(
     directory: str,
@@ -81,7 +90,7 @@ def issue_command(
     out: str | None,
     days: float,
 ) -> None:
-    """Make a key and certify it."""
+    """Create a key and issue a certificate for it."""
     authority = _authority(directory)
     from elfmesh.api.identity.ca import key_for, write_public
 
@@ -100,9 +109,10 @@ def issue_command(
 @click.argument("name", metavar="NAME|FILE")
 @_DAYS
 def renew_command(directory: str, name: str, days: float) -> None:
-    """Certify a key again: what was issued for NAME, or the certificate in FILE, which is replaced.
+    """Renew the certificate that was issued for NAME, or the certificate in FILE, which is replaced.
 
-    Names, roles, key and an agent's id stay. Agents take the new file into use without a restart.
+    The new certificate has the same names, roles, key and agent id. A running agent loads the new file
+    without a restart.
     """
     authority = _authority(directory)
     from elfmesh.api.identity.ca import write_public
@@ -121,9 +131,10 @@ def renew_command(directory: str, name: str, days: float) -> None:
 @_DIRECTORY
 @click.argument("name", metavar="NAME|FILE")
 def revoke_command(directory: str, name: str) -> None:
-    """Put a certificate on the deny list, DIR/deny: copy that to all agents, which then refuse it.
+    """Add a certificate to the deny list DIR/deny. Copy this file to all agents.
 
-    All certificates of its key go with it: who has stolen the key has those from before a renewal, too.
+    The command also revokes all other certificates of the same key, because a thief of the key can use
+    the certificates from before a renewal.
     """
     authority = _authority(directory)
     path = _issued(authority, name)
@@ -136,15 +147,19 @@ def revoke_command(directory: str, name: str) -> None:
 @ca_group.command("token")
 @_DIRECTORY
 @click.argument("host", metavar="HOST")
-@click.option("--at", required=True, metavar="HOST:PORT", help="Where `elf ca serve` will answer.")
-@click.option("-o", "--out", metavar="FILE", help="Write it there, mode 0600, instead of to stdout.")
-@click.option("--ttl", default="1 h", show_default=True, metavar="DURATION", help="Good for so long.")
-@click.option("--dns", multiple=True, metavar="HOST", help="What the agent's API is called; repeatable.")
-@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
+@click.option("--at", required=True, metavar="HOST:PORT", help="Address of `elf ca serve`.")
+@click.option(
+    "-o", "--out", metavar="FILE", help="Write the token to FILE (mode 0600) instead of standard output."
+)
+@click.option("--ttl", default="1 h", show_default=True, metavar="DURATION", help="Validity period.")
+@click.option("--dns", multiple=True, metavar="HOST", help="DNS name of the agent's API; repeatable.")
+@click.option(
+    "--ip", "ips", multiple=True, metavar="ADDRESS", help="IP address of the agent's API; repeatable."
+)
 def token_command(
     directory: str, host: str, at: str, out: str | None, ttl: str, dns: tuple[str, ...], ips: tuple[str, ...]
 ) -> None:
-    """Make a token with which HOST gets one certificate, of an agent. Whoever has it is HOST."""
+    """Create a token with which HOST gets one agent certificate. Keep the token secret."""
     authority = _authority(directory)
     from elfmesh.api.identity.joining import make_token
 
@@ -168,7 +183,7 @@ def token_command(
 @click.option("--listen", default="127.0.0.1:7402", show_default=True, metavar="HOST:PORT")
 @_DAYS
 def serve_command(directory: str, listen: str, days: float) -> None:
-    """Certify hosts that come with a token, until SIGTERM. Prints "ready ca=HOST:PORT"."""
+    """Issue certificates to hosts that present a token, until SIGTERM. Prints "ready ca=HOST:PORT"."""
     authority = _authority(directory)
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 0xFFFF:
@@ -195,10 +210,15 @@ async def _serve(authority: Authority, host: str, port: int, days: float) -> Non
 
 
 @ca_group.command("enroll")
-@click.option("--token", required=True, metavar="FILE", help="Holds the token, mode 0600; -: stdin.")
-@click.option("-o", "--out", required=True, metavar="DIR", help="Where cert.pem, key.pem and ca.pem go.")
+@click.option(
+    "--token",
+    required=True,
+    metavar="FILE",
+    help="File that contains the token (mode 0600); - reads standard input.",
+)
+@click.option("-o", "--out", required=True, metavar="DIR", help="Directory for cert.pem, key.pem and ca.pem.")
 def enroll_command(token: str, out: str) -> None:
-    """Make a key on this host and get a certificate for it. `elf agent --token` does the same."""
+    """Create a key on this host and get a certificate for it, as `elf agent --token` does."""
     check_cryptography()
     from elfmesh.api.identity.enrolment import enrol
     from elfmesh.api.identity.joining import parse_token
@@ -233,7 +253,7 @@ def token_text(given: str) -> str:
 @_DIRECTORY
 @output_option
 def list_command(directory: str, output: str) -> None:
-    """All that was ever issued."""
+    """List all certificates that the authority has issued."""
     authority = _authority(directory)
     denied = authority.denied()
     rows = [{**row, "revoked": row["serial"] in denied} for row in authority.issued()]

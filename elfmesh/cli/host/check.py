@@ -12,13 +12,13 @@ from elfmesh.text import printable
 
 @click.command("check")
 @click.argument("data_dir", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 @click.pass_context
 def check_command(ctx: click.Context, data_dir: Path, output: str) -> None:
-    """Examine DATA_DIR, the data directory of an agent that does not run; nothing is changed.
+    """Check DATA_DIR, the data directory of a stopped agent, for damage. Nothing is changed.
 
-    Prints each damaged place with its file, its offset, what is wrong, and what the agent does about it when
-    it starts. Exits 1 if there is damage.
+    The command prints each damaged place with its file, its offset, the fault, and what the agent does
+    about it when it starts. The exit code is 1 if there is damage.
     """
     from elfmesh.agent.data_directory.examine import examine
     from elfmesh.control.jobs.records import encode_json
@@ -38,14 +38,16 @@ def check_command(ctx: click.Context, data_dir: Path, output: str) -> None:
 
 @click.command("repair")
 @click.argument("data_dir", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do it; without, it is only printed.")
+@click.option(
+    "--yes", is_flag=True, help="Perform the repair. Without this option, the command only prints it."
+)
 @click.pass_context
 def repair_command(ctx: click.Context, data_dir: Path, yes: bool) -> None:
-    """Print what can be done about damage in DATA_DIR, and do it with --yes.
+    """Print the repairs of damage in DATA_DIR; with --yes, perform them.
 
-    Each file that is changed or moved stays beside as FILE.damaged. What the agent does better itself, with
-    the other agents, is left to it. Exits 1 if damage is left that keeps the agent from starting, or if
-    something would be done and --yes is not given.
+    The command keeps each file that it changes or moves as FILE.damaged. It leaves to the agent what the
+    agent repairs with the help of the other agents. The exit code is 1 if there is damage that keeps the
+    agent from starting, or if there are repairs and --yes is missing.
     """
     from elfmesh.agent.data_directory.examine import examine, repairs
     from elfmesh.agent.data_directory.repair import carry_out

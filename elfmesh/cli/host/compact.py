@@ -16,23 +16,26 @@ from elfmesh.errors import DataError, RuntimeFailure
 
 @click.command("compact")
 @click.argument("path", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--job", default="*", metavar="NS/NAME", help="Only this job's results.")
-@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), help="Only days before this one.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--job", default="*", metavar="NS/NAME", help="Compact only the results of this job.")
+@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), help="Compact only the days before this one.")
+@click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
 @click.option(
     "--staging",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where new files are made: outside of PATH, on its file system. [default: .NAME.compact beside it]",
+    help=(
+        "Directory for new files: outside PATH and on the same file system. [default: "
+        ".NAME.compact beside PATH]"
+    ),
 )
 def compact_command(
     path: Path, job: str, before: datetime | None, dry_run: bool, staging: Path | None
 ) -> None:
-    """Compact the results in PATH, the directory of a parquet sink; the sink may be running.
+    """Compact the results in PATH, the directory of a Parquet sink. The sink may be running.
 
-    The files of each day before the newest become one file (of 128 MB of rows at most), in one step for
-    readers: they see the old files or the new one, never both. Files with other columns or types than their
-    neighbours stay as they are. Prints a JSON line per day; a day with a damaged file stays as it is, and the
-    exit code is 65 then.
+    The command merges the files of each day except the newest into one file (at most 128 MB of rows).
+    Readers see either the old files or the new file. Files whose columns or types differ from those of
+    the other files of the day stay unchanged. The command prints one JSON line per day. It skips a day
+    that has a damaged file, and the exit code is then 65.
     """
     until, problems = None if before is None else before.date(), []
     try:

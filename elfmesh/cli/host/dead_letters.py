@@ -15,10 +15,11 @@ from elfmesh.storage.deadletters import SUFFIX
 @click.command("dead-letters")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 def dead_letters_command(paths: tuple[Path, ...]) -> None:
-    """Print dead letters as JSON, one line an interval: its counts and its rows, from one agent's records.
+    """Print dead letters as JSON, one line per interval: its counts and its rows.
 
-    PATHS are files, or directories: DATA_DIR/dead-letter, or that of one job in it. They are only read:
-    remove them when you have what you need.
+    A dead letter contains what one agent sealed for an interval that had been closed without it. PATHS
+    are files or directories: DATA_DIR/dead-letter, or the subdirectory of one job. The command does not
+    change them; remove them when you no longer need them.
     """
     files: dict[str, bytes] = {}
     for path in paths:

@@ -14,15 +14,20 @@ COLUMNS = ("agent", "status", "problem", "sinks")
 
 
 @click.command("health")
-@click.option("--alive", is_flag=True, help="Be content with any answer: a restart would mend nothing.")
-@click.option("--timeout", default="5 s", show_default=True, metavar="D", help="How long to wait for it.")
+@click.option(
+    "--alive", is_flag=True, help="Succeed on any answer of the agent. Use this for liveness probes."
+)
+@click.option(
+    "--timeout", default="5 s", show_default=True, metavar="D", help="How long to wait for the answer."
+)
 @output_option
 @api_option
 def health_command(alive: bool, timeout: str, output: str, api: str | None) -> None:
-    """Ask the agent at --api how it is.
+    """Report the health of the agent at --api.
 
-    Ends with 0 when it is well; 1 when it waits for room on its disk, or is degraded; 69 when it does not
-    answer in time. With --alive any answer is good: what it says then no restart can mend.
+    The exit code is 0 if the agent is healthy, 1 if it is degraded or waits for disk space, and 69 if it
+    does not answer in time. With --alive, any answer counts as success, because a restart would not
+    remove the reported fault.
     """
     timeout_s = parse_duration_us(timeout) / 1_000_000
     if timeout_s <= 0:

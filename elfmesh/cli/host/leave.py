@@ -14,16 +14,24 @@ COLUMNS = ("agent", "state", "jobs")
 
 
 @click.command("leave")
-@click.option("--wait", default="60 s", show_default=True, metavar="D", help="How long to wait for its end.")
+@click.option(
+    "--wait",
+    default="60 s",
+    show_default=True,
+    metavar="D",
+    help="How long to wait until the agent has left.",
+)
 @output_option
 @api_option
 def leave_command(wait: str, output: str, api: str | None) -> None:
-    """The agent at --api contributes what it has begun, leaves all its jobs, and ends.
+    """Make the agent at --api seal its open intervals, leave all its jobs, and stop.
 
-    Each job names the last interval that the agent is expected in; later ones are complete without it.
-    Stopping an agent with SIGTERM is for restarts: it stays expected. Nobody leaves a paused job.
+    Each job records the last interval in which it expects the agent; later intervals are complete without
+    it. For a restart, stop the agent with SIGTERM instead: it stays expected. An agent cannot leave a
+    paused job.
 
-    Ends with 0 when it has left, with 1 if that takes longer than --wait: it goes on to leave.
+    The exit code is 0 if the agent has left, and 1 if that takes longer than --wait. The agent then
+    continues to leave.
     """
     wait_s = parse_duration_us(wait) / 1_000_000
     try:

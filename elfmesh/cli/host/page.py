@@ -20,8 +20,8 @@ from elfmesh.errors import RuntimeFailure
 
 
 @click.command("page")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of this host [any that is free].")
-@click.option("--open/--no-open", "opens", default=True, help="Open the browser, or only say where.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Local port. [default: any free port]")
+@click.option("--open/--no-open", "opens", default=True, help="Open the browser, or only print the address.")
 @api_option
 def page_command(port: int, opens: bool, api: str | None) -> None:
     """Serve the live page of the agent at --api on this host, until Ctrl-C.

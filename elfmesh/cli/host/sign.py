@@ -32,13 +32,13 @@ EXPIRES = "90 d"
 
 @click.group("key")
 def key_group() -> None:
-    """Keys that sign jobs."""
+    """Manage keys that sign jobs."""
 
 
 @key_group.command("create")
 @click.argument("path", metavar="FILE")
 def create_command(path: str) -> None:
-    """Write a new private key to FILE and print its public key, as agent.toml takes it."""
+    """Write a new private key to FILE and print its public key in the form that agent.toml accepts."""
     signing.check_cryptography()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -59,20 +59,27 @@ def create_command(path: str) -> None:
 
 
 @click.command("sign")
-@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; all its jobs are signed.")
+@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; the command signs all its jobs.")
+@click.option("--key", "keys", multiple=True, required=True, metavar="FILE", help="Private key; repeatable.")
+@click.option("--cluster", default=CLUSTER, show_default=True, help="Overlay in which the jobs may run.")
 @click.option(
-    "--key", "keys", multiple=True, required=True, metavar="FILE", help="A private key; repeatable."
-)
-@click.option("--cluster", default=CLUSTER, show_default=True, help="Where the jobs may run.")
-@click.option(
-    "--serial", type=click.IntRange(min=1), help="Above that of every earlier version [seconds since 1970]."
+    "--serial",
+    type=click.IntRange(min=1),
+    help=("Serial number; must be higher than that of every earlier version. [default: seconds since 1970]"),
 )
 @click.option(
-    "--undo-to", type=click.IntRange(min=1), metavar="SERIAL", help="The oldest that may come back: [none]."
+    "--undo-to",
+    type=click.IntRange(min=1),
+    metavar="SERIAL",
+    help="Oldest serial to which an undo may return. [default: the serial itself]",
 )
-@click.option("--expires", default=EXPIRES, show_default=True, metavar="DURATION", help="From now on.")
-@click.option("--tombstone", metavar="JOB", help="End JOB, and everything up to --serial, for ever.")
-@click.option("-o", "--output", metavar="FILE", help="Where the signatures go [the job's file with .sig].")
+@click.option("--expires", default=EXPIRES, show_default=True, metavar="DURATION", help="Validity period.")
+@click.option(
+    "--tombstone",
+    metavar="JOB",
+    help=("Sign a tombstone, which permanently revokes all versions of JOB up to --serial."),
+)
+@click.option("-o", "--output", metavar="FILE", help="File for the signatures. [default: FILE.sig]")
 def sign_command(
     path: str | None,
     keys: tuple[str, ...],
@@ -83,9 +90,9 @@ def sign_command(
     tombstone: str | None,
     output: str | None,
 ) -> None:
-    """Sign the jobs of FILE; who signs second adds to what is there.
+    """Sign the jobs in FILE. A second signer adds a signature to the existing file.
 
-    Without --serial, an envelope of the same text that is there is signed as it is.
+    Without --serial, the command adds its signature to an existing envelope of the same text.
     """
     signing.check_cryptography()
     private = [read_private(each) for each in keys]

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
-    help="How the answer is written; json: one object a file.",
+    help="Output format; json prints one object per file.",
 )  # fmt: skip
 def validate_command(files: tuple[str, ...], output: str) -> int:
-    """Check job files (ELF-QL) and configurations (agent.toml); nothing runs.
+    """Check job files (ELF-QL) and configuration files (agent.toml) without running them.
 
-    Says all that is wrong, with file, line, column and what to do. Exit codes: 65 a job is wrong, 78 a
-    configuration is, 1 a file cannot be read.
+    The command prints every fault with its file, line, column and remedy. Exit codes: 65 if a job is
+    wrong, 78 if a configuration is wrong, 1 if a file cannot be read.
     """
     from elfmesh.cli import entry as cli
     from elfmesh.cli.host.validation import validate
@@ -56,7 +56,7 @@ def _objects(problems: tuple[Problem, ...]) -> list[dict[str, object]]:
 
 @click.command("schema")
 def schema_command() -> None:
-    """Print the JSON schema of agent.toml, for editors and checks elsewhere."""
+    """Print the JSON schema of agent.toml, for editors and external checks."""
     from elfmesh.cli.host.config_schema import config_schema
 
     click.echo(json.dumps(config_schema(), indent=2, ensure_ascii=False))

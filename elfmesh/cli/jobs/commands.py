@@ -73,8 +73,8 @@ COLUMNS = {
 @click.command("apply")
 @file_option
 @signature_option
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@click.option("--strict", is_flag=True, help="Refuse jobs over streams that no agent has.")
+@click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
+@click.option("--strict", is_flag=True, help="Refuse a job if no agent has its stream.")
 @creator_option
 @output_option
 @api_option
@@ -87,7 +87,7 @@ def apply_command(
     output: str,
     api: str | None,
 ) -> None:
-    """Submit the jobs of FILE, or update them in place."""
+    """Submit the jobs in FILE, or update those that are already running."""
     client = Client(api)
     text, source = read_text(path)
     envelopes = read_signatures(path, signature)
@@ -142,11 +142,11 @@ def _text_of_job(client: Client, job: str) -> str | None:
 
 @click.command("get")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("--watch", is_flag=True, help="Show it again every two seconds.")
+@click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
 @output_option
 @api_option
 def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
-    """List jobs, agents, streams or trees of the overlay."""
+    """List the jobs, agents, streams or trees of the overlay."""
     client = Client(api)
     first = True
     while True:
@@ -198,7 +198,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 @output_option
 @api_option
 def describe_command(kind: str, name: str, output: str, api: str | None) -> None:
-    """Everything about one job, agent or stream."""
+    """Show the details of one job, agent or stream."""
     client = Client(api)
     if kind == "job":
         found = client.describe(name)
@@ -270,8 +270,8 @@ def _change(name: str, summary: str) -> click.Command:
     return command
 
 
-pause_command = _change("pause", "Agents stop reading for a job; its intervals wait.")
-resume_command = _change("resume", "Agents go on where they stopped.")
+pause_command = _change("pause", "Pause JOB. Agents stop reading for it, and its open intervals wait.")
+resume_command = _change("resume", "Resume JOB. Agents continue reading where they stopped.")
 
 
 def add_commands(group: click.Group) -> None:

@@ -14,20 +14,26 @@ from elfmesh.text import printable
 
 @click.group("job")
 def job_group() -> None:
-    """Repair a job that has lost most of its voters."""
+    """Recover a job that has lost a majority of its voters."""
 
 
 @job_group.command("recover")
 @job_argument
-@click.option("--i-accept-loss", "accepted", is_flag=True, help="Do it, instead of only saying it.")
+@click.option(
+    "--i-accept-loss",
+    "accepted",
+    is_flag=True,
+    help=("Perform the recovery. Without this option, the command only prints what it would do."),
+)
 @output_option
 @api_option
 def recover_command(job: str, accepted: bool, output: str, api: str | None) -> None:
-    """Begin a new numbering of JOB with voters among the agents that are left.
+    """Start a new generation of JOB with voters among the remaining agents.
 
-    For a job most of whose voters are lost for good, with their data directories. Refused while a majority of
-    them answers. Results that are on disk stay readable under the old numbering; the command lists the
-    intervals that may be lost. Voters that come back later follow the new numbering.
+    Use this for a job that has permanently lost a majority of its voters together with their data
+    directories. The command is refused while a majority answers. Results on disk remain readable under
+    the old generation; the command lists the intervals that may be lost. Voters that return later join
+    the new generation.
     """
     found = Client(api).recover(job, accept_loss=accepted)
     if output == "table":

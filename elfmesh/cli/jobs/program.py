@@ -19,15 +19,20 @@ from elfmesh.errors import UsageError
 
 @click.group("program")
 def program_group() -> None:
-    """Programs beside agents: what SQL cannot say (docs/programs.md)."""
+    """Run programs beside agents, for tasks that SQL cannot express (docs/programs.md)."""
 
 
 @program_group.command("run")
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
-@click.option("--class", "name", metavar="NAME", help="Which elfmesh.Job of the file, if it has several.")
+@click.option(
+    "--class",
+    "name",
+    metavar="NAME",
+    help="Class to run, if the file defines several subclasses of elfmesh.Job.",
+)
 @api_option
 def run_command(file: str, name: str | None, api: str | None) -> None:
-    """Run the elfmesh.Job of FILE beside the agent at --api, until SIGTERM or Ctrl-C."""
+    """Run the elfmesh.Job in FILE beside the agent at --api, until SIGTERM or Ctrl-C."""
     find_job(Path(file), name)(api).run()
 
 

@@ -27,18 +27,23 @@ READERS = {
 
 @click.command("publish")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", required=True, help="Of the table: `lookup.NAME` in the jobs' queries.")
-@click.option("--job", "jobs", multiple=True, help="Only these; default: all that declare the table.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--name", required=True, help="Name of the table; queries join it as lookup.NAME.")
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    help=("Publish to this job only; repeatable. [default: all jobs that declare the table]"),
+)
+@click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
 @output_option
 @api_option
 def publish_command(
     file: Path, name: str, jobs: tuple[str, ...], dry_run: bool, output: str, api: str | None
 ) -> None:
-    """Give jobs that declare TABLE NAME(...) the rows of FILE: .csv, .parquet, or JSON lines.
+    """Publish the rows of FILE (.csv, .parquet or JSON lines) to the jobs that declare TABLE NAME(...).
 
-    Each job's next version has them, from one boundary on, on all its agents; `elf rollout undo` takes them
-    back.
+    Each job gets a new version with these rows, which all its agents use from one interval boundary on.
+    `elf rollout undo` restores the previous rows.
     """
     from elfmesh.api.publish import publish_table
 

@@ -17,15 +17,21 @@ from elfmesh.units import parse_duration_us
 
 @click.command("query")
 @click.argument("text", required=False)
-@click.option("-f", "--file", "path", metavar="FILE", help="Read the query from FILE; - is stdin.")
+@click.option(
+    "-f", "--file", "path", metavar="FILE", help="Read the query from FILE; - reads standard input."
+)
 @click.option(
     "--min-fidelity", type=click.FloatRange(0, 1), metavar="X",
-    help="Refuse results that stand for less of the input; who is missing is said.",
+    help="Refuse results whose fidelity is below X, and list the missing agents.",
 )  # fmt: skip
 @click.option(
-    "--wait", default="0 s", show_default=True, metavar="DURATION", help="For a result good enough."
+    "--wait",
+    default="0 s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait for a result with sufficient fidelity.",
 )
-@click.option("--tentative", is_flag=True, help="Also take what open intervals look like so far.")
+@click.option("--tentative", is_flag=True, help="Also use tentative results of open intervals.")
 @output_option
 @api_option
 def query_command(
@@ -37,9 +43,9 @@ def query_command(
     output: str,
     api: str | None,
 ) -> None:
-    """Evaluate a query over the newest result of every job it names: SELECT ... FROM shop.top.
+    """Run a query over the newest result of every job that it names: SELECT ... FROM shop.top.
 
-    Columns are those of the job, ts, and interval_index, interval_start, interval_end, state, rev,
+    The columns are those of the job, and ts, interval_index, interval_start, interval_end, state, rev,
     completeness.
     """
     if (text is None) == (path is None):

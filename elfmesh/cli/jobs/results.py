@@ -32,18 +32,20 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
 
 @click.command("results")
 @job_argument
-@click.option("--follow", is_flag=True, help="Go on with new intervals as they close.")
-@click.option("--from", "start", type=int, metavar="I", help="First interval; default: the oldest kept.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many intervals.")
+@click.option("--follow", is_flag=True, help="Continue with new intervals as they close.")
+@click.option(
+    "--from", "start", type=int, metavar="I", help="First interval. [default: the oldest that is kept]"
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of intervals.")
 @click.option(
     "--state",
     type=click.Choice(("final", "all")),
     default="final",
     show_default=True,
-    help="Final records only, or also what open intervals look like so far, with each revision.",
+    help=("Print only final records, or also tentative records of open intervals and every revision."),
 )
-@click.option("--chart", is_flag=True, help="Draw it: over time, and the newest rows as bars.")
-@click.option("--column", metavar="NAME", help="What to draw [the last column that is a number].")
+@click.option("--chart", is_flag=True, help="Draw a chart over time, and the newest rows as bars.")
+@click.option("--column", metavar="NAME", help="Column to draw. [default: the last numeric column]")
 @output_option
 @api_option
 def results_command(
@@ -57,7 +59,7 @@ def results_command(
     output: str,
     api: str | None,
 ) -> None:
-    """The results of JOB, oldest first."""
+    """Print the results of JOB, oldest first."""
     if (chart and output != "table") or (column and not chart):
         raise click.UsageError("--column is for --chart, and a chart is no json or csv")
     with contextlib.ExitStack() as stack:

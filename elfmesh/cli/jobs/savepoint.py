@@ -22,16 +22,21 @@ _FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 
 @click.group("savepoint")
 def savepoint_group() -> None:
-    """A job's text, its results and where it goes on, in a file that any overlay can go on from."""
+    """Save a job with its results to a file, or restore it in any overlay."""
 
 
 @savepoint_group.command("create")
 @job_argument
 @click.option("-o", "--output", "path", required=True, metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--last", type=click.IntRange(min=0), metavar="N", help="Take N intervals of results [all].")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Include only the results of the last N intervals. [default: all]",
+)
 @api_option
 def create_command(job: str, path: Path, last: int | None, api: str | None) -> None:
-    """Write a savepoint of JOB, which runs on: up to the first interval that is not closed."""
+    """Write a savepoint of JOB up to its first open interval. The job continues to run."""
     from elfmesh.api.savepoint import Head, write
     from elfmesh.control.jobs.plan import read_plan
     from elfmesh.control.jobs.resuming import why_not
@@ -75,13 +80,13 @@ def _before(client: Client, job: str, start: int | None, first: int) -> Iterator
 
 @savepoint_group.command("restore")
 @_FILE
-@click.option("--as", "name", metavar="NAME", help="Give the job another name [the one it had].")
+@click.option("--as", "name", metavar="NAME", help="New name of the job. [default: its old name]")
 @api_option
 def restore_command(path: Path, name: str | None, api: str | None) -> None:
-    """Begin the job of a savepoint with the interval it goes on with.
+    """Start the job of a savepoint at the interval at which the savepoint ends.
 
-    Agents read what they still have of their logs, rotated files too; records of earlier intervals count as
-    filtered. A job of that name must not run.
+    Agents read what they still have of their logs, including rotated files, and count records of earlier
+    intervals as filtered. No job with the same name may be running.
     """
     from elfmesh.api.savepoint import read_head
 
@@ -127,7 +132,7 @@ def _renamed(text: str, name: str, path: Path) -> str:
 @savepoint_group.command("show")
 @_FILE
 def show_command(path: Path) -> None:
-    """What a savepoint is of, as JSON; the whole file is checked."""
+    """Check the whole savepoint file and print its description as JSON."""
     from elfmesh.api.savepoint import read_head
 
     print_json(msgspec.to_builtins(read_head(path)))
@@ -135,9 +140,9 @@ def show_command(path: Path) -> None:
 
 @savepoint_group.command("results")
 @_FILE
-@click.option("--from", "start", type=int, metavar="I", help="First interval [all].")
+@click.option("--from", "start", type=int, metavar="I", help="First interval. [default: the oldest]")
 def results_command(path: Path, start: int | None) -> None:
-    """The results in a savepoint, a JSON line an interval, as `elf results -o json` writes them."""
+    """Print the results in a savepoint as `elf results -o json` does, one JSON line per interval."""
     from elfmesh.api.savepoint import read_head, read_results
 
     read_head(path)

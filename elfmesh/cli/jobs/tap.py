@@ -16,17 +16,21 @@ from elfmesh.text import printable, suggest
 
 @click.command("tap")
 @click.argument("name", metavar="JOB|STREAM", shell_complete=complete_jobs)
-@click.option("--filter", "where", metavar="'WHERE EXPR'", help="Only lines that pass; columns as in jobs.")
-@click.option("--limit", type=click.IntRange(1, 100_000), metavar="N", help="End after so many lines.")
+@click.option(
+    "--filter", "where", metavar="'WHERE EXPR'", help="Show only lines that satisfy this condition."
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), metavar="N", help="Stop after N lines.")
 @click.option(
     "--rate", type=click.IntRange(1, 200), default=20, show_default=True, metavar="N",
-    help="Lines a second; of more, a sample is shown.",
+    help="Maximum number of lines per second; if there are more, a sample is shown.",
 )  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), metavar="S", help="End after so long [3600].")
-@click.option("--beginning", is_flag=True, help="Begin with what is in the log already.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 3600), metavar="S", help="Stop after S seconds. [default: 3600]"
+)
+@click.option("--beginning", is_flag=True, help="Start with the lines that the log already contains.")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
-    help="json: one object a line of the log.",
+    help="Output format; json prints one object per log line.",
 )  # fmt: skip
 @api_option
 def tap_command(
@@ -39,10 +43,11 @@ def tap_command(
     output: str,
     api: str | None,
 ) -> None:
-    """Show lines of a stream as they are written, at the agent that is asked.
+    """Show lines of STREAM as they are written on the host of the agent at --api.
 
-    Of a job: the lines of its stream that pass its WHERE. Looking costs the agent little, whatever the
-    stream brings: lines are sampled, their number and length are bounded.
+    For a JOB, the command shows the lines of its stream that pass its WHERE condition. The load on the
+    agent is small at any rate of the stream, because the agent samples the lines and limits their number
+    and length.
     """
     end_with_reader()
     client = Client(api)

@@ -45,15 +45,25 @@ TAKEN_LINES = 6
 
 
 @click.command("top")
-@click.option("--jobs", "view", flag_value="jobs", help="Show jobs, not agents.")
-@click.option("--agents", "view", flag_value="agents", default="agents", help="Show agents.  [default]")
-@click.option("--sort", metavar="COLUMN", help="By which column; live: press its key.")
-@click.option("--once", is_flag=True, help="Look twice, answer, end: as where the output is no terminal.")
-@click.option("--every", type=click.FloatRange(min=0.2), default=2.0, show_default=True, help="Seconds.")
+@click.option("--jobs", "view", flag_value="jobs", help="Show jobs.")
+@click.option("--agents", "view", flag_value="agents", default="agents", help="Show agents. [default]")
+@click.option(
+    "--sort", metavar="COLUMN", help="Column to sort by. In the live view, press the key of the column."
+)
+@click.option(
+    "--once", is_flag=True, help="Print one measurement and exit. [default if the output is not a terminal]"
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.2),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two measurements.",
+)
 @output_option
 @api_option
 def top_command(view: str, sort: str | None, once: bool, every: float, output: str, api: str | None) -> None:
-    """Load of all agents and jobs: processor, memory, lines, lag, and who costs most."""
+    """Show the load of all agents or jobs: processor, memory, lines and lag."""
     client = Client(api)
     columns = JOB_COLUMNS if view == "jobs" else AGENT_COLUMNS
     if sort is not None and sort not in columns:

@@ -88,9 +88,11 @@ def print_difference(old: str, new: str) -> None:
 @file_option
 @signature_option
 @click.option(
-    "--canary", metavar="KEY=VALUE", help="Only on the agents with this label, beside the old version."
+    "--canary",
+    metavar="KEY=VALUE",
+    help=("Run the new version as a canary, only on the agents with this label, beside the old version."),
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
 @output_option
 @api_option
 def update_command(
@@ -102,7 +104,10 @@ def update_command(
     output: str,
     api: str | None,
 ) -> None:
-    """Change a running job; its state is kept where it can be."""
+    """Replace the query of JOB from an interval boundary on.
+
+    The agents keep the state of the job where the new query allows it; --dry-run shows what is kept.
+    """
     client = Client(api)
     whole, source = read_text(path)
     text, signed = whole, ""
@@ -145,10 +150,11 @@ def _bare(text: str) -> str:
 @output_option
 @api_option
 def revoke_command(path: str, output: str, api: str | None) -> None:
-    """End the versions of a job for ever, by the tombstone of `elf sign --tombstone`.
+    """Permanently revoke versions of a job with a tombstone that `elf sign --tombstone` wrote.
 
-    Python functions are off, and their records counted as function_error, until a newer signed version is
-    applied. A job without functions, where manifests must be signed, does not run any more: delete it.
+    Agents disable the Python functions of these versions and count their records as function_error, until
+    a newer signed version is applied. A job without Python functions stops if the overlay requires signed
+    manifests; delete it.
     """
     client = Client(api)
     answers = [client.revoke(each.said.job, each.encode().decode()) for each in read_tombstones(path)]
@@ -164,11 +170,15 @@ def revoke_command(path: str, output: str, api: str | None) -> None:
 
 @click.command("delete")
 @job_argument
-@click.option("--signature", metavar="FILE", help="The tombstone of `elf sign`, where manifests are signed.")
+@click.option(
+    "--signature",
+    metavar="FILE",
+    help=("Tombstone that `elf sign` wrote; required if the overlay requires signed manifests."),
+)
 @output_option
 @api_option
 def delete_command(job: str, signature: str | None, output: str, api: str | None) -> None:
-    """End a job and forget its results."""
+    """Delete a job and its results."""
     client = Client(api)
     if signature is not None:
         name = "/".join(split_name(job))
@@ -200,7 +210,7 @@ def read_tombstones(path: str) -> list[Envelope]:
 
 @click.group("rollout")
 def rollout_group() -> None:
-    """How the last change of a job went; take it back, or make a canary the version of all."""
+    """Show the progress of the last change of a job, undo it, or promote a canary."""
 
 
 @rollout_group.command("status")
@@ -208,7 +218,7 @@ def rollout_group() -> None:
 @output_option
 @api_option
 def status_command(job: str, output: str, api: str | None) -> None:
-    """The version in force, who has it, and what came of it."""
+    """Show the active version of JOB, the agents that have it, and its results."""
     found = Client(api).rollout(job)
     if output == "json":
         print_json(found)
@@ -242,6 +252,6 @@ def _change(group: click.Group | None, name: str, summary: str) -> click.Command
     return command
 
 
-_change(rollout_group, "undo", "End the canary; without one, bring the version before the newest back.")
-_change(rollout_group, "promote", "Make the canary's text the version of all agents.")
-empty_command = _change(None, "empty", "Begin a new batch on all agents at one boundary.")
+_change(rollout_group, "undo", "End the canary of JOB. If there is none, restore the previous version.")
+_change(rollout_group, "promote", "Make the canary of JOB the version of all agents.")
+empty_command = _change(None, "empty", "Start a new batch on all agents at one interval boundary.")

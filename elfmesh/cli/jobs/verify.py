@@ -30,9 +30,10 @@ EXIT_DIFFERENT = 1
 @output_option
 @api_option
 def verify_command(job: str, interval: int, output: str, api: str | None) -> None:
-    """Compute interval I of JOB again from the raw logs, on the agents that have them.
+    """Recompute interval I of JOB from the raw logs on the agents that still have them.
 
-    Ends with 0 if the rows are those that were published, with 1 if they are not or nobody can say.
+    The exit code is 0 if the rows equal the published rows, and 1 if they differ or the logs are no
+    longer complete.
     """
     client = Client(api)
     found = client.verify(job, interval, again=True)

@@ -22,7 +22,7 @@ COLUMNS = ("agent", "state", "frontier", "behind", "dead_for_seconds", "error")
 @output_option
 @api_option
 def why_command(job: str, output: str, api: str | None) -> None:
-    """What JOB waits for: the interval that is held, since when, and by which agents."""
+    """Show what delays JOB: the interval, since when, and the agents."""
     found = Client(api).why(job)
     if output == "json":
         print_json(found)

@@ -22,7 +22,9 @@ _RANGE = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?")
 
 @click.command("diff")
 @job_argument
-@click.option("--interval", "interval", metavar="I[..J]", help="Which intervals; default: all that are kept.")
+@click.option(
+    "--interval", "interval", metavar="I[..J]", help="Intervals to compare. [default: all that are kept]"
+)
 @spark_options
 @output_option
 @api_option
@@ -36,9 +38,9 @@ def diff_command(
     output: str,
     api: str | None,
 ) -> None:
-    """Compare the published intervals of JOB with its text on Spark over the history of its streams.
+    """Compare the published intervals of JOB with what Spark computes from the logs of its streams.
 
-    Ends with 0 if all rows are equal, with 1 if some are not.
+    The exit code is 0 if all rows are equal, and 1 if any row differs.
     """
     from elfmesh.api.client.client import Client
     from elfmesh.api.line_parts import whole

@@ -20,19 +20,40 @@ Node = tuple[str, "list[Node]"]
 
 @click.command("explain")
 @click.argument("text", required=False)
-@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; - reads stdin.")
-@click.option("--sample", "samples", multiple=True, metavar="LOG", help="Measure with this log; repeatable.")
-@click.option("--format", "log_format", default="auto", show_default=True, help="Of --sample, as in elf run.")
+@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; - reads standard input.")
 @click.option(
-    "--stream", "streams", multiple=True, metavar="NAME=PATH[,format=F]", help="A sample of each stream."
+    "--sample", "samples", multiple=True, metavar="LOG", help="Log with which to measure; repeatable."
 )
 @click.option(
-    "--lookup", "lookups", multiple=True, metavar="NAME=PATH[,format=F]", help="A table that is joined."
+    "--format",
+    "log_format",
+    default="auto",
+    show_default=True,
+    help="Log format of --sample, as in `elf run`.",
 )
-@click.option("--update-of", "old", metavar="FILE", help="The text that runs: what becomes of its state.")
+@click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    metavar="NAME=PATH[,format=F]",
+    help="Sample log of a stream; repeatable.",
+)
+@click.option(
+    "--lookup",
+    "lookups",
+    multiple=True,
+    metavar="NAME=PATH[,format=F]",
+    help="Table that the query joins as lookup.NAME; repeatable.",
+)
+@click.option(
+    "--update-of",
+    "old",
+    metavar="FILE",
+    help=("Text of the running version. The output then shows what an update does to its state."),
+)
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
-    help="How the answer is written; json: one object a statement.",
+    help="Output format; json prints one object per statement.",
 )  # fmt: skip
 def explain_command(
     text: str | None,
@@ -44,10 +65,11 @@ def explain_command(
     old: str | None,
     output: str,
 ) -> None:
-    """Show what a query or job does where, before it runs.
+    """Show the plan of a query or job before it runs.
 
-    Stages, columns and filters, aggregates and their laws, how windows slide, what is deterministic and why,
-    and bytes per interval: measured with --sample, else by a formula.
+    The plan contains the stages, columns and filters, the aggregates and their laws, how windows slide,
+    what is deterministic and why, and the bytes per interval. With --sample the bytes are measured,
+    otherwise they are estimated.
     """
     if (text is None) == (path is None):
         raise UsageError("no query" if text is None else "two queries", hint="Give a text or -f FILE.")

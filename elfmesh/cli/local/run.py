@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 BAR_AFTER_S = 1.0
 MEMORY_BYTES_MIN = 4_000_000
 NO_QUERY = "no query"
+YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
 EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
 
 
-@click.command("run", short_help="One process, no network: logs in, results out.")
+@click.command("run", short_help="Run a query over log files in one process, without a network.")
 @click.argument("arguments", nargs=-1, metavar="[QUERY] [LOG]...")
 @click.option(
-    "-f", "--file", "job_file", metavar="FILE", help="Read the query or jobs from FILE; - is stdin."
+    "-f", "--file", "job_file", metavar="FILE", help="Read QUERY from FILE; - reads standard input."
 )
 @click.option(
     "--format",
@@ -44,51 +45,53 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     default="auto",
     show_default=True,
     metavar="FORMAT",
-    help="auto, json, combined, syslog, logfmt, csv, csv:a,b,c, regex:PATTERN, grok:PATTERN, ...",
+    help="Log format: auto, json, combined, syslog, logfmt, csv[:a,b,c], regex:PATTERN, grok:PATTERN, ...",
 )
 @click.option(
     "--multiline",
     default="",
     metavar="RULE",
-    help="Records of several lines: start:PATTERN, continue:PATTERN, indent, timestamp or trace.",
-)
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of times that name none.")
-@click.option(
-    "--year", type=int, metavar="YEAR", help="Of times that name none; else by the file's time of change."
+    help="Rule that joins lines to records: start:PATTERN, continue:PATTERN, indent, timestamp or trace.",
 )
 @click.option(
-    "--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="A grok pattern of your own."
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="Time zone for timestamps that do not specify one.",
 )
+@click.option("--year", type=int, metavar="YEAR", help=YEAR_HELP)
+@click.option("--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="Grok pattern; repeatable.")
 @output_option
 @click.option(
     "--memory",
     default="16 MB",
     show_default=True,
     metavar="SIZE",
-    help="For aggregates; what is beyond goes to temporary files.",
+    help="Memory for aggregates; larger state is spilled to temporary files.",
 )
 @click.option(
     "--stream",
     "streams",
     multiple=True,
     metavar="NAME=PATH[,format=F]",
-    help="Logs of a stream that the query names; once for each. Then no LOG is given.",
+    help="Log files of a stream that the query names; repeatable. It replaces the LOG arguments.",
 )
 @click.option(
     "--lookup",
     "lookups",
     multiple=True,
     metavar="NAME=PATH[,format=F]",
-    help="A table that the query joins as lookup.NAME; repeatable.",
+    help="Table that the query joins as lookup.NAME; repeatable.",
 )
 @click.option(
     "--python",
     is_flag=True,
-    help="Evaluate the Python functions of QUERY, in a process of their own: its text is trusted.",
+    help="Run the Python functions of QUERY in a separate process. Only for queries that you trust.",
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
-@click.option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")
-@click.option("-q", "--quiet", is_flag=True, help="Errors only.")
+@click.option("-v", "--verbose", count=True, help="Print more messages; -vv also prints tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def run_command(
     arguments: tuple[str, ...],
     job_file: str | None,
@@ -106,10 +109,10 @@ def run_command(
     verbose: int,
     quiet: bool,
 ) -> None:
-    """Run QUERY over LOG files (plain, gzip or zstd; - is stdin) and print the rows of every interval.
+    """Run QUERY over LOG files and print the rows of every interval.
 
-    A name after FROM means the given logs, unless --stream names several. An interval ends with the input,
-    so nothing is ever late.
+    LOG files can be plain, gzip or zstd; - reads standard input. Every name after FROM refers to these files
+    unless --stream assigns files to names. The last interval ends with the input. No record is late.
     """
     from elfmesh.cli import entry as cli
 

@@ -30,20 +30,23 @@ def spark_options(command: Any) -> Any:
                 "streams",
                 multiple=True,
                 metavar="NAME=PATH[,format=F]",
-                help="History of a stream: logs, a directory, format=parquet, or NAME=HOST:PORT,format=elf.",
+                help=(
+                    "Historical data of a stream: log files, a directory, format=parquet, or "
+                    "NAME=HOST:PORT,format=elf; repeatable."
+                ),
             ),
             click.option(
                 "--lookup",
                 "lookups",
                 multiple=True,
                 metavar="NAME=PATH[,format=F]",
-                help="A table that the query joins as lookup.NAME; repeatable.",
+                help="Table that the query joins as lookup.NAME; repeatable.",
             ),
-            click.option("--python", is_flag=True, help="Evaluate the Python functions of the text."),
+            click.option("--python", is_flag=True, help="Run the Python functions of the query."),
             click.option(
                 "--master",
                 metavar="URL",
-                help="Of Spark: local[4], spark://HOST:PORT, yarn, or sc://HOST:PORT (Connect).",
+                help=("Spark master: local[4], spark://HOST:PORT, yarn, or sc://HOST:PORT (Spark Connect)."),
             ),
         )
     ):
@@ -51,15 +54,19 @@ def spark_options(command: Any) -> Any:
     return command
 
 
-@click.group("spark", short_help="The same queries over history, on Spark.")
+@click.group("spark", short_help="Run ELF-QL over historical logs on Spark.")
 def spark_group() -> None:
-    """Run ELF-QL over history on Spark: a session of this machine, a cluster or Spark Connect."""
+    """Run ELF-QL over historical logs on Spark: locally, on a cluster, or with Spark Connect."""
 
 
-@spark_group.command("run", short_help="A query or a job file over history.")
+@spark_group.command("run", short_help="Run a query or a job file over historical logs.")
 @click.argument("query", required=False)
 @click.option(
-    "-f", "--file", "job_file", metavar="FILE", help="Read the query or jobs from FILE; - is stdin."
+    "-f",
+    "--file",
+    "job_file",
+    metavar="FILE",
+    help="Read the query or the jobs from FILE; - reads standard input.",
 )
 @spark_options
 @output_option
@@ -72,7 +79,7 @@ def run_command(
     master: str | None,
     output: str,
 ) -> None:
-    """Run QUERY over the history of its streams on Spark, and print the rows that `elf run` would print."""
+    """Run QUERY over historical logs on Spark, and print the rows that `elf run` prints."""
     from elfmesh.local.run_output import writer
 
     if (query is None) == (job_file is None):

@@ -22,17 +22,20 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
-    help="How the answer is written; json: one object a case.",
+    help="Output format; json prints one object per case.",
 )  # fmt: skip
 @click.option(
     "--python", is_flag=True,
-    help="Evaluate the Python functions of the jobs, in processes of their own: their text is trusted.",
+    help=(
+        "Run the Python functions of the jobs in separate processes. Use this only with jobs "
+        "that you trust."
+),
 )  # fmt: skip
 def test_command(paths: tuple[str, ...], output: str, python: bool) -> int:
-    """Run the --@test cases of job files; directories are searched for *.elfql.
+    """Run the --@test cases of job files. Directories are searched for *.elfql.
 
     A case is a line before its statement: --@test input=clicks.ndjson expect=top10.json [format=json].
-    Exit codes: 1 a case fails, 2 there is none.
+    The exit code is 1 if a case fails, and 2 if there is no case.
     """
     from elfmesh.cli import entry as cli
     from elfmesh.local.job_tests import job_files, run_tests
