@@ -171,9 +171,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         hint = (
-            "`GET /v1/health` answers; the documentation has the routes, under operations."
-            if error.status == 404
-            else ""
+            "See docs/operations.md for the routes, such as `GET /v1/health`." if error.status == 404 else ""
         )
         return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
     except QueryError as error:
@@ -227,7 +225,7 @@ async def _apply(request: web.Request) -> web.StreamResponse:
     body = await json_body(request)
     known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first")
     if not isinstance(body.get("canary") or {}, dict):
-        raise UsageError('canary is an object of labels, such as {"zone": "eu-1"}')
+        raise UsageError('canary must be an object of labels, such as {"zone": "eu-1"}')
     return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
 
 
@@ -259,7 +257,7 @@ async def _leave(request: web.Request) -> web.StreamResponse:
     try:
         wait_s = float(request.query.get("wait", LEAVE_WAIT_S))
     except ValueError:
-        raise UsageError("wait is a number of seconds") from None
+        raise UsageError("wait must be a number of seconds") from None
     return await _passed_on(request, "leave", {"wait": min(max(wait_s, 0.0), LEAVE_WAIT_S)})
 
 
@@ -330,14 +328,14 @@ def _view(request: web.Request) -> str:
 def _state(request: web.Request) -> str:
     state = request.query.get("state", "final")
     if state not in ("final", "all"):
-        raise UsageError(f"state is final or all, not {state!r}")
+        raise UsageError(f"state must be final or all, not {state!r}")
     return state
 
 
 def _types(request: web.Request) -> str:
     types = request.query.get("types", "all")
     if types not in ("all", "own"):
-        raise UsageError(f"types is all or own, not {types!r}")
+        raise UsageError(f"types must be all or own, not {types!r}")
     return types
 
 

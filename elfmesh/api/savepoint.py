@@ -96,7 +96,7 @@ def read_head(path: Path) -> Head:
     """What a savepoint is of, once all of the file was found to be right.
 
     Raises:
-        DataError: it is no whole savepoint of a format that is known.
+        DataError: it is not a complete savepoint of a format that is known.
         StorageError: it cannot be read.
     """
     parts = _parts(path)
@@ -123,7 +123,7 @@ def read_results(path: Path) -> Iterator[tuple[int, bytes]]:
                 said: dict[str, Any] = msgspec.json.decode(line)
                 yield int(said["interval"]["index"]), line
             except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
-                raise _damaged(path, "a line in it is no result") from None
+                raise _damaged(path, "it contains a line that is not a result") from None
 
 
 def _parts(path: Path) -> Iterator[bytes]:
@@ -132,7 +132,7 @@ def _parts(path: Path) -> Iterator[bytes]:
         with path.open("rb") as file:
             begin = file.read(len(MARK) + 1)
             if len(begin) <= len(MARK) or not begin.startswith(MARK):
-                raise DataError("is no savepoint", where=str(path))
+                raise DataError("is not a savepoint", where=str(path))
             if begin[-1] != FORMAT:
                 raise DataError(
                     f"is a savepoint of format {begin[-1]}; this release reads {FORMAT}",
@@ -142,7 +142,7 @@ def _parts(path: Path) -> Iterator[bytes]:
             while part := _part(file, path):
                 yield part
             if file.read(1):
-                raise _damaged(path, "something follows its end")
+                raise _damaged(path, "there is data after its end")
     except OSError as error:
         raise StorageError(f"cannot read it: {error.strerror}", where=str(path)) from None
 
@@ -150,19 +150,19 @@ def _parts(path: Path) -> Iterator[bytes]:
 def _part(file: BinaryIO, path: Path) -> bytes:
     begin = file.read(_PART.size)
     if len(begin) < _PART.size:
-        raise _damaged(path, "it is cut off")
+        raise _damaged(path, "it is truncated")
     length, checksum = _PART.unpack(begin)
     if length > PART_BYTES_MAX:
         raise _damaged(path, f"a part of it has {length} bytes")
     body = file.read(length)
     if len(body) < length:
-        raise _damaged(path, "it is cut off")
+        raise _damaged(path, "it is truncated")
     if zlib.crc32(body) != checksum:
         raise _damaged(path, "a checksum is wrong")
     try:
         size = zstandard.frame_content_size(body)
         if not 0 <= size <= PART_BYTES_MAX:
-            raise _damaged(path, "a part of it does not say its size, or too much")
+            raise _damaged(path, "one of its parts has no valid size")
         return b"" if not size else zstandard.ZstdDecompressor().decompress(body)
     except zstandard.ZstdError as error:
         raise _damaged(path, str(error)) from None
@@ -174,4 +174,4 @@ def _packed(data: bytes) -> bytes:
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"is no whole savepoint: {why}", where=str(path), hint="Nothing was changed.")
+    return DataError(f"is not a complete savepoint: {why}", where=str(path), hint="Nothing was changed.")

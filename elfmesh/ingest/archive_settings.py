@@ -76,11 +76,13 @@ def check_archive(config: ArchiveConfig, where: str) -> None:
     if config.path and not PurePath(config.path).is_absolute():
         raise ConfigError(f"{config.path!r} is not absolute", where=f"{where}.path", hint="Begin with /.")
     if not FILE_BYTES_MIN <= config.file_bytes <= FILE_BYTES_MAX:
-        raise ConfigError("is not from 1 kB to 512 MB", where=f"{where}.file")
+        raise ConfigError("must be from 1 kB to 512 MB", where=f"{where}.file")
     if config.bytes_max < config.file_bytes:
-        raise ConfigError("is less than one file", where=f"{where}.bytes", hint="Make `file` smaller.")
+        raise ConfigError(
+            "must be at least the size of one file", where=f"{where}.bytes", hint="Make `file` smaller."
+        )
     if config.keep_s * 1e6 < KEEP_US_MIN:
-        raise ConfigError("is less than a second", where=f"{where}.keep")
+        raise ConfigError("must be at least one second", where=f"{where}.keep")
     if config.columns and config.what == "raw":
         raise ConfigError(
             "a raw archive has no columns of the format",

@@ -83,7 +83,9 @@ class JobRows:
                 hint = "Jobs of one file run in order: put the job that is read first."
                 if shown.rpartition(".")[2] in FILE_ENDS:
                     hint = FILE_HINT
-                raise statement.origin.error(f"no job {shown} stands before this one", statement.offset, hint)
+                raise statement.origin.error(
+                    f"no job {shown} is defined before this one", statement.offset, hint
+                )
             check_result_columns(statement, name, self._columns[job])
         return read
 

@@ -92,7 +92,7 @@ def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, st
     head, *options = _STREAM_OPTION.split(text)
     name, equals, path = head.partition("=")
     if not equals or not path:
-        raise UsageError(f"{text!r} is no name and path", where=option, hint=f"Write {option} NAME=PATH.")
+        raise UsageError(f"{text!r} is not NAME=PATH", where=option, hint=f"Write {option} NAME=PATH.")
     settings = {"listen" if _LISTEN.match(path) else "path": path}
     for option in options:
         key, _, value = option.partition("=")
@@ -122,8 +122,8 @@ def _check_source(stream: StreamConfig, where: str) -> None:
     """A stream's lines come from exactly one place, and from one that only this host can reach."""
     given = [bool(stream.path), bool(stream.listen), stream.journal is not None, stream.kafka is not None]
     if sum(given) != 1:
-        what = "says nothing of where it comes from" if not any(given) else "comes from several places"
-        raise ConfigError(what, where=where, hint="One of path, listen, journal and kafka.")
+        what = "has no source" if not any(given) else "comes from several places"
+        raise ConfigError(what, where=where, hint="Specify one of path, listen, journal and kafka.")
     if stream.listen:
         parse_listen(stream.listen, where=f"{where}.listen")
     if kafka := stream.kafka:
@@ -131,7 +131,9 @@ def _check_source(stream: StreamConfig, where: str) -> None:
     for match in stream.journal or ():
         if not _MATCH.fullmatch(match):
             raise ConfigError(
-                f"{match!r} is no match", where=f"{where}.journal", hint="As in _SYSTEMD_UNIT=nginx.service."
+                f"{match!r} is not a journal match",
+                where=f"{where}.journal",
+                hint="As in _SYSTEMD_UNIT=nginx.service.",
             )
     check_size(stream.spool, f"{where}.spool")
     if stream.spool_bytes < SPOOL_BYTES_MIN:

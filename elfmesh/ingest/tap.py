@@ -83,7 +83,7 @@ class Taps:
         filters = [Filter(part_of(statement, stream)) for statement in statements]
         if self._open >= TAPS_MAX:
             raise RuntimeFailure(
-                f"{TAPS_MAX} taps are open at this agent", hint="End one, or ask another agent."
+                f"{TAPS_MAX} taps are open at this agent", hint="Stop one of them, or use another agent."
             )
         config = self._streams[stream]
         tap = Tap(StreamReader(config.path, self._new_format(stream, config)), filters, request)
@@ -132,5 +132,5 @@ class Taps:
         there = ", ".join(sorted(self._streams)) or "none"
         raise RuntimeFailure(
             f"this agent has no stream {' or '.join(names)}",
-            hint=f"It has {there}. `elf get streams` says who else has which; name an agent with --api.",
+            hint=f"It has {there}. `elf get streams` lists the agents of each stream; select one with --api.",
         )

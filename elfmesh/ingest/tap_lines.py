@@ -128,7 +128,7 @@ def part_of(statement: Statement, stream: str) -> Statement:
     """
     parts = [part for part in statement.parts or (statement,) if part.stream == stream]
     if not parts:
-        raise statement.origin.error(f"the filter is not about {stream}", statement.offset)
+        raise statement.origin.error(f"the filter does not read {stream}", statement.offset)
     if statement.scalars:
         raise statement.origin.error(
             "this filter needs the whole interval", statement.scalars[0][1].at,

@@ -104,8 +104,8 @@ class LogRun(LogInput):
     ) -> None:
         if statement.functions and functions is None:
             raise UsageError(
-                "the query brings Python functions along, and they are off",
-                hint="Say --python if you trust its text; no signature is looked at here.",
+                "the query defines Python functions, which are disabled",
+                hint="Add --python if you trust the query. `elf run` does not check signatures.",
             )
         self._functions = functions
         self._lookups = lookups or LookupTables({})

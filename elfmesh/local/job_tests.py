@@ -122,7 +122,7 @@ def find_cases(text: str, source: str, statements: Sequence[Statement]) -> Itera
         for word in words:
             key, equals, value = word.partition("=")
             if not equals or not value or not _KEY.fullmatch(key):
-                raise origin.error(f"{word!r} is no setting of a case", at, _HINT)
+                raise origin.error(f"{word!r} is not a setting of a test case", at, _HINT)
             if key in dict(settings):
                 raise origin.error(f"{key} is given twice", at, _HINT)
             settings.append((key, value))
@@ -232,7 +232,7 @@ def _expected(path: str) -> list[Any]:
             raise DataError(f"is neither JSON nor JSON lines: {error}", where=path) from None
     found = found if isinstance(found, list) else [found]
     if not all(isinstance(each, dict) for each in found):
-        raise DataError("holds something else than rows or intervals", where=path, hint="Write objects.")
+        raise DataError("contains something other than rows or intervals", where=path, hint="Write objects.")
     return found
 
 

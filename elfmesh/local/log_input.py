@@ -165,7 +165,7 @@ class LogInput:
             foreign = unreadable(path, text)
             if foreign is not None:
                 raise foreign
-            hint = "Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it."
+            hint = "Specify it: --format raw accepts any line, regex:'(?P<level>\\w+)' extracts columns."
             if isinstance(parser, AutoParser) and parser.candidates:
                 hint = f"Name it: {' or '.join(f'--format {name}' for name in parser.candidates)}."
             elif names := bare_csv_names(text):

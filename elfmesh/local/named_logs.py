@@ -37,13 +37,13 @@ def logs_of(
     streams = [name for name in statement.streams if name not in jobs]
     if not named:
         if len(streams) > 1:
-            hint = f"Say which logs each is: --stream {streams[0]}=PATH[,format=FORMAT]."
+            hint = f"Assign log files to each stream: --stream {streams[0]}=PATH[,format=FORMAT]."
             raise UsageError(f"the query reads several streams: {', '.join(streams)}", hint=hint)
         return dict.fromkeys(streams, given)
     for name in streams:
         if name not in named:
             hint = suggest(name, named) or f"There are {', '.join(named)}."
-            raise UsageError(f"--stream: nothing is called {name}, which the query reads", hint=hint)
+            raise UsageError(f"--stream: no stream is named {name}, which the query reads", hint=hint)
     return {name: named[name] for name in streams}
 
 
@@ -57,7 +57,7 @@ def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], lis
     read = _configs(options, "--stream").items()
     for name, config in read:
         if not config.path:
-            raise ConfigError(f"{name} is no file", hint="elf run reads files; an agent can listen.")
+            raise ConfigError(f"{name} is not a file", hint="elf run reads files; an agent can listen.")
     host = socket.gethostname()
     return {name: (paths_of([config.path]), format_of(config, host=host)) for name, config in read}
 

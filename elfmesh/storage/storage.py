@@ -163,7 +163,10 @@ def check_private(root: Path) -> None:
         planted = next((each.name for each in entries if _is_planted(each, trusted)), None)
         if planted is None:
             return
-        problem, hint = f"{planted} in it is another user's, or a link", "Look who made it, and remove it."
+        problem, hint = (
+            f"{planted} in it belongs to another user, or a link",
+            "Look who made it, and remove it.",
+        )
     raise ConfigError(problem, where=f"data_dir {root}", hint=hint)
 
 

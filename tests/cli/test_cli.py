@@ -209,7 +209,7 @@ def test_the_variable_of_an_option_is_called_as_its_flag(
     assert capsys.readouterr().out == "k\n7\n"
     monkeypatch.setenv("ELF_AGENT_STREAM", "noname")
     assert cli.run(["agent"]) == 2
-    assert "'noname' is no name and path" in capsys.readouterr().err
+    assert "'noname' is not NAME=PATH" in capsys.readouterr().err
 
 
 def _options(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:

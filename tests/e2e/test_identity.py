@@ -120,5 +120,5 @@ def test_addresses_of_others_need_certificates(tmp_path: Path) -> None:
     for words in (["--listen", "0.0.0.0:0"], ["--join", "10.0.0.5:7400"]):
         done = elf("agent", "--data-dir", str(tmp_path / "data"), "--api", "127.0.0.1:0", *words)
         assert done.returncode == 78, done.stderr
-        assert "no certificates tell friend from foe" in done.stderr
+        assert "no certificates are configured" in done.stderr
         assert "Traceback" not in done.stderr

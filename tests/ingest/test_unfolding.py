@@ -51,7 +51,7 @@ def test_a_record_that_is_too_much_alone_costs_one_record(
     (result,) = list(job.results())
     assert result.table.to_pylist() == [{"n": COUNT, "l": 64 * 16_000}]
     assert job.stats.parse_errors == 1
-    assert "an expression makes" in job.stats.samples[0]
+    assert "an expression produces" in job.stats.samples[0]
 
 
 def test_an_agent_counts_each_record_once_when_records_come_late_as_well() -> None:

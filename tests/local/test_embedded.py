@@ -191,7 +191,7 @@ def test_an_error_that_quotes_a_log_escapes_what_a_terminal_would_obey(
     code, _, err = invoke(capfd, "SELECT a FROM log", path)
     assert code == 65
     assert "\\x1b[2Jno format" in err
-    assert "\n  Name it: --format" in err
+    assert "\n  Specify it: --format" in err
     assert "\x1b" not in err
 
 

@@ -100,7 +100,7 @@ OTHER = [
     ([{"rows": ROWS[:3]}, {"nonsense": 1, "rows": ROWS[3:]}], '-{"nonsense": 1}'),
     ([], '+{"u": "u0", "n": 18}'),
     ("[", "neither JSON nor JSON lines"),
-    ([1], "something else than rows"),
+    ([1], "something other than rows"),
 ]
 
 
@@ -149,7 +149,7 @@ def test_several_streams_and_lookups_are_named(place: Path) -> None:
     ("line", "said"),
     [
         ("--@test input=log.ndjson", "job.elfql:1:1: a case needs"),
-        ("  --@test input=log.ndjson expct=x", "job.elfql:1:3: 'expct=x' is no setting"),
+        ("  --@test input=log.ndjson expct=x", "job.elfql:1:3: 'expct=x' is not a setting"),
         ("--@test input=log.ndjson input=b expect=x", "given twice"),
         ("--@test input='log.ndjson expect=x", "No closing quotation"),
         ("--@test input=missing.ndjson expect=expect.json", "missing.ndjson"),

@@ -128,7 +128,7 @@ def test_a_record_that_fails_one_part_of_a_union_fails_all_of_them() -> None:
 
 def test_nobody_evaluates_by_accident() -> None:
     query = Query(parse(f"WITH {DOUBLE} SELECT twice(x) AS y FROM s"))
-    with pytest.raises(RuntimeFailure, match="nobody evaluates Python functions here"):
+    with pytest.raises(RuntimeFailure, match="Python functions cannot run here"):
         query.prepare(pa.record_batch({"x": [1]}))
 
 

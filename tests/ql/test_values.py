@@ -90,7 +90,7 @@ def test_a_value_of_a_row_without_partners_is_that_over_no_rows(value: str) -> N
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("max(v) + u.v", "neither grouped nor aggregated"),
+        ("max(v) + u.v", "must be in GROUP BY or in an aggregate"),
         ("v + 1", "aggregates"),
         ("hll_sketch_agg(v)", "sketch"),
     ],

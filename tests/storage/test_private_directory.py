@@ -37,7 +37,7 @@ def test_a_planted_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) ->
     victim.write_text("precious")
     root.mkdir(mode=0o700)
     (root / "state.log").symlink_to(victim)
-    with pytest.raises(ConfigError, match=r"state\.log in it is another user's, or a link"):
+    with pytest.raises(ConfigError, match=r"state\.log in it belongs to another user, or a link"):
         check_private(root)
     (root / "state.log").unlink()
     storage = DiskStorage(root)
@@ -66,7 +66,7 @@ def test_files_of_a_stranger_are_refused(tmp_path: Path) -> None:
     root.mkdir(mode=0o700)
     (root / "state.log").write_bytes(b"")
     os.chown(root / "state.log", STRANGER, STRANGER)
-    with pytest.raises(ConfigError, match="another user's"):
+    with pytest.raises(ConfigError, match="belongs to another user"):
         check_private(root)
     os.chown(root, STRANGER, STRANGER)
     check_private(root)  # all of a service's user, looked after by root

@@ -127,14 +127,16 @@ def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
     Cost: memory of one job's results at a time.
     """
     if target.resolve().is_relative_to(directory.resolve()):
-        raise DataError("lies in the directory it is a copy of", where=str(target), hint="Write elsewhere.")
+        raise DataError(
+            "is inside the directory that is backed up", where=str(target), hint="Write elsewhere."
+        )
     try:
         agent = identity_of((directory / IDENTITY_FILE).read_bytes())
         restored = directory / RESTORED_FILE
         earlier = restored_from(restored.read_bytes() if restored.exists() else None)
     except FileNotFoundError:
         raise DataError(
-            "is no agent's data directory: it holds no id",
+            "is not the data directory of an agent because it contains no id",
             where=str(directory),
             hint="Name the data_dir of an agent's configuration.",
         ) from None

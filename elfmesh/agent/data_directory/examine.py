@@ -70,14 +70,14 @@ def _check_offline(root: Path) -> None:
     """Raise ConfigError if there is no data directory, or an agent uses it."""
     known = (identity.IDENTITY_FILE, identity.RESTORED_FILE, statelog.NAME, framelog.FILE_NAME, "lock")
     if not any((root / name).exists() for name in known):
-        raise ConfigError("is no data directory of an agent", where=str(root))
+        raise ConfigError("is not the data directory of an agent", where=str(root))
     if not (root / "lock").exists():
         return
     handle = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        hint = "Stop it first; it reports damage itself."
+        hint = "Stop the agent first. A running agent reports damage itself."
         raise ConfigError("an agent is using it", where=f"data_dir {root}", hint=hint) from None
     finally:
         os.close(handle)

@@ -67,15 +67,15 @@ def restore(source: Path, directory: Path) -> tuple[Head, int]:
         The backup's head, and how many files were restored.
 
     Raises:
-        DataError: this is no whole backup, or it holds what no backup of ours holds; or the directory is in
-            use. There is no directory then.
+        DataError: this is not a complete backup, it holds what no backup of ours holds, or the directory is
+            in use. There is no directory then.
         StorageError: something cannot be read or written.
     """
     if directory.is_symlink() or (
         directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
     ):
         raise DataError(
-            "is not empty: nothing is restored over an agent's files",
+            "is not empty, and restore does not overwrite files of an agent",
             where=str(directory),
             hint="Name another directory, or move this one away.",
         )
@@ -120,7 +120,7 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
                     raise _too_big(source)
                 data = _content(archive, entry, source, found)
                 if sums is not None:
-                    raise _damaged(source, "something follows its checksums")
+                    raise _damaged(source, "there is data after its checksums")
                 found[entry.name] = hashlib.sha256(data).hexdigest()
                 if head is None:
                     head = _head(entry.name, data, source)
@@ -138,11 +138,11 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
     except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError, UnicodeError) as error:
         raise _damaged(source, printable(str(error))) from None
     if head is None or sums is None:
-        raise _damaged(source, "it is cut off")
+        raise _damaged(source, "it is truncated")
     found.pop(SUMS_NAME)
     wrong = sorted(name for name in found.keys() | sums.keys() if found.get(name) != sums.get(name))
     if wrong:
-        raise _damaged(source, f"{printable(wrong[0])} is not what was written")
+        raise _damaged(source, f"{printable(wrong[0])} differs from what was written")
     return head, len(found) - 1
 
 
@@ -165,19 +165,19 @@ def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, fou
     """The bytes of an entry, if it is one that a backup may have."""
     name = entry.name
     if not entry.isreg() or entry.issparse():
-        raise _foreign(source, f"{printable(name)!r} is no plain file")
+        raise _foreign(source, f"{printable(name)!r} is not a regular file")
     special = name in (HEAD_NAME, SUMS_NAME)
     if not special and not _NAME.fullmatch(name):
-        raise _foreign(source, f"{printable(name)!r} is no file that a backup has")
+        raise _foreign(source, f"{printable(name)!r} is not a file that a backup contains")
     if name in found or (not found and name != HEAD_NAME) or len(found) >= FILES_MAX:
-        raise _foreign(source, f"{printable(name)!r} stands where it should not")
+        raise _foreign(source, f"{printable(name)!r} is in the wrong place")
     if entry.size > (SMALL_BYTES_MAX if special else FILE_BYTES_MAX):
         raise _foreign(source, f"{printable(name)!r} has {entry.size} bytes")
     content = archive.extractfile(entry)
     assert content is not None
     data = content.read()
     if len(data) != entry.size:
-        raise _damaged(source, "it is cut off")
+        raise _damaged(source, "it is truncated")
     return data
 
 
@@ -202,7 +202,7 @@ def _put(path: Path, data: bytes) -> None:
 
 
 def _damaged(source: Path, why: str) -> DataError:
-    return DataError(f"is no whole backup: {why}", where=str(source), hint="Nothing was restored.")
+    return DataError(f"is not a complete backup: {why}", where=str(source), hint="Nothing was restored.")
 
 
 def _too_big(source: Path) -> DataError:

@@ -76,7 +76,7 @@ def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
         return RuntimeFailure(
             f"{address} is in use by another process",
             where=key,
-            hint=f"Stop that one, or choose another address with --{key} HOST:PORT (port 0: any free one).",
+            hint=f"Stop that process, or use another address: --{key} HOST:PORT (port 0 is any free port).",
         )
     return RuntimeFailure(f"cannot listen on {address}: {os.strerror(error.errno or 0)}", where=key)
 

@@ -23,6 +23,6 @@ def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
     except NotBelieved as error:
         raise IdentityRefused(str(error)) from None
     if not who.agent:
-        raise IdentityRefused(f"{who.name} is no agent")
+        raise IdentityRefused(f"{who.name} is not an agent")
     if who.agent != peer.id:
         raise IdentityRefused(f"{who.name} is agent {who.agent.hex()}, not {peer.id.hex()}")

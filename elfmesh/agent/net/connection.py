@@ -75,9 +75,9 @@ class Hello(Message, frozen=True, tag="tp.hello"):
         if len(self.contact.id) != ID_BYTES or not 0 < self.contact.port <= 0xFFFF:
             raise HelloRefused("peer states no usable contact")
         if self.contact.id == me.id:
-            raise HelloRefused("the connection leads to ourselves")
+            raise HelloRefused("the connection leads back to this agent")
         if wanted is not None and wanted.id and wanted.id != self.contact.id:
-            raise HelloRefused(f"{wanted.host}:{wanted.port} is another agent now")
+            raise HelloRefused(f"{wanted.host}:{wanted.port} is now another agent")
 
 
 class Owner(Protocol):

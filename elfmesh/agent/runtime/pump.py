@@ -266,7 +266,7 @@ class Pump:
             case JoinFailed():
                 log.warning("cannot join yet: %s", effect.reason)
             case _:
-                raise TypeError(f"nobody carries out {type(effect).__name__}")
+                raise TypeError(f"no handler for {type(effect).__name__}")
 
     def _send(self, effect: Send) -> None:
         kind = type(effect.message).__name__

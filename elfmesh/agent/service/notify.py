@@ -81,5 +81,5 @@ def notifier_of(environment: MutableMapping[str, str]) -> Notifier:
     if not period or (process and process != str(os.getpid())):
         return Notifier(address)
     if not period.isdecimal() or not int(period):
-        raise ConfigError(f"{period!r} is no number of microseconds", where=WATCHDOG)
+        raise ConfigError(f"{period!r} is not a number of microseconds", where=WATCHDOG)
     return Notifier(address, int(period) / 1e6)

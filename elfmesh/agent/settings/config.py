@@ -165,7 +165,7 @@ def _read(path: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"is not TOML: {error}", where=path) from None
     except RecursionError:
-        raise ConfigError("is nested too deeply", where=path, hint="Write it flatter.") from None
+        raise ConfigError("is nested too deeply", where=path, hint="Reduce the nesting.") from None
 
 
 def _convert(raw: dict[str, Any], source: str) -> Any:
@@ -215,11 +215,11 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
         elif missing := re.search(r"missing required field `(.*?)`", message):
             message = f"{missing[1]!r} is missing"
         elif kinds := re.match(r"Expected `(\w+)`, got `(\w+)`", message):
-            message = f"{_KINDS.get(kinds[1], kinds[1])} is wanted, not {_KINDS.get(kinds[2], kinds[2])}"
+            message = f"{_KINDS.get(kinds[1], kinds[1])} is required, not {_KINDS.get(kinds[2], kinds[2])}"
         elif message.startswith("Invalid enum value"):
             hint = _choices(kind, str(error).partition(" - at `$")[2].strip("`."))
         elif kind is SinkConfig and message.startswith("Invalid value"):
-            message, hint = f"{raw['type']!r} is no type of sink", f"One of {', '.join(TYPES)}."
+            message, hint = f"{raw['type']!r} is not a type of sink", f"One of {', '.join(TYPES)}."
         where = f"{source}: {place}" if place else source
         raise ConfigError(message, where=where, hint=hint) from None
 
@@ -230,7 +230,7 @@ def _check(config: AgentConfig, source: str) -> None:
         host, _ = parse_address(address, where=f"{source}: {key}")
         if not (is_loopback(host) or config.tls.given or config.dangerously_insecure_network):
             raise ConfigError(
-                f"{host} can be reached from other hosts, and no certificates tell friend from foe",
+                f"{host} can be reached from other hosts, and no certificates are configured",
                 where=f"{source}: {key}",
                 hint=f'Give the agent certificates ([tls], see `elf ca`), or {key} = "127.0.0.1:PORT".',
             )
@@ -247,7 +247,7 @@ def _check(config: AgentConfig, source: str) -> None:
         if not lookup.path:
             raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")
         if lookup.archive is not None:
-            raise ConfigError("only streams have one", where=f"{source}: lookups.{name}.archive")
+            raise ConfigError("only streams can have an archive", where=f"{source}: lookups.{name}.archive")
     for name, stream in config.streams.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(

@@ -117,5 +117,5 @@ def check_join(config: AgentConfig, source: str = "") -> None:
         return
     for host, port in config.join_addresses:
         if not is_loopback(host):
-            what = f"{host}:{port} is another host, and no certificates tell friend from foe"
+            what = f"{host}:{port} is another host, and no certificates are configured"
             raise ConfigError(what, where=f"{source}: join" if source else "join", hint=_HINT)

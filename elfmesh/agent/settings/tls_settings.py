@@ -59,10 +59,10 @@ def check_tls(tls: TlsConfig, where: str) -> None:
     except ConfigError as error:
         raise ConfigError(error.message, where=f"{where}.connection_life", hint=error.hint) from None
     if life_us <= 0:
-        raise ConfigError("is not more than 0", where=f"{where}.connection_life")
+        raise ConfigError("must be greater than 0", where=f"{where}.connection_life")
     parse_patterns(tls.names, where=f"{where}.names")
     if not tls.given and (tls.deny or tls.names):
-        raise ConfigError("names no certificates", where=where, hint="dir, or cert, key and ca.")
+        raise ConfigError("specifies no certificates", where=where, hint="dir, or cert, key and ca.")
     for name in ("cert", "key", "ca"):
         if tls.given and not tls.path(name):
             raise ConfigError(f"{name!r} is missing", where=where, hint="Name dir, or cert, key and ca.")

@@ -49,7 +49,7 @@ class LogName:
     def __post_init__(self) -> None:
         plain = f"{self.job}/{self.incarnation}"
         if plain.count("/") != 2 or not all(map(_PLAIN.fullmatch, plain.split("/"))):
-            raise Unavailable(f"{plain[:200]!r} is no name of a job's results")
+            raise Unavailable(f"{plain[:200]!r} is not a valid name for the results of a job")
 
 
 class Position(msgspec.Struct, frozen=True):

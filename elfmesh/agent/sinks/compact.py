@@ -108,7 +108,7 @@ def compact(
     logs = sorted(path.parent for path in root.glob(f"{job.replace('/', '.')}/incarnation=*/{DIRECTORY}"))
     if not logs:
         raise RuntimeFailure(
-            "there are no results of jobs", where=str(root), hint="Give the `path` of the sink."
+            "there are no results of jobs", where=str(root), hint="Specify the `path` of the sink."
         )
     root = root.resolve()
     place = (staging or root.with_name(f".{root.name}.compact")).resolve()
@@ -129,7 +129,7 @@ def _usable(staging: Path) -> Iterator[None]:
         staging.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RuntimeFailure(
-            f"no files can be made there: {error.strerror}", where=str(staging),
+            f"cannot create files there: {error.strerror}", where=str(staging),
             hint="Give --staging, a directory on the same file system that readers do not read.",
         ) from None  # fmt: skip
     try:
@@ -148,7 +148,7 @@ def _alone(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            hint = "Wait until it has ended."
+            hint = "Wait until that process has ended."
             raise RuntimeFailure("another process compacts this", where=str(directory), hint=hint) from None
         yield
     finally:

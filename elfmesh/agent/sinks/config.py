@@ -156,7 +156,7 @@ def check_sink(name: str, sink: SinkConfig, source: str) -> None:
     for pattern in sink.jobs:
         if not _PATTERN.fullmatch(pattern):
             hint = 'A job is named NAMESPACE/NAME; "shop/*" are all of a namespace, "*" is everything.'
-            raise ConfigError(f"{pattern!r} is no name or pattern of jobs", where=f"{where}.jobs", hint=hint)
+            raise ConfigError(f"{pattern!r} is not a job name or pattern", where=f"{where}.jobs", hint=hint)
     if isinstance(sink, ParquetSink) and not sink.path.startswith("/"):
         raise ConfigError(f"{sink.path!r} is not an absolute path", where=f"{where}.path")
     if isinstance(sink, PostgresSink) and not _NAME.fullmatch(sink.schema):
@@ -178,10 +178,12 @@ def _check_webhook(sink: WebhookSink, where: str) -> None:
     except ValueError:
         sound = False
     if not sound or re.search(r"[\x00-\x20\x7f]", sink.url):
-        raise ConfigError("is no http:// or https:// address", where=f"{where}.url")  # it may hold a secret
+        raise ConfigError(
+            "is not an http:// or https:// address", where=f"{where}.url"
+        )  # it may hold a secret
     if url.username is not None or url.password is not None:
         hint = 'Use headers = { Authorization = "..." }.'
-        raise ConfigError("a password in an address shows in logs", where=f"{where}.url", hint=hint)
+        raise ConfigError("a password in an address would appear in logs", where=f"{where}.url", hint=hint)
     for key, value in sink.headers.items():
         if not _HEADER.fullmatch(key) or re.search(r"[\x00-\x1f\x7f]", value):
             raise ConfigError(f"{key!r} cannot be sent as a header", where=f"{where}.headers")

@@ -153,7 +153,7 @@ def _put(path: Path, table: pa.Table) -> str:
     try:
         pq.write_table(table, buffer, compression="zstd")
     except pa.ArrowException as error:
-        raise Refused(f"has no form in Parquet: {error}") from None
+        raise Refused(f"cannot be written as Parquet: {error}") from None
     data = buffer.getvalue()
     with whole_file(path) as file:
         reach("sink.write", "parquet")

@@ -236,7 +236,7 @@ class PostgresTables:
                 for row in rows_of(table, log.incarnation):
                     copy.write_row(row)
             except (OverflowError, ValueError) as error:
-                raise Refused(f"a value has no form in PostgreSQL: {error}") from None
+                raise Refused(f"a value cannot be written to PostgreSQL: {error}") from None
 
     def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
         """Make the job's table, or its new columns; their names.
@@ -258,7 +258,7 @@ class PostgresTables:
         connection, named = self._connected(), self._named(name)
         known = _columns_of(connection, self._config.schema, name)
         if known and not self._ours(log, name):
-            raise Refused(f"table {name!r} is there already, and is not this job's")
+            raise Refused(f"table {name!r} already exists and does not belong to this job")
         if not known:
             parts: list[sql.Composable] = [sql.SQL("incarnation text NOT NULL, row_number integer NOT NULL")]
             parts += _definitions(wanted)

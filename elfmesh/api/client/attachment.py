@@ -150,7 +150,7 @@ class Attachment:
             async with asyncio.timeout(timeout_s + GRACE_S):
                 return await future
         except TimeoutError:
-            raise Unreachable(f"the agent at {self._address} says nothing of a message") from None
+            raise Unreachable(f"the agent at {self._address} does not report a message") from None
         finally:
             del self._open[frame.number]
 

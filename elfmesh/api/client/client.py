@@ -175,7 +175,7 @@ class Client:
     def get(self, kind: str) -> list[dict[str, Any]]:
         """All "jobs", "agents", "streams" or "trees" of the overlay."""
         if kind not in KINDS:
-            raise UsageError(f"{kind!r} is none of {', '.join(KINDS)}")
+            raise UsageError(f"{kind!r} is not one of {', '.join(KINDS)}")
         found: list[dict[str, Any]] = self._connection.ask("GET", f"/v1/{kind}")[kind]
         return found
 

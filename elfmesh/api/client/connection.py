@@ -82,12 +82,12 @@ class ClientConnection:
                 kept += data
                 *lines, rest = kept.split(b"\n") if b"\n" in data else (kept,)
                 if len(rest) > LINE_BYTES_MAX:
-                    raise Unreachable(f"the agent at {self.address} sent a line without an end")
+                    raise Unreachable(f"the agent at {self.address} sent an unterminated line")
                 kept = rest
                 yield from map(bytes, lines)
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
-            raise Unreachable(f"the agent at {self.address} broke off: {reason}") from None
+            raise Unreachable(f"the agent at {self.address} closed the connection early: {reason}") from None
         yield bytes(kept)
 
     def ask(
@@ -103,7 +103,7 @@ class ClientConnection:
         try:
             answer = parse_json(response.read())
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
+            raise Unreachable(f"the agent at {self.address} closed the connection early: {error}") from None
         finally:
             response.close()
             connection.close()

@@ -152,7 +152,7 @@ class Job:
             Unreachable: the agent is away; the insert may be repeated with the same position.
         """
         if (producer is None) != (position is None):
-            raise UsageError("a producer and its position are given together")
+            raise UsageError("a producer and its position must be given together")
         lines = lines_of(records)
         if not lines:
             return position or self._inserted
@@ -267,7 +267,7 @@ class Job:
             case "busy":
                 raise Unreachable("too many messages are under way", where=what)
             case "silent":
-                raise Unreachable(f"nobody has acknowledged it within {timeout_s:g} s", where=what)
+                raise Unreachable(f"no agent acknowledged it within {timeout_s:g} s", where=what)
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -346,19 +346,19 @@ class Job:
     @property
     def _agent_client(self) -> AsyncClient:
         if self._client is None:
-            raise UsageError("the program does not run yet")
+            raise UsageError("the program is not running yet")
         return self._client
 
     @property
     def _led(self) -> Leading:
         if self._leading is None:
-            raise UsageError("the program does not run yet")
+            raise UsageError("the program is not running yet")
         return self._leading
 
     @property
     def _attached(self) -> Attachment:
         if self._attachment is None:
-            raise UsageError("the program does not run yet")
+            raise UsageError("the program is not running yet")
         return self._attachment
 
 

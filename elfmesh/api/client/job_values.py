@@ -113,7 +113,7 @@ def packed(message: Any) -> bytes:
     if len(data) > program_frames.MESSAGE_BYTES_MAX:
         raise UsageError(
             f"a message of {len(data)} bytes is over {program_frames.MESSAGE_BYTES_MAX}",
-            hint="Send it in parts, or insert the records and let the job carry them.",
+            hint="Send it in parts, or insert the data as records.",
         )
     return data
 

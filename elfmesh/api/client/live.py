@@ -121,9 +121,9 @@ def _awaited(
         raise RuntimeFailure(f"{job} has no result yet", hint=hint)
     missing = ", ".join(head["agents"]["missing"]) or "nobody, but records were lost"
     raise RuntimeFailure(
-        f"interval {head['interval']['index']} of {job} stands for {head['fidelity']:g} of the input, "
+        f"interval {head['interval']['index']} of {job} has fidelity {head['fidelity']:g} of the input, "
         f"{min_fidelity:g} is asked for; missing: {missing}",
-        hint="Wait longer with --wait, or ask for less with --min-fidelity; `elf why` says what holds it.",
+        hint="Wait longer with --wait, or lower --min-fidelity; `elf why` shows what delays it.",
     )
 
 
@@ -166,7 +166,7 @@ def _tables(client: Results, target: str) -> Iterator[pa.Table]:
         with pa.ipc.open_stream(response.read()) as reader:
             yield reader.read_all()
     except (OSError, http.client.HTTPException, pa.ArrowException) as error:
-        raise Unreachable(f"the agent at {client.address} broke off: {error}") from None
+        raise Unreachable(f"the agent at {client.address} closed the connection early: {error}") from None
     finally:
         response.close()
         connection.close()

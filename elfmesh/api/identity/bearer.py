@@ -73,9 +73,9 @@ def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> by
     except OSError as error:
         raise ConfigError(f"cannot read {what}: {error.strerror or error}", where=str(path)) from None
     if status.st_mode & 0o077:
-        raise ConfigError(f"others may read {what}", where=str(path), hint=f"chmod 600 {path}")
+        raise ConfigError(f"other users can read {what}", where=str(path), hint=f"chmod 600 {path}")
     if os.geteuid() != 0 and status.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{what} is another user's", where=str(path))
+        raise ConfigError(f"{what} belongs to another user", where=str(path))
     if len(data) > bytes_max:
         raise ConfigError(f"{what} has more than {bytes_max} bytes", where=str(path))
     return data

@@ -78,14 +78,14 @@ class Authority:
         except OSError as error:
             raise ConfigError(str(error.strerror), where=str(self.directory / "ca.pem")) from None
         except (ValueError, TypeError) as error:
-            raise ConfigError(f"holds no CA: {error}", where=str(directory)) from None
+            raise ConfigError(f"contains no CA: {error}", where=str(directory)) from None
         if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise ConfigError("is no elliptic key", where=str(self.directory / "ca.key"))
+            raise ConfigError("is not an elliptic curve key", where=str(self.directory / "ca.key"))
         self._key = private
         names = facts_of(self.certificate.public_bytes(serialization.Encoding.DER)).names
         own = [name for name in names if name.startswith(SCHEME) and name.endswith("/ca")]
         if len(own) != 1:
-            raise ConfigError("names no cluster", where=str(self.directory / "ca.pem"))
+            raise ConfigError("does not name a cluster", where=str(self.directory / "ca.pem"))
         self.cluster = own[0].removeprefix(SCHEME).removesuffix("/ca")
 
     @property
@@ -132,7 +132,7 @@ class Authority:
                 uris.append(role_uri(self.cluster, role, name))
         server = any(role is Role.AGENT for role, _ in roles)
         if not server and (dns or ips):
-            raise ConfigError("--dns and --ip are for agents", hint="Nobody calls a person.")
+            raise ConfigError("--dns and --ip are for agents", hint="A user has no address.")
         own = (name, "localhost") if server else ()
         return Wanted(
             name,
@@ -176,7 +176,7 @@ class Authority:
             old = x509.load_pem_x509_certificate(pem)
             old.verify_directly_issued_by(self.certificate)
         except (ValueError, TypeError, InvalidSignature):
-            raise DataError("is no certificate of this CA") from None
+            raise DataError("is not a certificate of this CA") from None
         facts = facts_of(old.public_bytes(serialization.Encoding.DER))
         if self.is_denied(old):
             raise DataError("is revoked", hint="`elf ca issue` makes another one.")
@@ -188,7 +188,7 @@ class Authority:
             raise DataError(str(error)) from None
         public = old.public_key()
         if not isinstance(public, PublicKey):
-            raise DataError("has no elliptic key")
+            raise DataError("has no elliptic curve key")
         name = str(old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
         wanted = Wanted(
             check_name(name, "name"),
@@ -350,7 +350,9 @@ def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError, OSError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise RuntimeFailure("is no key of ours, and has no certificate", where=str(path), hint="Remove it.")
+        raise RuntimeFailure(
+            "is not a key that elf made, and has no certificate", where=str(path), hint="Remove it."
+        )
     return key
 
 
@@ -393,4 +395,4 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise ConfigError(f"{text!r} is no IP address", where="--ip") from None
+        raise ConfigError(f"{text!r} is not an IP address", where="--ip") from None

@@ -48,7 +48,7 @@ class Credentials:
             if not getattr(self, name):
                 raise ConfigError(
                     f"--{name} is missing",
-                    hint=f"--cert, --key and --ca go together; {VARIABLES[name]} says the same.",
+                    hint=f"--cert, --key and --ca go together; {VARIABLES[name]} also sets it.",
                 )
         from elfmesh.api.identity.tls import client_context
 

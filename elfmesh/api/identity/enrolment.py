@@ -152,7 +152,7 @@ def enrol(token: Token, place: Path) -> None:
         if certificate.public_key() != key.public_key():
             raise ValueError("another key")
     except (ValueError, TypeError, InvalidSignature):
-        raise RuntimeFailure("the CA answers with a certificate that is not ours", where=token.at) from None
+        raise RuntimeFailure("the CA returned a certificate for another key", where=token.at) from None
     write_public(place / "ca.pem", root)
     write_public(place / "cert.pem", pem)
 
@@ -167,8 +167,8 @@ def _root_of(token: Token) -> bytes:
     except ValueError:
         der = b""
     if not hmac.compare_digest(hashlib.sha256(der).hexdigest(), token.ca):
-        hint = "Somebody else answers there, or the token is of another CA. Nothing was told to it."
-        raise ConfigError("what answers is not the CA of the token", where=token.at, hint=hint)
+        hint = "Another server answers there, or the token belongs to another CA. The token was not sent."
+        raise ConfigError("the server is not the CA of the token", where=token.at, hint=hint)
     return ssl.DER_cert_to_PEM_cert(der).encode()
 
 
@@ -203,7 +203,7 @@ def _request(
             if context.verify_mode == ssl.CERT_REQUIRED:
                 der = connection.sock.getpeercert(binary_form=True)
                 if der is None or _listener_name(token.cluster) not in facts_of(der).names:
-                    raise ConfigError("what answers is not the CA's listener", where=token.at)
+                    raise ConfigError("the server is not `elf ca serve`", where=token.at)
             connection.request(method, target, body, {"Content-Type": "application/json"} if body else {})
             with connection.getresponse() as response:
                 return response.status, response.read(ANSWER_BYTES_MAX)
@@ -219,7 +219,7 @@ def _load(path: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ConfigError("is no elliptic private key", where=str(path))
+        raise ConfigError("is not an elliptic curve private key", where=str(path))
     return key
 
 

@@ -101,9 +101,9 @@ class Identifier:
     def _bearer(self, given: str) -> Principal:
         scheme, _, token = given.partition(" ")
         if scheme.lower() != "bearer":
-            raise NotBelieved(f"only bearer tokens are known, not {scheme[:20]!r}")
+            raise NotBelieved(f"only bearer tokens are supported, not {scheme[:20]!r}")
         if not self.token or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
-            raise NotBelieved("the token is not this agent's")
+            raise NotBelieved("the token does not belong to this agent")
         return TOKEN_OPERATOR
 
 

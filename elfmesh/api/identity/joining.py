@@ -91,7 +91,7 @@ def parse_token(text: str) -> Token:
         token = msgspec.json.decode(base64.urlsafe_b64decode(data + "=" * (-len(data) % 4)), type=Token)
         check_name(token.host, "host")
     except (ValueError, msgspec.MsgspecError, ConfigError) as error:
-        raise ConfigError(f"this is no join token: {error}", hint="`elf ca token` makes one.") from None
+        raise ConfigError(f"this is not a join token: {error}", hint="`elf ca token` makes one.") from None
     return token
 
 
@@ -155,12 +155,12 @@ def admit(
     public = _requested(request, record.host)
     key = key_digest(public)
     if _spend(_place(authority) / f"{number}.spent", key) != key:
-        raise NotAdmitted("the token is spent: another key was certified with it")
+        raise NotAdmitted("the token was already used for another key")
     made = _place(authority) / f"{number}.pem"
     if made.exists():
         pem = made.read_bytes()
         if authority.is_denied(x509.load_pem_x509_certificate(pem)):
-            raise NotAdmitted("the token is spent, and its certificate is revoked")
+            raise NotAdmitted("the token was already used, and its certificate is revoked")
         return pem
     wanted = authority.wanted(
         record.host, [(Role.AGENT, "")], dns=record.dns, ips=record.ips, agent=bytes.fromhex(record.agent)

@@ -85,14 +85,14 @@ def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> 
     for text, role_name in patterns.items():
         place = f'{where}."{text}"'
         if role_name not in list(Role):
-            raise ConfigError(f"{role_name!r} is no role", where=place, hint=f"One of {', '.join(Role)}.")
+            raise ConfigError(f"{role_name!r} is not a role", where=place, hint=f"One of {', '.join(Role)}.")
         role = Role(role_name)
         used = _PLACEHOLDER.findall(text)
         wanted = "namespace" if role is Role.SUBMITTER else "name"
         if unknown := set(used) - PLACEHOLDERS:
-            raise ConfigError(f"{{{unknown.pop()}}} is no placeholder", where=place, hint="Use {name}.")
+            raise ConfigError(f"{{{unknown.pop()}}} is not a placeholder", where=place, hint="Use {name}.")
         if used.count(wanted) != 1 or len(used) != len(set(used)):
-            raise ConfigError(f"has not {{{wanted}}} in it exactly once", where=place)
+            raise ConfigError(f"must contain {{{wanted}}} exactly once", where=place)
         one = _LABEL if text.startswith("dns:") else _PART
         expression = "".join(
             f"(?P<{part}>{one})" if number % 2
@@ -119,7 +119,7 @@ def bearer(names: Sequence[str], cluster: str, patterns: Sequence[Pattern] = ())
     ]  # fmt: skip
     known = [each for each in given if each is not None]
     if not known:
-        raise Nameless(f"its certificate names nobody in cluster {cluster!r}")
+        raise Nameless(f"its certificate has no name in cluster {cluster!r}")
     agents = [each for each in known if each.agent]
     if len(agents) > 1:
         raise Nameless("its certificate names two agents")

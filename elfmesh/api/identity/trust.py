@@ -148,7 +148,7 @@ class Trust:
         if self._denied & {facts.serial, facts.fingerprint}:
             raise NotBelieved(f"the certificate of {who.name} is revoked")
         if not facts.not_before <= self._now_s() <= facts.not_after:
-            raise NotBelieved(f"the certificate of {who.name} is out of its time")
+            raise NotBelieved(f"the certificate of {who.name} has expired or is not valid yet")
         return who
 
     def _load(self) -> None:
@@ -245,6 +245,6 @@ def read_denied(path: str) -> frozenset[str]:
         if not entry:
             continue
         if not _DENIED.fullmatch(entry):
-            raise ConfigError(f"{entry[:80]!r} is no serial and no fingerprint", where=f"{path}:{number}")
+            raise ConfigError(f"{entry[:80]!r} is not a serial or a fingerprint", where=f"{path}:{number}")
         found.add(entry if len(entry) == 64 else entry.lstrip("0") or "0")
     return frozenset(found)

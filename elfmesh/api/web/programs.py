@@ -92,7 +92,7 @@ async def attach(request: web.Request, host: ProgramHost) -> web.StreamResponse:
     except ValueError:
         process = b""
     if len(process) != ID_BYTES:
-        raise UsageError(f"process is {ID_BYTES} bytes in hex: another one for each life of a process")
+        raise UsageError(f"process is {ID_BYTES} bytes in hex, different for each boot of a process")
     name = _name(request)
     socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=FRAME_BYTES_MAX, compress=False)
     await socket.prepare(request)
@@ -138,9 +138,9 @@ async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
             async for part in request.content.iter_any():
                 body += part
                 if len(body) > INSERT_BYTES_MAX:
-                    raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; nothing was taken")
+                    raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; no record was stored")
     except TimeoutError:
-        raise UsageError(f"the records did not come within {BODY_S:g} s; nothing was taken") from None
+        raise UsageError(f"the records did not come within {BODY_S:g} s; no record was stored") from None
     lines = [line for line in bytes(body).split(b"\n") if line.strip()]
     if not lines:
         raise UsageError("an insert without records")

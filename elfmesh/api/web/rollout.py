@@ -42,7 +42,7 @@ async def promote(ask: Ask, job: dict[str, Any]) -> Reply:
     """The canary's text becomes the job's next version, then the canary ends."""
     canary = await ask("describe", _canary(job))
     if canary.status == NOT_FOUND:
-        hint = "Begin one with `elf update JOB -f FILE --canary KEY=VALUE`."
+        hint = "Start one with `elf update JOB -f FILE --canary KEY=VALUE`."
         return Reply(0, CONFLICT, error_body("this job has no canary", hint=hint))
     if canary.status != OK:
         return canary
@@ -54,7 +54,7 @@ async def promote(ask: Ask, job: dict[str, Any]) -> Reply:
     ended = await ask("delete", _canary(job))
     if ended.status in (OK, NOT_FOUND):
         return reply
-    hint = f"The canary goes on, since {ended.body.get('error')}; end it with `elf rollout undo`."
+    hint = f"The canary continues because {ended.body.get('error')}; end it with `elf rollout undo`."
     return Reply(reply.token, OK, reply.body | {"hint": hint})
 
 

@@ -136,7 +136,7 @@ def unframe(data: Chunk) -> memoryview:
     """The body of one whole frame.
 
     Raises:
-        ProtocolError: it is cut off, or its checksum is wrong.
+        ProtocolError: it is truncated, or its checksum is wrong.
     """
     if len(data) < _PREFIX.size:
         raise ProtocolError("a frame is cut off")

@@ -112,7 +112,7 @@ def spread(sums: ShortSums) -> Limbs:
     magnitudes = np.abs(near)
     largest = float(magnitudes.max(initial=0.0))
     if not np.isfinite(largest):
-        raise ValueError("a sum that is no number")
+        raise ValueError("a sum that is not a number")
     limbs: Limbs = {}
     if largest:
         smallest = float(magnitudes.min(initial=largest))

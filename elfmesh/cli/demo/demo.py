@@ -216,7 +216,7 @@ def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds
                 process = fleet.kill(victim).process
                 killed = victim
                 view.say(
-                    f"killed agent {victim} (SIGKILL, process {process.pid}); its web server is gone too"
+                    f"killed agent {victim} (SIGKILL, process {process.pid}); its web server stopped too"
                 )
             if closing is None and elapsed >= seconds:
                 fleet.traffic.stop()

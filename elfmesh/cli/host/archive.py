@@ -53,8 +53,8 @@ def _named(config: AgentConfig, streams: tuple[str, ...], path: str) -> list[str
     for name in found:
         if not config.streams[name].path:
             raise UsageError(
-                f"stream {name} is no files",
-                hint="Its agent archives what it receives; there is nothing here.",
+                f"stream {name} is not a files",
+                hint="Its agent archives what it receives; this command cannot.",
             )
     return found
 

@@ -27,9 +27,9 @@ def verify_command(place: Path) -> None:
         first, last, newest = verify(place)
     except OSError as error:
         raise RuntimeFailure(error.strerror or str(error), where=str(place)) from None
-    click.echo(f"lines {first} to {last} are whole; the newest hash is {newest}")
+    click.echo(f"lines {first} to {last} are intact; the newest hash is {newest}")
     if first > 1:
-        say(f"Lines before {first} are in files that were dropped.")
+        say(f"Lines before {first} are in files that were removed.")
 
 
 @audit_group.command("show")

@@ -39,5 +39,5 @@ def restore_command(source: Path, data_dir: Path) -> None:
     from elfmesh.agent.data_directory.restore import restore
 
     head, count = restore(source, data_dir)
-    say(f"{data_dir}: {count} files of agent {head.agent}; an agent started here is another one")
+    say(f"{data_dir}: {count} files of agent {head.agent}; an agent that starts here gets a new id")
     say(f"not restored: {head.votes} votes, {head.contributions} contributions that were not closed")

@@ -44,7 +44,7 @@ def host_command(rate: float, format_name: str, seconds: float, output: str) -> 
     the end of a one-second window until a reader has its result. The command removes all its files.
     """
     if not Path("/proc/self/statm").exists():
-        raise RuntimeFailure("this needs Linux: a process's costs are read from /proc")
+        raise RuntimeFailure("this command needs Linux because it reads /proc")
     progress = say if sys.stderr.isatty() else lambda said: None
     found = host_cost.measure(rate=rate, seconds=seconds, format_name=format_name, progress=progress)
     values = {"format": format_name, **found.as_dict()}

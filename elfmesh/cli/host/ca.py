@@ -242,7 +242,7 @@ def token_text(given: str) -> str:
 
     if given.strip().startswith(TOKEN_PREFIX):
         hint = "Write it to a file of mode 0600 and name that (`elf ca token -o FILE` does), or - for stdin."
-        raise UsageError("--token names the file that holds the token: others see arguments", hint=hint)
+        raise UsageError("--token takes the name of a file because other users can see arguments", hint=hint)
     if given == "-":
         return sys.stdin.read(TOKEN_CHARACTERS_MAX + 2)
     data = read_private(given, what="the join token", bytes_max=TOKEN_CHARACTERS_MAX + 2)
@@ -268,7 +268,7 @@ def parse_role(text: str) -> tuple[Role, str]:
     """
     name, colon, namespace = text.partition(":")
     if name not in list(Role) or bool(colon and namespace) != (name == Role.SUBMITTER):
-        raise UsageError(f"{text!r} is no role", hint="agent, operator, reader or submitter:NAMESPACE.")
+        raise UsageError(f"{text!r} is not a role", hint="agent, operator, reader or submitter:NAMESPACE.")
     return Role(name), namespace
 
 
@@ -281,7 +281,7 @@ def _authority(directory: str) -> Authority:
     except ElfError as error:
         if not (Path(directory) / "ca.key").exists():
             hint = f"`elf ca init {directory}` makes one."
-            raise ConfigError("holds no CA", where=directory, hint=hint) from None
+            raise ConfigError("contains no CA", where=directory, hint=hint) from None
         raise error from None
 
 
@@ -294,7 +294,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        hint = "Name what was issued, or the file of a certificate."
+        hint = "Give the name of an issued certificate, or its file."
         raise RuntimeFailure(error.strerror or str(error), where=str(path), hint=hint) from None
 
 
@@ -305,5 +305,5 @@ def _id(text: str | None) -> bytes | None:
         return None if text is None else check_id(bytes.fromhex(text))
     except ValueError:
         raise UsageError(
-            f"--id {text!r} is no id", hint="40 hexadecimal digits, as in a ready line."
+            f"--id {text!r} is not an id", hint="40 hexadecimal digits, as in a ready line."
         ) from None

@@ -58,12 +58,12 @@ def repair_command(ctx: click.Context, data_dir: Path, yes: bool) -> None:
         click.echo(printable(f"{repair.path}: {'' if yes else 'would '}{repair.what}"))
     for each in found:
         if each.repair is None:
-            click.echo(printable(f"{each.path}: left to the agent, which, when it starts: {each.agent}"))
+            click.echo(printable(f"{each.path}: left to the agent. When it starts: {each.agent}"))
     if yes and todo:
         carry_out(data_dir, todo)
         say(f"{data_dir}: {len(todo)} repaired")
     elif todo:
-        say(f"{data_dir}: nothing was done; `elf repair {data_dir} --yes` does it")
+        say(f"{data_dir}: nothing was changed; `elf repair {data_dir} --yes` performs the repair")
     else:
         say(f"{data_dir}: nothing to repair")
     stuck = [each for each in found if each.repair is None and "does not start" in each.agent]

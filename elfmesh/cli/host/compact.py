@@ -50,4 +50,4 @@ def compact_command(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RuntimeFailure(reason, where=str(path)) from None
     if problems:
-        raise DataError(f"{len(problems)} days stay as they are: {problems[0]}", where=str(path))
+        raise DataError(f"{len(problems)} days were not compacted: {problems[0]}", where=str(path))

@@ -31,7 +31,7 @@ def health_command(alive: bool, timeout: str, output: str, api: str | None) -> N
     """
     timeout_s = parse_duration_us(timeout) / 1_000_000
     if timeout_s <= 0:
-        raise UsageError("is not more than 0", where="--timeout")
+        raise UsageError("must be greater than 0", where="--timeout")
     found = Client(api, timeout_s=timeout_s).health()
     if output == "table":
         problem = f": {found['problem']}" if found.get("problem") else ""
@@ -44,5 +44,5 @@ def health_command(alive: bool, timeout: str, output: str, api: str | None) -> N
         print_rows(output, COLUMNS, [found])
     if found["status"] != "ok" and not alive:
         raise RuntimeFailure(
-            f"the agent is {printable(str(found['status']))}", hint="`elf why JOB` says more."
+            f"the agent is {printable(str(found['status']))}", hint="`elf why JOB` shows details."
         )

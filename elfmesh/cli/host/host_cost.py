@@ -113,7 +113,7 @@ def _under_load(
     writer.check()
     late = sorted(lags.take())
     if not late:
-        raise RuntimeFailure("no result came in that time", hint="Measure for longer: --seconds 10.")
+        raise RuntimeFailure("no result arrived in that time", hint="Measure for longer: --seconds 10.")
     return HostCost(
         rate=written,
         seconds=lasted,
@@ -185,7 +185,7 @@ class Writer:
         if self._slowest > 1.0:
             raise RuntimeFailure(
                 f"this host could not write {self.rate:,.0f} lines per second: {self._slowest:.1f} s behind",
-                hint="Choose a lower --rate, or measure while less is going on.",
+                hint="Choose a lower --rate, or measure while the machine is less busy.",
             )
 
     def _write(self) -> None:

@@ -40,12 +40,12 @@ def leave_command(wait: str, output: str, api: str | None) -> None:
         raise Unreachable(
             error.message,
             where=error.where,
-            hint="If it is leaving, it ends by itself after its last interval.",
+            hint="If it is leaving, it stops after its last interval.",
         ) from None
     if found["state"] != "left":
         jobs = [f"{each['job']}{' (paused)' if each['paused'] else ''}" for each in found["waits_for"]]
         text = f"{printable(str(found['agent']))} is still leaving {printable(', '.join(jobs))}"
-        raise RuntimeFailure(text, hint="It ends by itself after its last interval; `elf why JOB` says more.")
+        raise RuntimeFailure(text, hint="It stops after its last interval; `elf why JOB` shows details.")
     if output == "table":
         jobs = found["jobs"]
         click.echo(f"{printable(str(found['agent']))} has left {jobs} job{'' if jobs == 1 else 's'} and ends")

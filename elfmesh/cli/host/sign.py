@@ -97,10 +97,10 @@ def sign_command(
     signing.check_cryptography()
     private = [read_private(each) for each in keys]
     if (path is None) == (tombstone is None):
-        raise UsageError("one of --file and --tombstone says what is signed")
+        raise UsageError("give either --file or --tombstone")
     output = output or (f"{path}.sig" if path not in (None, "-") else None)
     if output is None:
-        raise UsageError("nobody says where the signatures go", hint="Name a file: -o FILE.")
+        raise UsageError("the file for the signatures is not specified", hint="Name a file: -o FILE.")
     now_s = int(time.time())
     there = read_envelopes(output) if Path(output).exists() else []
     if tombstone is not None:
@@ -143,7 +143,7 @@ def _tombstone(
     there: Sequence[signing.Envelope],
 ) -> signing.Envelope:
     if serial is None:
-        raise UsageError("--tombstone needs --serial: everything up to it ends")
+        raise UsageError("--tombstone needs --serial, the last serial that it revokes")
     try:
         qualified = "/".join(split_name(job))
     except ValueError as error:
@@ -171,7 +171,7 @@ def signable(path: str) -> list[Statement]:
     except QueryError as error:
         raise with_caret(error, text) from None
     if not statements or any(statement.job is None for statement in statements):
-        raise DataError("there is no job in it, or a query without a name", where=source)
+        raise DataError("the file contains no job, or a query without a name", where=source)
     for statement in statements:
         if statement.functions:
             local_evaluator(statement).close()
@@ -194,13 +194,15 @@ def read_private(path: str) -> Ed25519PrivateKey:
     except OSError as error:
         raise ConfigError(error.strerror or str(error), where=path) from None
     if open_to_all:
-        raise ConfigError("others may read this private key", where=path, hint=f"chmod 600 {path}")
+        raise ConfigError("other users can read this private key", where=path, hint=f"chmod 600 {path}")
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError("is no Ed25519 private key", where=path, hint="`elf key create FILE` makes one.")
+        raise ConfigError(
+            "is not an Ed25519 private key", where=path, hint="`elf key create FILE` makes one."
+        )
     return key
 
 

@@ -172,7 +172,7 @@ def _not_toml(text: str, source: str, message: str) -> Problem:
     line, column = text.count("\n") + 1, 1
     if found and found[1]:
         line, column = int(found[1]), int(found[2])
-    hint = 'Texts stand in quotes: key = "value".' if "Invalid value" in message else ""
+    hint = 'Strings need quotes: key = "value".' if "Invalid value" in message else ""
     return Problem(source, line, column, f"is not TOML: {_AT.sub('', message)}", hint, ConfigError.exit_code)
 
 

@@ -48,7 +48,7 @@ class Chart:
         """One more interval; a revision takes the place of what it revises.
 
         Raises:
-            DataError: there is no such column, or it is no number.
+            DataError: there is no such column, or it is not a number.
         """
         found = json.loads(line)
         index = found["interval"]["index"]
@@ -138,9 +138,9 @@ def number_column(rows: list[dict[str, Any]], wanted: str | None) -> str:
         and all(row.get(name) is None or _is_number(row.get(name)) for row in rows)
     ]
     if wanted is not None and wanted not in numbers:
-        raise DataError(f"{wanted!r} is no number of this result", hint=suggest(wanted, numbers))
+        raise DataError(f"{wanted!r} is not a numeric column of this result", hint=suggest(wanted, numbers))
     if not numbers:
-        raise DataError("no column of this result is a number", hint="Leave out --chart.")
+        raise DataError("this result has no numeric column", hint="Leave out --chart.")
     return wanted or numbers[-1]
 
 

@@ -118,11 +118,11 @@ def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
     except QueryError as error:
         raise with_caret(error, text) from None
     if not statements:
-        raise DataError("there is no job in it", where=source)
+        raise DataError("the file contains no job", where=source)
     jobs = []
     for statement in statements:
         if statement.job is None:
-            hint = "Begin it with CREATE JOB namespace.name AS, or answer it at once with `elf run`."
+            hint = "Begin it with CREATE JOB namespace.name AS, or run it with `elf run`."
             place = statement.origin.place(statement.offset)
             what = "a query without a name cannot be applied"
             raise with_caret(

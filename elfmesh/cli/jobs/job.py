@@ -28,12 +28,12 @@ def job_group() -> None:
 @output_option
 @api_option
 def recover_command(job: str, accepted: bool, output: str, api: str | None) -> None:
-    """Start a new generation of JOB with voters among the remaining agents.
+    """Start a new incarnation of JOB with voters among the remaining agents.
 
     Use this for a job that has permanently lost a majority of its voters together with their data
     directories. The command is refused while a majority answers. Results on disk remain readable under
-    the old generation; the command lists the intervals that may be lost. Voters that return later join
-    the new generation.
+    the old incarnation; the command lists the intervals that may be lost. Voters that return later join
+    the new incarnation.
     """
     found = Client(api).recover(job, accept_loss=accepted)
     if output == "table":

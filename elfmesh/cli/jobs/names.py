@@ -30,7 +30,8 @@ def note_unknown_streams(client: Client, streams: Sequence[str], *, strict: bool
         near = suggest(name, there)
         if strict:
             raise DataError(f"no agent has a stream {name}", hint=near or "`elf get streams` lists them.")
-        say(f"no agent has a stream {name}; {near[:1].lower() + near[1:] or 'the job waits for one.'}")
+        what = near[:1].lower() + near[1:] or "the job waits until an agent has it."
+        say(f"no agent has a stream {name}; {what}")
 
 
 def stream_names(client: Client) -> list[str]:

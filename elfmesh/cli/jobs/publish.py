@@ -67,7 +67,7 @@ def read_file(path: Path) -> pa.Table:
 
     found = READERS.get(path.suffix.lower())
     if found is None:
-        raise DataError("is no table", where=str(path), hint=f"One of {', '.join(READERS)}.")
+        raise DataError("is not a table", where=str(path), hint=f"One of {', '.join(READERS)}.")
     reader = getattr(importlib.import_module(found[0]), found[1])
     try:
         return reader(str(path))

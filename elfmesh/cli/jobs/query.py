@@ -49,7 +49,7 @@ def query_command(
     completeness.
     """
     if (text is None) == (path is None):
-        raise UsageError("no query" if text is None else "two queries", hint="Give a text or -f FILE.")
+        raise UsageError("no query" if text is None else "two queries", hint="Give a query or -f FILE.")
     source = "query"
     if path is not None:
         text, source = read_text(path)

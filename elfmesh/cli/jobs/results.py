@@ -61,7 +61,7 @@ def results_command(
 ) -> None:
     """Print the results of JOB, oldest first."""
     if (chart and output != "table") or (column and not chart):
-        raise click.UsageError("--column is for --chart, and a chart is no json or csv")
+        raise click.UsageError("--column needs --chart, and --chart needs the table format")
     with contextlib.ExitStack() as stack:
         printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
         printer: _Printer = printers[output]()
@@ -96,7 +96,7 @@ def _show(
             raise
     if count == limit and start is None and not follow:
         following = int(_parse(last)["interval"]["index"]) + 1
-        say(f"These are the oldest {count} that are kept; --from {following} shows those behind them.")
+        say(f"These are the oldest {count} intervals that are kept; --from {following} shows later ones.")
     if not count and not follow and not quiet:
         say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 

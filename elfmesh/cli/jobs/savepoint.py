@@ -47,7 +47,7 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
     if problem := why_not(read_plan(said["text"])):
         raise RuntimeFailure(f"no savepoint of {name}: {problem}")
     if first is None:
-        raise RuntimeFailure(f"{name} has closed no interval yet", hint="Wait for its first result.")
+        raise RuntimeFailure(f"{name} has not closed an interval yet", hint="Wait for its first result.")
     head = Head(
         elf=VERSION,
         job=name,
@@ -66,8 +66,8 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
     count = write(path, head, _before(client, name, start, first))
     if client.describe(job)["incarnation"] != head.incarnation:
         path.unlink(missing_ok=True)
-        raise RuntimeFailure(f"{name} has begun anew meanwhile", hint="Try again.")
-    say(f"{path}: {name} version {head.version}, {count} results; it goes on with interval {first}")
+        raise RuntimeFailure(f"{name} has restarted with a new incarnation meanwhile", hint="Try again.")
+    say(f"{path}: {name} version {head.version}, {count} results; it continues with interval {first}")
 
 
 def _before(client: Client, job: str, start: int | None, first: int) -> Iterator[bytes]:
@@ -105,11 +105,11 @@ def restore_command(path: Path, name: str | None, api: str | None) -> None:
     have = f"{answer['acknowledged']} of {answer['expected']} agents have it"
     say(f"{job}: {have}, from interval {head.first} on")
     if head.signed and not same:
-        say("the signatures of the savepoint are about its own name: the job has none")
+        say("the signatures of the savepoint are for its own name, so the renamed job has none")
     if missing := [each for each in head.agents if each not in there]:
-        say(f"not here, and what they have read since is not in the results: {', '.join(missing)}")
+        say(f"agents that are missing here, whose later records are not in the results: {', '.join(missing)}")
     if added := sorted(there - set(head.agents)):
-        say(f"not in the savepoint, and in the results from interval {head.first} on: {', '.join(added)}")
+        say(f"not in the savepoint, but contributing from interval {head.first} on: {', '.join(added)}")
 
 
 def _renamed(text: str, name: str, path: Path) -> str:

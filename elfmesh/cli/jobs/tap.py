@@ -112,7 +112,7 @@ def _filter(where: str, text: str) -> str:
         plan = found.plan
         more = found.parts or found.window or plan.order or plan.distinct or not plan.repeat
         if more or plan.limit is not None or plan.offset:
-            raise found.origin.error("a filter is WHERE and a condition, no more", len(whole) - len(clause))
+            raise found.origin.error("a filter must be WHERE and a condition", len(whole) - len(clause))
     except QueryError as error:
         raise with_caret(error, whole) from None
     return whole

@@ -67,7 +67,7 @@ def top_command(view: str, sort: str | None, once: bool, every: float, output: s
     client = Client(api)
     columns = JOB_COLUMNS if view == "jobs" else AGENT_COLUMNS
     if sort is not None and sort not in columns:
-        raise click.BadParameter(f"{sort!r} is no column; there are {', '.join(columns)}")
+        raise click.BadParameter(f"{sort!r} is not a column; the columns are {', '.join(columns)}")
     if once or output != "table" or not (sys.stdout.isatty() and sys.stdin.isatty()):
         _answer(client, view, sort, output)
     else:

@@ -37,10 +37,10 @@ from elfmesh.text import printable
 APPLIED = ("job", "version", "effective_interval", "acknowledged", "expected", "state", "seconds")
 MEANING = {
     "new": "new",
-    "unchanged": "unchanged: this text runs already",
+    "unchanged": "unchanged: this version is already running",
     "keep": "keep: the state goes on",
-    "warm up": "warm up: open windows are made again from the logs, nothing is lost",
-    "reset": "reset: groups or windows begin anew at the boundary",
+    "warm up": "warm up: open windows are recomputed from the logs; no record is lost",
+    "reset": "reset: groups or windows start empty at the boundary",
 }
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -52,7 +52,7 @@ def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
     state, seconds = answer["state"], answer.get("seconds") or {}
     meaning = MEANING.get(state, state)
     if state == "reset" and answer.get("in_place") is False:
-        meaning = "reset: results and their numbers begin anew"
+        meaning = "reset: results and interval numbers restart"
     if answer.get("reasons"):
         meaning += f" ({', '.join(answer['reasons'])})"
     if answer.get("dry_run"):
@@ -162,7 +162,7 @@ def revoke_command(path: str, output: str, api: str | None) -> None:
         for answer in answers:
             click.echo(
                 f"{printable(str(answer['job']))}: revoked; {answer['acknowledged']} of {answer['expected']} "
-                "agents have it on disk, the others get it when they are back"
+                "agents have stored it; the others get it when they return"
             )
     else:
         print_rows(output, APPLIED, answers)
@@ -184,7 +184,7 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
         name = "/".join(split_name(job))
         found = [each for each in read_tombstones(signature) if each.said.job == name]
         if not found:
-            raise DataError(f"there is no tombstone of {name} in it", where=signature)
+            raise DataError(f"the file contains no tombstone of {name}", where=signature)
         client.revoke(job, found[0].encode().decode())
     check_is_job(client, job)
     answer = client.delete(job)
@@ -204,7 +204,7 @@ def read_tombstones(path: str) -> list[Envelope]:
     ends = [each for each in read_envelopes(path) if each.said.tombstone]
     if not ends:
         hint = "`elf sign --tombstone JOB` makes one."
-        raise DataError("there is no tombstone in it", where=path, hint=hint)
+        raise DataError("the file contains no tombstone", where=path, hint=hint)
     return ends
 
 

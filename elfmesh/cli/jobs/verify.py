@@ -71,7 +71,7 @@ def _show(found: dict[str, Any]) -> None:
     names = [agent["agent"] for agent in found["agents"]]
     if state == "equal":
         click.echo(
-            f"interval {interval}: equal. {found['rows']} rows made again by {len(names)} agents from"
+            f"interval {interval}: equal. {found['rows']} rows recomputed by {len(names)} agents from"
             f" {found['recomputed']['contributed']} records; digest {found['digest']}"
         )
         return
@@ -84,4 +84,4 @@ def _show(found: dict[str, Any]) -> None:
         print_table(["AGENT", "ERROR"], [[each["agent"], each["error"]] for each in found["errors"]])
     late = found["published"].get("late_dropped", 0)
     if state == "different" and late:
-        say(f"{late} records came too late for what was published; in the logs they are not late.")
+        say(f"{late} records arrived too late for the published result; the recomputation includes them.")

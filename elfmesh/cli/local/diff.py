@@ -80,14 +80,16 @@ def asked_range(text: str | None, offsets: dict[str, Any]) -> tuple[int, int]:
     """The first and the last interval to compare.
 
     Raises:
-        UsageError: it is no range.
+        UsageError: it is not a range.
     """
     if text is None:
         return int(offsets["earliest"]), int(offsets["latest"])
     found = _RANGE.fullmatch(text.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
-        raise UsageError(f"--interval: {text!r} is no range", hint="Write --interval 57 or --interval 57..90")
+        raise UsageError(
+            f"--interval: {text!r} is not a range", hint="Write --interval 57 or --interval 57..90"
+        )
     return first, last
 
 

@@ -72,7 +72,7 @@ def explain_command(
     otherwise they are estimated.
     """
     if (text is None) == (path is None):
-        raise UsageError("no query" if text is None else "two queries", hint="Give a text or -f FILE.")
+        raise UsageError("no query" if text is None else "two queries", hint="Give a query or -f FILE.")
     source = "query"
     if path is not None:
         text, source = read_text(path)
@@ -125,7 +125,9 @@ def _update(old: str, text: str, statements: int) -> dict[str, Any]:
     from elfmesh.ql.engine.changes import compare
 
     if statements > 1:
-        raise UsageError("--update-of compares one statement with one", hint="Explain a file of one job.")
+        raise UsageError(
+            "--update-of needs exactly one statement in each text", hint="Explain a file of one job."
+        )
     before, source = read_text(old)
     try:
         found = compare(before, text)

@@ -212,7 +212,7 @@ def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, l
     """The query's text, where it is from, and the logs."""
     if job_file is None:
         if not arguments:
-            raise UsageError(NO_QUERY, hint=f"Write one, or name a file with -f: {EXAMPLE}")
+            raise UsageError(NO_QUERY, hint=f"Write a query, or give a file with -f: {EXAMPLE}")
         return arguments[0], "query", list(arguments[1:])
     return *read_text(job_file), list(arguments)
 
@@ -225,7 +225,7 @@ def log_paths(logs: Sequence[str]) -> list[str]:
 
     if not logs:
         if sys.stdin is not None and sys.stdin.isatty():
-            raise UsageError("no logs", hint=f"Name log files, or pipe one in: {EXAMPLE}")
+            raise UsageError("no logs", hint=f"Give log files, or pipe one in: {EXAMPLE}")
         return ["-"]
     paths: list[str] = []
     for log in logs:
@@ -302,8 +302,8 @@ def _refuse_unused(job: LogRun) -> None:
 
     if job.stats.records and job.stats.parse_errors == job.stats.records:
         _summarise(job, cli.verbosity)
-        hint = "Name another --format, or column of time; -v says what the files were taken for."
-        raise DataError("no record could be used, so this is no answer", hint=hint)
+        hint = "Specify another --format or time column; -v shows the detected formats."
+        raise DataError("no record could be used, so there is no result", hint=hint)
 
 
 def _summarise(job: LogRun, verbosity: int) -> None:
@@ -311,7 +311,7 @@ def _summarise(job: LogRun, verbosity: int) -> None:
     errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
     troubled = errors or stats.unseen or stats.untaken or stats.doubts
     if verbosity >= 0 and not stats.records:
-        click.echo("elf: there was no input: the logs are empty", err=True)
+        click.echo("elf: the logs are empty", err=True)
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     for line in summary(stats, verbose=verbosity > 0):

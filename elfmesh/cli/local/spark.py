@@ -83,7 +83,7 @@ def run_command(
     from elfmesh.local.run_output import writer
 
     if (query is None) == (job_file is None):
-        raise UsageError("give a query or -f FILE, one of them", hint=EXAMPLE)
+        raise UsageError("give either a query or -f FILE", hint=EXAMPLE)
     text, source = read_text(job_file) if job_file is not None else (str(query), "query")
     try:
         inputs, tables = named_inputs(streams, "--stream"), named_inputs(lookups, "--lookup")

@@ -50,7 +50,7 @@ def test_command(paths: tuple[str, ...], output: str, python: bool) -> int:
                 _show(outcome)
     if not any(counts.values()):
         hint = "Write --@test input=FILE expect=FILE on the line before a statement."
-        raise UsageError(f"there is no case in {', '.join(paths)}", hint=hint)
+        raise UsageError(f"there is no test case in {', '.join(paths)}", hint=hint)
     if output == "table" and cli.verbosity >= 0:
         click.echo(f"{counts[True]} passed, {counts[False]} failed", err=True)
     return 1 if counts[False] else 0

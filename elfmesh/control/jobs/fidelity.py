@@ -37,7 +37,7 @@ class Rates:
 
     def said(self, number: int, records: float) -> None:
         """A member says how many records an interval of its usually has; nonsense is not believed."""
-        if 0 <= records <= RATE_MAX:  # what is no number compares with nothing
+        if 0 <= records <= RATE_MAX:  # what is not a number compares with nothing
             self._rates[number] = records
 
     def fidelity(self, required: int, missing: int, counts: Sequence[int], joined: int = 1) -> float:

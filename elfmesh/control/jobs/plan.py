@@ -112,7 +112,7 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
         )
     if window is None:
         raise QueryError(
-            "a job needs intervals: without a window its answer would never be final",
+            "a job needs intervals: without a window its result would never be final",
             line=1,
             column=1,
             source=source,

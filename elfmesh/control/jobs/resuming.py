@@ -36,5 +36,5 @@ def resumed_at(manifest: Manifest, first: object) -> tuple[Manifest, int]:
     if not isinstance(first, int) or isinstance(first, bool) or not -INDEX_MAX < first < INDEX_MAX:
         raise QueryError("first is the number of an interval")
     if first == FIRST or not plan.slide_us:
-        raise QueryError("a job without windows has no intervals to go on from")
+        raise QueryError("a job without windows has no interval at which it could continue")
     return replace(manifest, resumed=True, since_us=plan.window(first)[0]), first

@@ -134,9 +134,9 @@ def decode_envelope(data: bytes) -> Envelope:
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise DataError(f"this is no signature file: {error}") from None
+        raise DataError(f"this is not a signature file: {error}") from None
     if envelope.payload_type != PAYLOAD_TYPE or len(envelope.signatures) > SIGNATURES_MAX:
-        raise DataError(f"this is no signature file of {PAYLOAD_TYPE}")
+        raise DataError(f"this is not a signature file of {PAYLOAD_TYPE}")
     return envelope
 
 
@@ -174,13 +174,15 @@ def admit(
     """
     said = _verified(envelope, cluster, keys, needed)
     if said.tombstone:
-        raise Refused("it is signed as the end of the job")
+        raise Refused("it is a tombstone of the job")
     if said.job != job:
         raise Refused(f"it was signed for the job {said.job}, not for {job}")
     if said.sha256 != text_digest(text):
         raise Refused("it was signed for another text")
     if said.serial <= remembered.buried:
-        raise Ended(f"serial {said.serial} was revoked, with all up to {remembered.buried}", REVOKED)
+        raise Ended(
+            f"serial {said.serial} was revoked, together with all serials up to {remembered.buried}", REVOKED
+        )
     digest = payload_digest(envelope)
     if now_s >= said.expires:
         if digest in accepted:
@@ -188,11 +190,14 @@ def admit(
         raise Refused(EXPIRED)
     known = dict(remembered.texts)
     if known.get(said.serial, digest) != digest:
-        raise Refused(f"serial {said.serial} was used for something else")
+        raise Refused(f"serial {said.serial} was used for another text")
     if digest in accepted:
         return remembered
     if said.serial < remembered.floor:
-        raise Refused(f"serial {said.serial} is older than what ran here: {remembered.floor} is the least")
+        raise Refused(
+            f"serial {said.serial} is older than a version that ran here; the lowest allowed serial is "
+            f"{remembered.floor}"
+        )
     floor = max(remembered.floor, min(said.undo_to, said.serial))
     texts = sorted({**known, said.serial: digest}.items())
     kept = tuple((serial, text) for serial, text in texts if serial >= floor)[-TEXTS_MAX:]
@@ -215,9 +220,9 @@ def bury(
     """
     said = _verified(envelope, cluster, keys, needed)
     if not said.tombstone:
-        raise Refused("it is no tombstone")
+        raise Refused("it is not a tombstone")
     if said.job != job:
-        raise Refused(f"it is the end of the job {said.job}, not of {job}")
+        raise Refused(f"it is the tombstone of the job {said.job}, not of {job}")
     floor = max(remembered.floor, said.serial + 1)
     kept = tuple(each for each in remembered.texts if each[0] >= floor)
     return Remembered(floor, kept, max(remembered.buried, said.serial))
@@ -251,7 +256,7 @@ def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed:
                     raise Refused(f"the signature of the key {signature.keyid} is wrong") from None
                 good.add(key)
     if len(good) < max(1, needed):
-        raise Refused(f"{len(good)} of the keys that are trusted here have signed it, and {needed} must")
+        raise Refused(f"{len(good)} trusted keys have signed it, and {needed} are required")
     try:
         said = envelope.said
     except DataError as error:
@@ -315,7 +320,7 @@ def read_key(text: str, *, where: str) -> bytes:
             raise ValueError
     except ValueError:
         raise ConfigError(
-            f"{text[:60]!r} is no public key", where=where, hint="`elf key create` prints one: ed25519:..."
+            f"{text[:60]!r} is not a public key", where=where, hint="`elf key create` prints one: ed25519:..."
         ) from None
     return key
 

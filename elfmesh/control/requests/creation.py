@@ -74,7 +74,13 @@ class Creation:
         elif message.dry_run:
             self._would_create(message)
         elif self._once.of(message.origin, message.token) is not None:
-            refuse(self._context, message.origin, message.token, CONFLICT, "this was applied, and is over")
+            refuse(
+                self._context,
+                message.origin,
+                message.token,
+                CONFLICT,
+                "this text was already applied and is no longer active",
+            )
         else:
             self._once.made(message.origin, message.token, message.manifest.incarnation)
             self._busy[message.manifest.job_id] = [message]

@@ -126,7 +126,7 @@ class _Check:
                     check_result_columns(self._statement, each, columns)
         if self._manifest.qualified in reads:
             raise self._error(
-                f"{_shown(name)} reads {_shown(self._manifest.qualified)}: that would be a circle",
+                f"{_shown(name)} reads {_shown(self._manifest.qualified)}: that would be a cycle",
                 "Jobs can read each other in one direction only.",
             )
         for other in reads:

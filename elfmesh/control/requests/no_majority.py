@@ -183,8 +183,8 @@ class NoMajority:
 
 
 HINT = (
-    "Start the agents that vote, with their data directories. `elf results` reads copies of the others; where"
-    " most voters are lost for good, `elf job recover` has the job go on without them."
+    "Start the voters with their data directories. `elf results` reads copies on the other agents. If"
+    " most voters are permanently lost, `elf job recover` continues the job without them."
 )
 
 

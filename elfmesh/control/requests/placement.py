@@ -92,7 +92,7 @@ class Placement:
             elif seat is not None:
                 self._pass_on(first, seat)
             else:
-                body = error_body(problem, hint="Ask again when more of them are there.", code=69)
+                body = error_body(problem, hint="Try again when more of them are running.", code=69)
                 respond(self._context, first.origin, first.token, UNAVAILABLE, body)
             for waiting in others:
                 self._again(waiting)

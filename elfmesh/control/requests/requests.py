@@ -268,7 +268,7 @@ class Requests:
         try:
             wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
         except (TypeError, ValueError):
-            self._reply(event.token, BAD_REQUEST, error_body("wait is a number of seconds", code=2))
+            self._reply(event.token, BAD_REQUEST, error_body("wait must be a number of seconds", code=2))
             return
         if event.verb in ACKNOWLEDGED_VERBS:
             wait += LOADING_S

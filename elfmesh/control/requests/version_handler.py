@@ -107,7 +107,7 @@ class VersionHandler:
         if made == master.manifest.incarnation:
             master.activation.applied(message.origin, message.token, "unchanged")
         else:
-            text = error_body("this was applied, and is over")
+            text = error_body("this text was already applied and is no longer active")
             respond(self._context, message.origin, message.token, CONFLICT, text)
         return True
 

@@ -245,7 +245,7 @@ class AuditLog:
         except UNREADABLE as error:
             raise StorageError(f"is damaged: {error}", where=where, hint=AWAY) from None
         if last is not None and last.hashed().hash != last.hash:
-            raise StorageError("is damaged: its last line has another hash", where=where, hint=AWAY)
+            raise StorageError("is damaged: its last line has a different hash", where=where, hint=AWAY)
         raw = self._storage.read(HEAD)
         try:
             kept = _Head() if raw is None else _decode_head(raw)
@@ -258,13 +258,13 @@ class AuditLog:
             raise StorageError(
                 f"has {found.seq} lines, and had {kept.seq}",
                 where=where,
-                hint=f"Somebody has cut it. {AWAY}",
+                hint=f"The end of the file was removed. {AWAY}",
             )
         if found.seq == kept.seq and found.hash != kept.hash:
             raise StorageError(
-                "its last line is another than was written",
+                "its last line differs from the line that was written",
                 where=where,
-                hint=f"Somebody has changed it. {AWAY}",
+                hint=f"The file was changed. {AWAY}",
             )
         if numbers and data[:whole] == over:
             self._file.cut(0)
@@ -347,9 +347,9 @@ def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
         try:
             entry = msgspec.json.decode(line, type=Entry)
         except UNREADABLE as error:
-            raise DataError(f"is no line of an audit log: {error}", where=f"{path}:{number}") from None
+            raise DataError(f"is not a line of an audit log: {error}", where=f"{path}:{number}") from None
         if entry.hashed().hash != entry.hash or _JSON.encode(entry) != line:
-            raise DataError("was changed: its hash is another", where=f"{path}:{number}")
+            raise DataError("was changed: its hash differs", where=f"{path}:{number}")
         yield number, entry
 
 
@@ -368,9 +368,7 @@ def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]
                 if entry.seq == 1 and entry.before != GENESIS:
                     raise DataError("is not the first line", where=where)
             elif (entry.seq, entry.before) != (last.seq + 1, last.hash):
-                raise DataError(
-                    f"does not follow line {last.seq}: lines were taken out or moved", where=where
-                )
+                raise DataError(f"does not follow line {last.seq}: lines were removed or moved", where=where)
             last = entry
     return first, last
 
@@ -392,5 +390,5 @@ def verify(place: Path) -> tuple[int, int, str]:
         except (*UNREADABLE, ProtocolError) as error:
             raise DataError(f"is damaged: {error}", where=str(beside)) from None
         if head.seq > last.seq or (head.seq == last.seq and head.hash != last.hash):
-            raise DataError(f"its end is missing: it had {head.seq} lines", where=str(paths[-1]))
+            raise DataError(f"its end is missing; it had {head.seq} lines", where=str(paths[-1]))
     return first, last.seq, last.hash

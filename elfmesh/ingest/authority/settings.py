@@ -143,7 +143,7 @@ def check_authority(
             raise ConfigError(f"{found[0]!r} is a pattern", where=f"{where}.deny_columns", hint=hint)
         if each.keys and not needed:
             raise ConfigError(
-                "keys without manifests that need them",
+                "keys are given, but no manifest needs a signature",
                 where=f"{where}.keys",
                 hint='Write require = "signed" under [manifests].',
             )
@@ -160,7 +160,7 @@ def _check_keys(keys: tuple[str, ...], signatures: int, where: str, needed: bool
     found = {read_key(key, where=f"{where}.keys") for key in keys}
     if needed and len(found) < signatures:
         raise ConfigError(
-            f"{signatures} of {len(found)} keys must sign: nobody could",
+            f"{signatures} of {len(found)} keys must sign, which is impossible",
             where=f"{where}.signatures",
             hint='Name the keys: keys = ["ed25519:..."]',
         )

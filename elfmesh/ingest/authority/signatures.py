@@ -186,7 +186,7 @@ class Signatures:
                     continue
                 said = envelope.said
                 if said.job not in memory.jobs and len(memory.jobs) >= JOBS_MAX:
-                    raise RuntimeFailure(f"serials of {JOBS_MAX} jobs are remembered here already")
+                    raise RuntimeFailure(f"the agent already stores serials of {JOBS_MAX} jobs, the maximum")
                 memory.jobs[said.job] = remembered
                 accepted.append((manifest.version, manifest.incarnation, signing.payload_digest(envelope)))
                 found[stage.evaluated] = Admission(said.expires * 1_000_000)

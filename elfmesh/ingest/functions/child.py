@@ -198,7 +198,7 @@ class Function:
             calls += 1
             try:
                 if calls > HALVINGS_MAX:
-                    raise RuntimeError("too many records that it cannot take")
+                    raise RuntimeError("too many records cause an error")
                 pieces[start] = self._column(batch.slice(start, count), count)
             except (Broken, MemoryError):
                 raise

@@ -60,7 +60,7 @@ class JobFunctions:
             why = admission.over(now_us)
             counts = why == REVOKED or version == max(self.admissions)
             if version not in self.evaluators and why and counts:
-                raise RuntimeFailure(f"version {version} may not run here any more: {why}")
+                raise RuntimeFailure(f"version {version} may no longer run here: {why}")
 
     def check_groups(self, worker: Grouping) -> None:
         """See that the open intervals hold no more than the job's namespace may have here.

@@ -255,7 +255,7 @@ def _nursery() -> ThreadPoolExecutor:
 
 def _spawn() -> subprocess.Popen[bytes]:
     if not sys.platform.startswith("linux"):
-        raise RuntimeFailure("Python functions are for Linux: elsewhere they cannot be held in")
+        raise RuntimeFailure("Python functions need Linux because other systems cannot confine them")
     assert threading.current_thread().name.startswith("elf-functions")
     confinement.hide_memory()
     return subprocess.Popen(
@@ -296,6 +296,6 @@ def _read_answer(data: bytes, function: PythonFunction, rows: int) -> Answer:
     metadata = batch.schema.metadata or {}
     kinds = [field.type for field in batch.schema]
     if kinds != [function.gives, pa.bool_()] or batch.num_rows != rows or batch.column(1).null_count:
-        raise ValueError("another shape than was asked for")
+        raise ValueError("the answer does not have the requested shape")
     error = metadata.get(b"error", b"")[:TEXT_BYTES_MAX].decode("utf-8", "replace")
     return Answer(batch.column(0), batch.column(1), error)

@@ -56,7 +56,7 @@ def check_functions(functions: FunctionsConfig, where: str) -> None:
     keys = {read_key(key, where=f"{where}.keys") for key in functions.keys}
     if functions.python == "signed" and len(keys) < functions.signatures:
         raise ConfigError(
-            f"{functions.signatures} of {len(keys)} keys must sign: nobody could",
+            f"{functions.signatures} of {len(keys)} keys must sign, which is impossible",
             where=f"{where}.signatures",
             hint='Name the keys: keys = ["ed25519:..."]',
         )
@@ -84,7 +84,7 @@ def check_host(functions: FunctionsConfig, where: str) -> None:
         return
     if absent := confinement.absent():
         raise ConfigError(
-            f"would be off on this host: {absent}",
+            f"would be unavailable on this host: {absent}",
             where=f"{where}.python",
             hint="Use a kernel with Landlock (5.13 or later) and seccomp, or accept by [functions]"
             " dangerously_without_sandbox = true that a function can do what the agent's user can.",

@@ -56,7 +56,7 @@ def parse_listen(text: str, *, where: str) -> Address:
     if scheme.startswith("unix"):
         if not rest.startswith("/") or len(rest.encode()) > UNIX_PATH_BYTES_MAX:
             raise ConfigError(
-                f"{rest!r} is no path of a socket",
+                f"{rest!r} is not the path of a socket",
                 where=where,
                 hint=f"An absolute path of at most {UNIX_PATH_BYTES_MAX} bytes.",
             )
@@ -64,8 +64,8 @@ def parse_listen(text: str, *, where: str) -> Address:
     host, port = parse_address(rest.rstrip("/"), where=where)
     if not is_loopback(host):
         raise ConfigError(
-            f"{host} can be reached from other hosts, and no certificates tell friend from foe",
+            f"{host} can be reached from other hosts, and no certificates are configured",
             where=where,
-            hint=f"Use a loopback address ({scheme}://127.0.0.1:PORT), and a proxy that checks who sends.",
+            hint=f"Use a loopback address ({scheme}://127.0.0.1:PORT) and an authenticating proxy.",
         )
     return Address(scheme, host, port)

@@ -49,7 +49,7 @@ class Receiver(Protocol):
 
 
 def _is_input(config: StreamConfig) -> bool:
-    """Whether a stream is no files."""
+    """Whether a stream does not read files."""
     return bool(config.listen) or config.journal is not None or config.kafka is not None
 
 
@@ -245,5 +245,5 @@ def _bound(name: str, text: str, address: Address) -> socket.socket:
         raise RuntimeFailure(
             f"cannot listen on {text}: {error.strerror or error}",
             where=f"streams.{name}.listen",
-            hint="Another process may have it; choose another address.",
+            hint="Another process may use it; choose another address.",
         ) from None

@@ -101,7 +101,7 @@ class Posts:
     async def _body(self, request: web.Request) -> bytes:
         encoding = request.headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
-            raise _Refused(415, f"the encoding {encoding!r} is not taken: gzip or none")
+            raise _Refused(415, f"the encoding {encoding!r} is not supported; use gzip or none")
         if (request.content_length or 0) > self._max:
             raise _Refused(413, f"the body is over {self._max} bytes")
         gzip = _Gunzip(self._max) if encoding == "gzip" else None

@@ -60,12 +60,12 @@ class Inserts:
         Raises:
             UsageError: a line is too long, or there is no room for another producer.
             RuntimeFailure: the spool has no room now.
-            Unreachable: too much is under way; nothing was taken.
+            Unreachable: too much is under way; no record was stored.
         """
         if any(len(line) > LINE_BYTES_MAX for line in lines):
-            raise UsageError(f"a record is longer than {LINE_BYTES_MAX} bytes; nothing was taken")
+            raise UsageError(f"a record is longer than {LINE_BYTES_MAX} bytes; no record was stored")
         if sum(each.waiting for each in self._producers.values()) >= LOCKS_MAX:
-            raise Unreachable("too many inserts at once; nothing of this one was taken")
+            raise Unreachable("too many inserts at once; no record of this insert was stored")
         mine = self._producers.setdefault(producer, _Producer(asyncio.Lock()))
         mine.waiting += 1
         # What is in the queue of the spool will be written: nobody may look at the position before.
@@ -91,7 +91,7 @@ class Inserts:
         except TooManyProducers as error:
             raise UsageError(str(error), hint="Name fewer producers, or leave the name out.") from None
         if self._writer.waiting:
-            raise RuntimeFailure(self._writer.counters.problem, hint="Nothing was taken; insert it again.")
+            raise RuntimeFailure(self._writer.counters.problem, hint="No record was stored; insert it again.")
         data = b"".join(line + b"\n" for line in lines)
         await self._writer.put(data, len(lines), (producer, position))
         return position

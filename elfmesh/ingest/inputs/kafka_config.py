@@ -54,7 +54,7 @@ def check_kafka(servers: tuple[str, ...], topic: str, options: Mapping[str, str]
         ConfigError: names file, key and what to do.
     """
     if not _TOPIC.fullmatch(topic):
-        raise ConfigError(f"{topic!r} is not a topic's name", where=f"{where}.topic")
+        raise ConfigError(f"{topic!r} is not a valid topic name", where=f"{where}.topic")
     for server in servers:
         if not _SERVER.fullmatch(server):
             raise ConfigError(f"{server!r} is not HOST:PORT", where=f"{where}.servers")

@@ -81,7 +81,7 @@ class Positions:
         """Raise TooManyProducers if a producer is new and no place is left for it. Any thread."""
         new = producer not in self._last and not producer.startswith(UNNAMED)
         if new and self._named >= PRODUCERS_MAX:
-            raise TooManyProducers(f"{self._named} producers have positions here already")
+            raise TooManyProducers(f"{self._named} producers already have positions here")
 
     def intend(self, marks: Sequence[Mark], inode: int, start: int, stop: int) -> None:
         """Say durably what is about to be appended.

@@ -1,4 +1,4 @@
-"""Reading a stream that is no files: the files of its spool, and what was lost before it could be spooled."""
+"""Reading a stream whose source is not a file: the files of its spool, and what was lost before spooling."""
 
 from __future__ import annotations
 

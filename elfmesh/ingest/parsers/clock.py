@@ -76,11 +76,11 @@ class LocalClock:
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigError(
-                f"{self.zone!r} is no time zone", where="timezone", hint='As in "Europe/Berlin".'
+                f"{self.zone!r} is not a time zone", where="timezone", hint='As in "Europe/Berlin".'
             ) from None
         if self.year is not None and not YEAR_FROM <= self.year <= YEAR_TO:
             raise ConfigError(
-                f"{self.year} is no year", where="year", hint=f"Between {YEAR_FROM} and {YEAR_TO}."
+                f"{self.year} is not a valid year", where="year", hint=f"Between {YEAR_FROM} and {YEAR_TO}."
             )
 
     def reference_us(self, source: str) -> int:

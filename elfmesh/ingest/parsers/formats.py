@@ -133,10 +133,12 @@ def _check_argument(spec: str, name: str, given: bool, colon: bool) -> None:
     wants = kind.argument if kind is not None else ""
     if colon and not wants:
         raise ConfigError(
-            f"unknown format {spec!r}", hint=f"{name} takes nothing behind it. One of {', '.join(NAMES)}."
+            f"unknown format {spec!r}", hint=f"{name} takes no argument. One of {', '.join(NAMES)}."
         )
     if wants == "!" and not given:
-        raise ConfigError(f"the format {name} needs more", where="format", hint=f"Write {name}:PATTERN.")
+        raise ConfigError(
+            f"the format {name} needs an argument", where="format", hint=f"Write {name}:PATTERN."
+        )
 
 
 class AutoFraming(Framing):

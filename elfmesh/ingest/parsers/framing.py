@@ -249,7 +249,7 @@ def parse_framing(spec: str, *, bounds: Bounds | None = None, timeout_s: float =
         begins = kind == "start"
     else:
         raise ConfigError(
-            f"{spec!r} is no rule for records of several lines",
+            f"{spec!r} is not a multiline rule",
             where="multiline",
             hint="start:PATTERN, continue:PATTERN, indent, timestamp or trace.",
         )

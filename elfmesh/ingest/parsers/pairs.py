@@ -49,7 +49,7 @@ def kv_separators(argument: str) -> tuple[str, str]:
         raise ConfigError(
             f"{argument!r} does not show two pairs",
             where="format kv",
-            hint="Write two pairs k and v as they stand in the log: kv:k=v;k=v or kv:k:v, k:v.",
+            hint="Write two pairs k and v as they appear in the log: kv:k=v;k=v or kv:k:v, k:v.",
         )
     return match["assign"], match["between"]
 

@@ -208,7 +208,7 @@ def unreadable(path: str, block: bytes) -> DataError | None:
         return None
     what, command = foreign
     hint = f"Convert it: {command} {path} | elf run '...' -"
-    return DataError(f"the file is {what}, which is not read", where=path, hint=hint)
+    return DataError(f"the file is {what}, which elfmesh cannot read", where=path, hint=hint)
 
 
 def _foreign(block: bytes) -> tuple[str, str] | None:

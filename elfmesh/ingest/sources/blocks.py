@@ -229,7 +229,7 @@ def _ignore(count: int) -> None:
 def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
     if path == "-":
         if stdin is None or stdin.closed:
-            raise RuntimeFailure("standard input is closed", hint="Name a log file, or pipe one in.")
+            raise RuntimeFailure("standard input is closed", hint="Give a log file, or pipe one in.")
         yield from decoded(stdin, path, size, on_bytes)
         return
     with _open(path) as file:
@@ -287,4 +287,4 @@ def _open(path: str) -> BinaryIO:
 
 
 def _forbidden(path: str) -> RuntimeFailure:
-    return RuntimeFailure("permission denied", where=path, hint="Check who may read it.")
+    return RuntimeFailure("permission denied", where=path, hint="Check the permissions of the file.")

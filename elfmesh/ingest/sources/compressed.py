@@ -127,7 +127,11 @@ def _unzstd(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
 
 
 def _cut_off(kind: str, path: str) -> DataError:
-    return DataError(f"the {kind} file is cut off", where=path, hint="Copy it again; nothing is answered.")
+    return DataError(
+        f"the {kind} file is cut off",
+        where=path,
+        hint="Copy the file again; elfmesh returns no result for a part of it.",
+    )
 
 
 def _damaged(kind: str, path: str, error: Exception) -> DataError:

@@ -97,7 +97,7 @@ class Calls:
         if not calls or all(given.column(name) is not None for name in calls):
             return given, 0
         if self._source is None:
-            raise RuntimeFailure("nobody evaluates Python functions here")
+            raise RuntimeFailure("Python functions cannot run here")
         fields = sorted({field for index in active for field in self.parts[index].fields} - {*calls})
         wanted = self._wanted(given, active, tuple(fields))
         rows = given if wanted.all() else given.selected(wanted)

@@ -105,7 +105,7 @@ def _parts(call: Elements, elements: pa.Array, *, is_pair: bool, origin: SourceT
     count = kind.num_fields if opened else 1
     if count != call.values:
         found = f"{count} column{'s' * (count > 1)}"
-        raise _misfit(call, f"an element gives {found} here, not {call.values}", origin)
+        raise _misfit(call, f"an element has {found}, not {call.values}", origin)
     return [pc.struct_field(elements, at) for at in range(count)]
 
 

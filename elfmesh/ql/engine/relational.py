@@ -122,7 +122,7 @@ class _Run:
         found = self.rows(relation)
         if found.num_rows > 1:
             raise self.statement.origin.error(
-                f"this query stands for a value and has {found.num_rows} rows", relation.at,
+                f"a scalar subquery must return one row, but it returned {found.num_rows}", relation.at,
                 "Aggregate, or add LIMIT 1 with ORDER BY.",
             )  # fmt: skip
         column = read_column(found.column(0))
@@ -199,7 +199,7 @@ class _Run:
             if both is None:
                 names = f"{type_name(kind)} and {type_name(array.type)}"
                 raise self.statement.origin.error(
-                    f"{name} is {names} in queries of one UNION",
+                    f"column {name} has the types {names} in the queries of a UNION",
                     at,
                     "Convert one of them: CAST(x AS STRING).",
                 )
@@ -302,7 +302,7 @@ class _Run:
         rows_max, bytes_max = self.limits
         return self.statement.origin.error(
             f"{rows} rows ({nbytes >> 20} MB) in one interval are more than the {rows_max} rows"
-            f" ({bytes_max >> 20} MB) that are joined or queried again at one place", at,
+            f" ({bytes_max >> 20} MB) that one agent may join or query again", at,
             "Filter or aggregate before it, or make the window shorter.",
         )  # fmt: skip
 

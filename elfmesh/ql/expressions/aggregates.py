@@ -138,7 +138,7 @@ def _integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tu
     if not span[0] <= given.value <= span[1]:
         raise reduction.error(
             given,
-            f"{what} of {node.kind} is from {span[0]} to {span[1]}, not {given.value}",
+            f"{what} of {node.kind} must be from {span[0]} to {span[1]}, not {given.value}",
             f"Write {span[0]} or more, and at most {span[1]}.",
         )
     return given.value

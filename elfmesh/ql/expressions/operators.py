@@ -242,8 +242,8 @@ def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand
     if operand.type not in (BOOLEAN, VOID):
         raise context.error(
             expr,
-            f"a condition must be BOOLEAN, this is {type_name(operand.type)}",
-            "Compare it with something: x = 'a', x <> 0.",
+            f"a condition must be BOOLEAN, not {type_name(operand.type)}",
+            "Write a comparison, such as x = 'a' or x <> 0.",
         )
     return convert(operand, BOOLEAN)
 

@@ -50,4 +50,6 @@ class SourceText:
 def refused_dollar(source: SourceText, name: str) -> QueryError:
     """The error for a name that is written as nginx writes its variables."""
     at = max(0, source.text.find(f"${name}"))
-    return source.error(f"`${name}` is not there", at, f"Columns have no `$` in their names: write {name}.")
+    return source.error(
+        f"the column `${name}` does not exist", at, f"Columns have no `$` in their names: write {name}."
+    )

@@ -142,7 +142,7 @@ def _next_day(context: Context, call: Call, args: list[Operand]) -> Operand:
     short = name.strip().lower()
     known = [at for at, day in enumerate(_WEEK) if short in (day, day[:3], day[:2])]
     if not known:
-        raise context.error(call.args[1], f"{name!r} is no day of the week", "Write 'monday' or 'mon'.")
+        raise context.error(call.args[1], f"{name!r} is not a day of the week", "Write 'monday' or 'mon'.")
     wanted = known[0]
 
     def over(array: pa.Array) -> pa.Array:
@@ -203,7 +203,7 @@ def _zone(context: Context, call: Call, args: list[Operand], at: int) -> str | i
         return zone(name)
     except UnknownZone:
         raise context.error(
-            call.args[at], f"there is no time zone {name!r}", "Write 'Europe/Paris', '+02:00' or 'UTC'."
+            call.args[at], f"there is not a time zone {name!r}", "Write 'Europe/Paris', '+02:00' or 'UTC'."
         ) from None
 
 

@@ -138,7 +138,7 @@ class Compiler:
         if kind is None:
             raise self.error(
                 expr,
-                f"{name} holds {given}, which has no place in an expression",
+                f"{name} is {given}, which an expression cannot use",
                 "Name one of its fields with a dot.",
             )
         return Operand(kind, _reader(name, kind))

@@ -226,7 +226,7 @@ def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowe
     if name is None:
         # Spark answers null for every row here; that is never what was meant.
         raise context.error(
-            call, f"{call.name} does not know the unit {unit!r}", f"There are {', '.join(allowed)}."
+            call, f"{call.name} does not support the unit {unit!r}", f"There are {', '.join(allowed)}."
         )
     return lift_arrays(
         TIMESTAMP, lambda x: pc.floor_temporal(naive(x), unit=name).view(pa.int64()).view(TIMESTAMP), operand

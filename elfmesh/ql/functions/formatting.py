@@ -188,12 +188,12 @@ def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) 
         if not 0 <= place < len(kinds):
             raise context.error(
                 call.args[0],
-                f"the format wants {place + 1} values, there are {len(kinds)}",
+                f"the format wants {place + 1} valuesbut the call has {len(kinds)}",
                 "Write a value for each `%` of the format; `%%` is a percent sign.",
             )
         piece = _Piece(place, letter, flags, int(width or 0), None if precision is None else int(precision))
         if not piece.fits(kinds[place]) or "(" in flags or "#" in flags:
-            raise context.error(call.args[0], f"{match[0]} cannot write {type_name(kinds[place])}", _HINT)
+            raise context.error(call.args[0], f"{match[0]} cannot format {type_name(kinds[place])}", _HINT)
         if piece.width > WIDTH_MAX or (piece.precision or 0) > DIGITS_MAX:
             raise context.error(
                 call.args[0], f"{match[0]} is too wide", "Write a smaller width; lpad(x, n) makes long texts."
@@ -202,5 +202,7 @@ def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) 
     pieces.append(shape[last:])
     stray = [text for text in (_CONVERSION.split(shape)[::6]) if "%" in text]
     if stray:
-        raise context.error(call.args[0], f"the format has a stray % in {stray[0]!r}", _HINT)
+        raise context.error(
+            call.args[0], f"the format contains an incomplete conversion in {stray[0]!r}", _HINT
+        )
     return pieces

@@ -50,7 +50,7 @@ def _from_json(context: Context, call: Call, args: list[Operand]) -> Operand:
     kind = None if schema is None else _schema(schema)
     if kind is None or not is_nested(kind):
         known = "lists, structs and maps by STRING of BIGINT, DOUBLE, STRING and BOOLEAN"
-        message = f"from_json does not know the schema {schema!r}: there are {known}"
+        message = f"from_json does not support the schema {schema!r}; it supports {known}"
         raise context.error(call.args[1], message, _HINT)
     single = kind.value_type if is_list(kind) and pa.types.is_struct(kind.value_type) else None
     read = _reader(kind)

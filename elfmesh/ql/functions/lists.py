@@ -161,7 +161,7 @@ def _plain_elements(context: Context, call: Call, args: list[Operand]) -> Operan
         raise context.error(
             call,
             f"{call.name} does not work on {type_name(values.type)}",
-            "Its elements are numbers, texts or times: take them apart with explode(x).",
+            "Its elements must be numbers, strings or times. Use explode(x) to expand them.",
         )
     return values
 
@@ -279,7 +279,7 @@ def _get_json(context: Context, call: Call, args: list[Operand]) -> Operand:
     if steps is None:
         raise context.error(
             call.args[1],
-            f"{path!r} is no path of names and places",
+            f"{path!r} is not a path of names and indexes",
             "Write '$.a.b', '$.a[0]' or \"$['a b']\"; there is no `*`.",
         )
 

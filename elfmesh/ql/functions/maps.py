@@ -81,13 +81,13 @@ def _unique(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
 
 def _plain_key(context: Context, call: Call, kind: pa.DataType) -> None:
     if is_nested(kind) or kind == VOID:
-        raise context.error(call, f"{type_name(kind)} is no key of a map", "Keys are plain values.")
+        raise context.error(call, f"{type_name(kind)} cannot be the key of a map", "Keys are plain values.")
 
 
 @function("map", 0, None, signature="$(key, value, ...)", lists=True)
 def _map(context: Context, call: Call, args: list[Operand]) -> Operand:
     if len(args) % 2:
-        raise context.error(call, "map takes keys and values by turns", "Write map('a', 1, 'b', 2).")
+        raise context.error(call, "map takes alternating keys and values", "Write map('a', 1, 'b', 2).")
     if not args:
         return Operand(TEXT_MAP, lambda _env: pa.scalar([], TEXT_MAP), constant=True)
     keys = common(context, call, args, list(range(0, len(args), 2)))
@@ -204,7 +204,7 @@ def _key(context: Context, call: Call, args: list[Operand], given: Operand) -> O
     if wider_type(kind, args[1].type) != kind:
         raise context.error(
             call.args[1],
-            f"{type_name(args[1].type)} is no key of {type_name(given.type)}",
+            f"{type_name(args[1].type)} is not the key type of {type_name(given.type)}",
             f"Convert it: CAST(... AS {type_name(kind)}).",
         )
     return convert(args[1], kind)

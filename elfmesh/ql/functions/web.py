@@ -77,7 +77,9 @@ def _parse_url(context: Context, call: Call, args: list[Operand]) -> Operand:
         return nothing(STRING)
     if part not in _URL_PARTS:
         raise context.error(
-            call.args[1], f"parse_url does not know the part {part!r}", f"There are {', '.join(_URL_PARTS)}."
+            call.args[1],
+            f"parse_url does not support the part {part!r}",
+            f"There are {', '.join(_URL_PARTS)}.",
         )
     if len(args) == 3 and part != "QUERY":
         raise context.error(call.args[2], "only QUERY takes a key", "Write parse_url(url, 'QUERY', 'id').")
@@ -268,7 +270,7 @@ def _user_agent(context: Context, call: Call, args: list[Operand]) -> Operand:
     if part not in _AGENT_PARTS:
         raise context.error(
             call.args[1],
-            f"user_agent does not know the part {part!r}",
+            f"user_agent does not support the part {part!r}",
             f"There are {', '.join(_AGENT_PARTS)}.",
         )
     _agent_parser()  # where it is missing, say so before the first record

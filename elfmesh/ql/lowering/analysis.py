@@ -129,7 +129,7 @@ class _Analyser:
                 ):
                     raise self._error(
                         call, f"{call.name} is given a column of a lookup table",
-                        "It sees the fields of the stream only.",
+                        "It can use only fields of the stream.",
                     )  # fmt: skip
 
     def _error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
@@ -221,7 +221,9 @@ class _Analyser:
         at = literal.value
         assert isinstance(at, int)
         if any(isinstance(expr, Star) for _, expr in self._select.items):
-            raise self._error(literal, "numbers cannot be used with *", "Write the name of the column.")
+            raise self._error(
+                literal, "a column number cannot be combined with *", "Write the name of the column."
+            )
         if not 1 <= at <= len(self._select.items):
             count = len(self._select.items)
             raise self._error(
@@ -240,9 +242,9 @@ class _Analyser:
     def _refuse_above(self, expr: Expr, clause: str, hint: str) -> None:
         for node in walk(expr):
             if isinstance(node, Aggregate):
-                raise self._error(node, f"{clause} cannot hold an aggregate", hint)
+                raise self._error(node, f"{clause} cannot contain an aggregate", hint)
             if isinstance(node, WindowBound):
-                raise self._error(node, f"{clause} cannot look at the window", f"Use the time itself. {hint}")
+                raise self._error(node, f"{clause} cannot use the window", f"Use the time itself. {hint}")
 
     # -- splitting at the aggregates
 
@@ -267,10 +269,12 @@ class _Analyser:
             for node in walk(given):
                 if isinstance(node, Aggregate):
                     raise self._error(
-                        expr, "GROUP BY cannot hold an aggregate", "Group by fields or expressions of them."
+                        expr,
+                        "GROUP BY cannot contain an aggregate",
+                        "Group by fields or expressions of them.",
                     )
                 if isinstance(node, Star):
-                    raise self._error(expr, "GROUP BY cannot hold *", "Name the fields.")
+                    raise self._error(expr, "GROUP BY cannot contain *", "Name the fields.")
             self._refuse_above(given, "GROUP BY", "")
             self._reduction.key(given)
         return self._split
@@ -294,7 +298,7 @@ class _Analyser:
             if isinstance(node, Field):
                 raise self._error(
                     node,
-                    f"{node.path} is neither grouped nor aggregated",
+                    f"{node.path} must be in GROUP BY or in an aggregate",
                     self._grouping_hint(node.path),
                 )
             return None
@@ -376,7 +380,7 @@ def refuse_python(expr: Expr, source: SourceText) -> None:
     for node in walk(expr):
         if isinstance(node, PythonCall):
             raise source.error(
-                f"{node.name} is a Python function: it is evaluated on the agents, over single records",
+                f"{node.name} is a Python function, which agents evaluate on single records",
                 node.at,
                 "Give it fields, before aggregates and joins: sum(f(x)), or FROM (SELECT f(x) AS y FROM s).",
             )

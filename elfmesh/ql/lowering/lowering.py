@@ -87,12 +87,12 @@ class Lowering(ABC):
             for node in walk(expr):
                 if isinstance(node, Call) and node.name in GENERATORS:
                     raise self.origin.error(
-                        f"{node.name} stands alone in the select list", node.at,
+                        f"{node.name} must be the only item of the select list", node.at,
                         "Write SELECT ... FROM (SELECT explode(x) AS e, y FROM stream) t.",
                     )  # fmt: skip
                 if isinstance(node, Over):
                     raise self.origin.error(
-                        "OVER stands in the select list or ORDER BY", node.at,
+                        "OVER is allowed only in the select list and in ORDER BY", node.at,
                         "Filter outside: SELECT ... FROM (SELECT ..., rank() OVER (...) AS n) WHERE n = 1.",
                     )  # fmt: skip
         read = draft.reads[0]
@@ -252,7 +252,7 @@ class Lowering(ABC):
             if key is None:
                 if _holds(condition, Aggregate):
                     raise self.origin.error(
-                        "ON cannot hold an aggregate",
+                        "ON cannot contain an aggregate",
                         place_of(condition),
                         "Aggregate in a query in brackets, and join with that.",
                     )
@@ -273,7 +273,7 @@ class Lowering(ABC):
             column = part.window.column if part.window is not None else ""
             if first.setdefault(part.stream, column) != column:
                 raise self.origin.error(
-                    f"{part.stream} is cut into intervals by {first[part.stream]} and by {column}",
+                    f"{part.stream} is divided into intervals by {first[part.stream]} and by {column}",
                     place_of(part.plan.outputs[0][1]),
                     "Use one time column of a stream in all its queries.",
                 )
@@ -285,7 +285,7 @@ class Lowering(ABC):
             for node in walk(expr):
                 if isinstance(node, Field) and node.quoted and node.path not in source.columns:
                     raise self.origin.error(
-                        f"{node.path} cannot be seen after this join", node.at,
+                        f"{node.path} is not visible after this join", node.at,
                         "LEFT SEMI JOIN and LEFT ANTI JOIN keep the columns of the left side only.",
                     )  # fmt: skip
         done = analyse(self.origin, select, None)

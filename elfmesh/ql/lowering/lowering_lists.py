@@ -36,7 +36,7 @@ def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
     for expr in (*inner, *others, *early_expressions(select), *(item.expr for item in select.order)):
         for node in walk(expr):
             if isinstance(node, Aggregate | Over) or _is_generator(node):
-                raise plan.origin.error("explode stands beside plain expressions only", node.at, HINT)
+                raise plan.origin.error("explode can be combined only with plain expressions", node.at, HINT)
     if len(found) > 1 or select.group is not None or select.having is not None:
         raise plan.origin.error("one explode in a SELECT without GROUP BY", found[-1].at, HINT)
     made = found[0]
@@ -63,7 +63,9 @@ def _output(plan: Lowering, draft: SelectDraft, item: OrderItem) -> Expr:
         named = isinstance(item.expr, Field) and item.expr.path.lower() == name.lower()
         if named or item.expr == expr:
             return Field(name, True, at=item.expr.at)
-    raise plan.origin.error("beside explode ORDER BY takes columns of the select list", item.expr.at, HINT)
+    raise plan.origin.error(
+        "with explode, ORDER BY can use only columns of the select list", item.expr.at, HINT
+    )
 
 
 def _is_generator(expr: Expr) -> bool:

@@ -34,7 +34,7 @@ class Planner(Lowering):
         over = any(isinstance(node, Over) for expr in late_expressions(select) for node in walk(expr))
         if select.qualify is not None and not over:
             raise self.origin.error(
-                "QUALIFY needs a function over rows", select.qualify.at,
+                "QUALIFY needs a window function", select.qualify.at,
                 "Filter rows with WHERE, groups with HAVING.",
             )  # fmt: skip
         if select.where is not None:

@@ -90,7 +90,7 @@ def cut_functions(
     found = reader.declarations()
     for token in tokens[reader.at :]:
         if is_fenced(source, token):
-            raise source.error("$$ encloses the source of a function, nothing else", token.start, _SHAPE)
+            raise source.error("$$ can only enclose the source of a function", token.start, _SHAPE)
     return found, reader.at
 
 
@@ -128,7 +128,9 @@ class _Reader:
                 )
             found[function.name] = function
             if len(found) > FUNCTIONS_MAX:
-                raise self._source.error(f"more than {FUNCTIONS_MAX} functions", place, "Leave some out.")
+                raise self._source.error(
+                    f"more than {FUNCTIONS_MAX} functions", place, "Remove some of them."
+                )
             if self._word() != ",":
                 return found
             self.at += 1
@@ -156,7 +158,7 @@ class _Reader:
             name = self._name("the name of an argument")
             if name in takes or len(takes) == ARGUMENTS_MAX:
                 raise self._source.error(
-                    f"{name} is there twice, or more than {ARGUMENTS_MAX} arguments", place
+                    f"argument {name} is duplicated, or there are more than {ARGUMENTS_MAX} arguments", place
                 )
             takes[name] = self._type()
         self.at += 1
@@ -167,7 +169,7 @@ class _Reader:
     def _body(self, name: str) -> str:
         token = self._tokens[self.at] if self.at < len(self._tokens) else None
         if token is None or not is_fenced(self._source, token):
-            raise self._error("the source of a function stands between $$ and $$", _SHAPE)
+            raise self._error("the source of a function must be between $$ and $$", _SHAPE)
         body = self._source.text[token.start + len(_FENCE) : token.end + 1 - len(_FENCE)]
         if len(body.encode()) > SOURCE_BYTES_MAX:
             raise self._error(f"the source of {name} is longer than {SOURCE_BYTES_MAX} bytes")
@@ -191,7 +193,7 @@ class _Reader:
         kind = TYPES.get(self._word())
         if kind is None:
             hint = suggest(self._word(), TYPES) or f"There are {', '.join(TYPES)}."
-            raise self._error(f"`{self._shown()}` is no type of a function", hint)
+            raise self._error(f"`{self._shown()}` is not a type that a function supports", hint)
         self.at += 1
         return kind
 

@@ -86,7 +86,7 @@ def packed(table: pa.Table) -> str:
         DataError: it is larger than a text may carry.
     """
     if table.nbytes > BYTES_MAX:
-        raise DataError(f"the table has {table.nbytes} bytes; at most {BYTES_MAX} can be held by every agent")
+        raise DataError(f"the table has {table.nbytes} bytes; every agent can hold at most {BYTES_MAX}")
     sink = pa.BufferOutputStream()
     plain = table.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_stream(sink, plain.schema) as writer:
@@ -121,7 +121,7 @@ def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Tabl
     except (binascii.Error, ProtocolError, pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"is damaged: {error}") from None
     if table.schema != schema:
-        raise DataError("has other columns than it is declared with")
+        raise DataError("has columns that differ from its declaration")
     return table
 
 
@@ -164,7 +164,7 @@ class _Reader:
         begin = self._token().start
         name = self._take()
         if not name.isidentifier():
-            raise self._error(begin, f"`{name}` is no name of a table")
+            raise self._error(begin, f"`{name}` is not a valid table name")
         self._expect("(")
         columns: dict[str, pa.DataType] = {}
         while True:

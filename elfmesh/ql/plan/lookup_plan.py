@@ -86,12 +86,14 @@ class Lookups:
         draft, one = self._draft, self._draft.scope.inputs[at]
         if at == 0:
             raise self._error(
-                one, "a lookup table stands after JOIN", "Write FROM stream JOIN lookup.name ON ..."
+                one, "a lookup table must come after JOIN", "Write FROM stream JOIN lookup.name ON ..."
             )
         join = draft.joins[at - 1]
         if join.kind not in ("inner", "left"):
             raise self._error(
-                one, f"{join.kind.upper()} JOIN of a lookup table is not there", "Write JOIN or LEFT JOIN."
+                one,
+                f"{join.kind.upper()} JOIN with a lookup table is not supported",
+                "Write JOIN or LEFT JOIN.",
             )
         keys: list[tuple[Expr, str]] = []
         owners: set[int] = set()
@@ -117,7 +119,7 @@ class Lookups:
         filled = filled or any(each.kind in ("right", "full") for each in draft.joins)
         if filled and join.kind == "inner":
             raise self._error(
-                one, "JOIN of a lookup table to the optional side of an outer join is not there",
+                one, "a lookup table cannot be joined to the optional side of an outer join",
                 "Write LEFT JOIN lookup..., or join it in a query in brackets.",
             )  # fmt: skip
         columns = tuple(sorted({*one.used, *(column for _, column in keys)}))

@@ -139,7 +139,7 @@ class Scope:
                     return self._of(one, ".".join(parts[1:]), True, at)
             if any(scope.qualifies(parts[0]) for scope in self._around):
                 raise self._source.error(
-                    f"{parts[0]} is outside: a query in brackets sees its own inputs only", at,
+                    f"{parts[0]} belongs to the outer query; a subquery in FROM sees only its own inputs", at,
                     "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP BY k) t ON ...",
                 )  # fmt: skip
         name = ".".join(parts)

@@ -115,7 +115,7 @@ def window_call(
     least = 2 if name == "hop" else 1
     if not least <= len(lengths) <= most:
         off = len(lengths) > most and not name.startswith("session")
-        extra = " A window that starts off the epoch is not there yet." if off else ""
+        extra = " A window with an offset from the epoch is not supported." if off else ""
         raise error(node, f"{name} does not take these arguments", shape + extra)
     if name == "hop":
         slide, size = lengths

@@ -23,14 +23,14 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     nodes = given[0].expressions if distinct else given
     if any(isinstance(arg, exp.Column) and isinstance(arg.this, exp.Star) for arg in nodes):
         hint = "Write count(*), or name columns: count(a, b) counts records that have both."
-        raise translator.error(node, f"{name}(t.*) is not there", hint)
+        raise translator.error(node, f"{name}(t.*) is not supported", hint)
     ignore = len(nodes) == 1 and isinstance(nodes[0], exp.IgnoreNulls)
     with translator.scope.within(RECORD):
         args = tuple(translator.expr(arg.this if ignore else arg) for arg in nodes)
     held = next((each for arg in args for each in walk(arg) if isinstance(each, Over)), None)
     if held is not None:
         raise translator.error(
-            node, f"{name} cannot hold a function over rows",
+            node, f"{name} cannot contain a window function",
             f"Write it in a query in brackets: SELECT {name}(n) FROM (SELECT rank() OVER (...) AS n ...).",
         )  # fmt: skip
     kind, form = "avg" if name == "mean" else name, AGGREGATES[name]
@@ -51,7 +51,7 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     if shares and not isinstance(node.parent, exp.WithinGroup):
         raise translator.error(node, f"{name} needs WITHIN GROUP", f"Write {form.signature}.")
     if distinct and not form.distinct:
-        raise translator.error(node, f"{name}(DISTINCT) is not there", f"Write {form.signature}.")
+        raise translator.error(node, f"{name}(DISTINCT) is not supported", f"Write {form.signature}.")
     made = Aggregate(kind, args, distinct, at=place)
     return _ignoring(translator, made, node) if ignore else made
 

@@ -58,19 +58,21 @@ def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
         elif kind in _SETS:
             if rank >= _ORDER_BY:
                 here = token.text.upper()
-                hint = f"Write {word} at the end, for all rows, or put the query before {here} in brackets."
-                raise origin.error(f"{word} stands before {here}", token.start, hint)
+                hint = (
+                    f"Write {word} at the end, for all rows, or put the query before {here} in parentheses."
+                )
+                raise origin.error(f"{word} is before {here}", token.start, hint)
             rank, word = _NOTHING
         elif kind == TokenType.SELECT:
             rank, word = _NOTHING
         elif kind == TokenType.COMMA and rank in (_WHERE, _HAVING):
-            raise origin.error(f"a comma stands in {word}", token.start, "Join conditions with AND.")
+            raise origin.error(f"unexpected comma in {word}", token.start, "Join conditions with AND.")
         elif found := _rank(tokens, at):
             here = token.text.upper()
             if found == _WINDOW and rank < _LIMIT:  # it may also stand behind ORDER BY
                 found = max(rank, found)
             elif found < rank or (found == rank and kind not in _REPEATED):
-                raise origin.error(f"{here} stands behind {word}", token.start, HINT)
+                raise origin.error(f"{here} is after {word}", token.start, HINT)
             rank, word = found, here
 
 

@@ -134,7 +134,7 @@ class Cutter:
                 continue
             option = self._option()
             if option in given:
-                raise self._error(f"{option} is given twice", "Leave one of them out.")
+                raise self._error(f"{option} is given twice", "Remove one of them.")
             start = self._tokens[self._at].start
             self._at += len(option.split())
             given[option] = self._option_value(option)
@@ -210,7 +210,7 @@ class Cutter:
         value = self._duration(option)
         if value == 0 and option == "EVERY":
             self._at = start
-            raise self._error("EVERY must be longer than nothing", "Write EVERY '30 s'.")
+            raise self._error("EVERY must be greater than zero", "Write EVERY '30 s'.")
         return value
 
     def _duration(self, option: str) -> int:
@@ -282,7 +282,7 @@ class Cutter:
     def _stream(self) -> int:
         """Read past the name of an input and its alias; returns the offset of the name."""
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
-            raise self._error("STREAM is not a word of ELF-QL", "Write FROM name.")
+            raise self._error("STREAM is not an ELF-QL keyword", "Write FROM name.")
         at = self._tokens[self._at].start if self._at < len(self._tokens) else 0
         self._identifier(STREAM_NAME)
         if self._word() == ".":
@@ -311,7 +311,7 @@ class Cutter:
             return
         name, argument = self._tokens[self._at - 1].text, self._tokens[self._at + 1].token_type
         if self._tokens[self._at - 1].start != at:
-            raise self._error(f"the columns of {name} are names in brackets", f"Write {name}(a, b).")
+            raise self._error(f"the columns of {name} must be names in parentheses", f"Write {name}(a, b).")
         hint = FILE_HINT if argument == TokenType.STRING else "FROM takes the name of a stream."
         hint = FOREIGN_RELATIONS.get(name.upper(), hint)
         message = "ELF-QL has no VALUES" if name.upper() == "VALUES" else f"ELF-QL has no {name}(...) in FROM"
@@ -331,7 +331,7 @@ class Cutter:
     def _labels(self) -> tuple[tuple[str, str], ...]:
         hint = "Write ON (role = 'web', zone = 'eu-1')."
         if self._word() != "(":
-            raise self._error(f"ON takes labels in brackets, not `{self._shown()}`", hint)
+            raise self._error(f"ON takes labels in parentheses, not `{self._shown()}`", hint)
         labels: dict[str, str] = {}
         while True:
             self._at += 1
@@ -345,7 +345,7 @@ class Cutter:
             if labels.get(key, token.text) != token.text:
                 raise self._error(
                     f"no agent has two values of the label {key}",
-                    "Leave one of them out, or choose by another label.",
+                    "Remove one of them, or use another label.",
                 )
             labels[key] = token.text
             self._at += 1

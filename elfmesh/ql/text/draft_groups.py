@@ -40,7 +40,7 @@ def read_groups(
     if group.args.get("all") and not any(given for name, given in group.args.items() if name != "all"):
         return _all_plain(items), None
     if any(given for name, given in group.args.items() if name not in ("expressions", "rollup", "cube")):
-        raise translator.error(group, "this form of GROUP BY is not there yet", "Write GROUP BY a, b.")
+        raise translator.error(group, "this form of GROUP BY is not supported", "Write GROUP BY a, b.")
     nodes = list(group.args.get("expressions") or ())
     factors = [_sets(node, translator) for node in nodes]
     several = any(_kind(node) for node in nodes)
@@ -48,13 +48,13 @@ def read_groups(
     behind = [node for name in ("rollup", "cube") for node in group.args.get(name) or ()]
     if behind:  # GROUP BY a, b WITH ROLLUP
         if several or len(behind) > 1:
-            raise translator.error(group, "WITH ROLLUP and WITH CUBE stand behind plain keys, alone")
+            raise translator.error(group, "WITH ROLLUP and WITH CUBE can only follow plain keys")
         kind = ROLLUP if isinstance(behind[0], exp.Rollup) else CUBE
         factors, several = [_sets_of(kind, [[expr] for expr in keys])], True
     elif nodes and _kind(nodes[-1]) == SETS_OF:
         if any(_kind(node) for node in nodes[:-1]):
             hint = "Add a comma before it."
-            raise translator.error(nodes[-1], "GROUPING SETS stands behind plain keys", hint)
+            raise translator.error(nodes[-1], "GROUPING SETS must come after plain keys", hint)
         factors = factors[-1:]  # those before it say which keys there are, and in which order
     if not several:
         return keys, None

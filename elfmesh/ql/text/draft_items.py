@@ -29,7 +29,7 @@ def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> 
             expr = translator.expr(node.this)
             if isinstance(expr, Star):
                 raise translator.error(
-                    node, "* is no value: it takes no name", "Write * alone, or name a field."
+                    node, "* is not a value and cannot have a name", "Write * alone, or name a field."
                 )
             items.append((node.alias, expr))
             continue

@@ -36,14 +36,16 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
     called = alias.name
     if "*" in draft.columns:
         hint = "Name the fields after SELECT."
-        raise error(given[0], f"the columns of {called} cannot be renamed: those of `*` are not known", hint)
+        raise error(
+            given[0], f"the columns of {called} cannot be renamed because those of `*` are not known", hint
+        )
     if len(given) != len(draft.columns):
         message = f"{called} has {len(draft.columns)} columns, and {len(given)} names"
         raise error(given[0], message, "Give each column a name.")
     inner = tree.unnest() if isinstance(tree, exp.Subquery) else tree
     names = [name.name for name in given]
     if len({name.lower() for name in names}) < len(names):
-        raise error(given[0], f"{called} has two columns of one name", "Give each column its own.")
+        raise error(given[0], f"{called} has two columns of one name", "Give each column its own name.")
     items = [
         exp.alias_(exp.column(column, table=_INNER, quoted=True), name, quoted=True)
         for column, name in zip(draft.columns, names, strict=True)
@@ -55,7 +57,7 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
 
 def no_order(alias: Any, name: str, error: Complain) -> Exception:
     """The error for FROM stream AS t(a, b): the fields of a stream have no order."""
-    message = f"the columns of {name} have no order, so a list cannot name them"
+    message = f"the columns of {name} have no order, so a list cannot rename them"
     hint = f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {alias.name}."
     return error(alias.args["columns"][0], message, hint)
 

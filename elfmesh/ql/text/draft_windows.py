@@ -24,7 +24,9 @@ def with_windows(tree: exp.Select, error: Complain) -> exp.Select:
     for one in tree.args.get("windows") or ():
         name = one.name.lower()
         if name in known or one.args.get("alias") is not None:
-            raise error(one, f"the window {one.name} is there twice or made of another", "Write it out.")
+            raise error(
+                one, f"the window {one.name} is defined twice or refers to another window", "Write it out."
+            )
         known[name] = one
     for node in list(tree.find_all(exp.Window)):
         named = node.args.get("alias")
@@ -32,9 +34,7 @@ def with_windows(tree: exp.Select, error: Complain) -> exp.Select:
             continue
         found = known.get(named.name.lower())
         if found is None or any(node.args.get(part) for part in _PARTS):
-            raise error(
-                node, f"there is no window {named.name} to be used so", f"There are {', '.join(known)}."
-            )
+            raise error(node, f"there is no window {named.name}", f"There are {', '.join(known)}.")
         node.set("alias", None)
         for part in _PARTS:
             given = found.args.get(part)

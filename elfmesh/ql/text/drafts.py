@@ -104,7 +104,7 @@ class Drafter:
         self._depth += 1
         try:
             if self._depth > DEPTH_MAX:
-                raise self._error(tree, "queries are nested too deeply", "Write it flatter.")
+                raise self._error(tree, "queries are nested too deeply", "Reduce the nesting.")
             return self._draft(tree, dict(named or {}))
         finally:
             self._depth -= 1
@@ -138,7 +138,7 @@ class Drafter:
         self._refuse_clauses(tree, _CLAUSES)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
-            raise self._error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
+            raise self._error(distinct, "DISTINCT ON is not supported", "Use GROUP BY with min or max.")
         if not tree.expressions:
             raise self._error(None, "the query selects nothing", SELECTS_NOTHING)
         given = tree.args.get("from_") or tree.args.get("from")
@@ -241,7 +241,7 @@ class Drafter:
         if space:
             at = (table.args["db"]._meta or {}).get("start", -1)
             if at in self.labels:
-                raise self._error(table, "results have no labels", "ON (...) chooses agents of a stream.")
+                raise self._error(table, "results have no labels", "ON (...) selects agents of a stream.")
             job = f"{self.beside.get(at, '')}{space}{RESULT}{name}"
             return StreamRead(job, ()), Input(called or name, None, place, name)
         labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
@@ -281,7 +281,7 @@ class Drafter:
         self._refuse_clauses(join, {"this", "on", "using", "side", "kind"})
         kind = _JOINS.get((join.side.upper(), join.kind.upper()))
         if kind is None:
-            raise self._error(join, f"{join.side} {join.kind} JOIN is not there".strip(), _JOIN_HINT)
+            raise self._error(join, f"{join.side} {join.kind} JOIN is not supported".strip(), _JOIN_HINT)
         on: Expr | None = None
         if join.args.get("on") is not None:
             on = translator.value(join.args["on"])
@@ -294,7 +294,7 @@ class Drafter:
 
     def _using(self, name: Any, scope: Scope, at: int, on: Expr | None, translator: Translator) -> Expr:
         if at > 1:
-            raise self._error(name, "USING in a chain of joins is not there", "Write ON a.x = b.x.")
+            raise self._error(name, "USING in a chain of joins is not supported", "Write ON a.x = b.x.")
         place = translator.place(name)
         sides = tuple(scope.field([one.name, name.name], True, place) for one in scope.inputs[:2])
         equal = Call("=", sides, at=place)
@@ -306,7 +306,7 @@ class Drafter:
         for node in order.expressions if order is not None else ():
             if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
                 raise self._error(
-                    node, "this form of ORDER BY is not there", "Write ORDER BY a DESC NULLS LAST."
+                    node, "this form of ORDER BY is not supported", "Write ORDER BY a DESC NULLS LAST."
                 )
             expr = translator.value(node.this)
             items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
@@ -319,7 +319,7 @@ class Drafter:
         self._around.pop()
         if len(draft.columns) != 1:
             raise self.origin.error(
-                f"a query that stands for a value has one column, not {len(draft.columns)}",
+                f"a scalar subquery must have one column, not {len(draft.columns)}",
                 place,
                 "Select one column, or join with the query: JOIN (SELECT ...) t ON ...",
             )
@@ -374,4 +374,6 @@ class Drafter:
             if given and name not in known:
                 one = given[0] if isinstance(given, list) else given
                 what, hint = CLAUSES.get(name, (name.strip("_").upper(), ""))
-                raise self._error(one if isinstance(one, exp.Expr) else node, f"{what} is not there", hint)
+                raise self._error(
+                    one if isinstance(one, exp.Expr) else node, f"{what} is not supported", hint
+                )

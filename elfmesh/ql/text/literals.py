@@ -61,7 +61,7 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
         return Call("cast", (literal(translator, inner.this, negated=True),), target, at=place)
     value = translator.expr(inner)
     if isinstance(value, Star):
-        raise translator.error(node, "* is no value", "Write * alone, or name a field.")
+        raise translator.error(node, "* is not a value", "Write * alone, or name a field.")
     return Call("neg", (value,), at=place)
 
 

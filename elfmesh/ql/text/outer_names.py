@@ -93,8 +93,8 @@ class OuterNames:
     def _written(self, column: exp.Column, name: str) -> None:
         if name.startswith(UNNAMED):
             path = ".".join(part.name for part in column.parts)
-            hint = f"Give the query outside a name: FROM (SELECT ...) AS x, and write x.{path}."
-            raise self.error(column, f"{path} is a column of a query outside that has no name", hint)
+            hint = f"Name the outer query: FROM (SELECT ...) AS x, and write x.{path}."
+            raise self.error(column, f"{path} is a column of an outer query that has no name", hint)
         free = next((each for each in ("table", "db", "catalog") if column.args.get(each) is None), None)
         if free is not None:
             column.set(free, exp.to_identifier(name, quoted=True))

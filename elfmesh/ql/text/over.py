@@ -33,13 +33,13 @@ def over_call(node: exp.Window, translator: Translating) -> Expr:
         raise translator.error(node, f"{kind} without ORDER BY has no meaning", _HINT)
     for item in items:
         if not isinstance(item, exp.Ordered) or item.args.get("with_fill"):
-            raise translator.error(node, "this form of ORDER BY is not there", _HINT)
+            raise translator.error(node, "this form of ORDER BY is not supported", _HINT)
     directions = tuple((bool(i.args.get("desc")), bool(i.args.get("nulls_first"))) for i in items)
     partition = tuple(translator.expr(each) for each in node.args.get("partition_by") or ())
     ordered = tuple(translator.expr(item.this) for item in items)
     frame = _frame(node, translator, len(items))
     if frame is not None and not (kind == "aggregate" or kind in FRAMED):
-        raise translator.error(node, f"{kind} takes no frame: ROWS and RANGE are not there", "Leave it out.")
+        raise translator.error(node, f"{kind} does not support a frame (ROWS or RANGE)", "Leave it out.")
     return Over(kind, args, partition, ordered, directions, frame, at=translator.place(node))
 
 
@@ -59,11 +59,13 @@ def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str
         return name, (args[0], number) if name in ("lag", "lead", "nth_value") else args
     function = translator.expr(node)
     if not isinstance(function, Aggregate):
-        raise translator.error(node, "OVER belongs to an aggregate or to row_number and its like", _HINT)
+        raise translator.error(
+            node, "OVER can be used only with aggregates and window functions such as row_number", _HINT
+        )
     if not (ordered and function.kind in FRAMED):
         return "aggregate", (function,)
     if function.where is not None:
-        raise translator.error(node, f"FILTER of {function.kind} with ORDER BY is not there", _HINT)
+        raise translator.error(node, f"FILTER of {function.kind} with ORDER BY is not supported", _HINT)
     return function.kind, function.args
 
 
@@ -75,7 +77,7 @@ def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | Non
     kind = str(spec.args.get("kind") or "").upper()
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") or not items:
         message = (
-            f"{kind} without ORDER BY has no meaning" if not items else f"a frame of {kind} is not there"
+            f"{kind} without ORDER BY has no meaning" if not items else f"a frame of {kind} is not supported"
         )
         raise translator.error(node, message, _FRAME_HINT)
     first = _bound(spec, "start", translator, node)
@@ -88,7 +90,7 @@ def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | Non
             node, "RANGE with a distance takes one ORDER BY item", "Write ROWS BETWEEN ..."
         )
     if found[0] is not None and found[1] is not None and found[0] > found[1]:
-        raise translator.error(node, "this frame ends before it begins", _FRAME_HINT)
+        raise translator.error(node, "the end of this frame is before its start", _FRAME_HINT)
     return Frame(kind == "ROWS", found[0], found[1], timed)
 
 
@@ -108,7 +110,7 @@ def _bound(spec: Any, side: str, translator: Translating, node: exp.Window) -> E
     if isinstance(value, Literal) and value.kind in ("bigint", "double"):
         assert isinstance(value.value, int | float)
         return Literal(value.kind, sign * value.value, at=value.at)
-    raise translator.error(node, "the distance of a frame is a constant", _FRAME_HINT)
+    raise translator.error(node, "the distance of a frame must be a constant", _FRAME_HINT)
 
 
 def _distance(bound: Expr | None, translator: Translating, node: exp.Window, kind: str) -> int | float | None:

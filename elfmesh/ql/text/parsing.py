@@ -265,7 +265,7 @@ def _relational(
     recorded = {index for index, part in enumerate(parts) if not is_beside(part.stream)}
     if not rests_on(relation, recorded):
         raise origin.error(
-            "rows of LATEST and SAME stand beside records, and not alone", draft.at,
+            "LATEST and SAME can only be joined to a stream", draft.at,
             "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
         )  # fmt: skip
     if plan.window is None and any(part.stream.startswith(SAME) for part in parts):
@@ -289,7 +289,7 @@ def _relational(
 def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> None:
     if done.window is None:
         raise origin.error(
-            "a job answers every interval, and this one names no interval",
+            "a job needs an interval, and this one has none",
             cut.job_at,
             "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
         )
@@ -336,7 +336,7 @@ def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
         elif token.token_type == TokenType.JOIN:
             waiting += 1
             if waiting > JOINS_MAX:
-                hint = "Write each condition behind its own join: a JOIN b ON ... JOIN c ON ..."
+                hint = "Write each condition directly after its join: a JOIN b ON ... JOIN c ON ..."
                 raise origin.error(f"more than {JOINS_MAX} joins follow without ON", token.start, hint)
 
 
@@ -348,13 +348,13 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     except ParseError as error:
         raise translated(origin, error, tokens) from None
     except RecursionError:
-        raise origin.error("the query is nested too deeply", tokens[0].start, "Write it flatter.") from None
+        raise origin.error("the query is nested too deeply", tokens[0].start, "Reduce the nesting.") from None
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
     _place_intervals(tree, tokens)
     if _depth(tree) > DEPTH_MAX:
-        hint = "Write it flatter: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
+        hint = "Reduce the nesting: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
         raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
     return regrouped(tree)
 

@@ -38,7 +38,7 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     if description.startswith(("Required keyword", "Expected table")):
         hint = "The text ends too early." if at_end else ""
         if word.lower() in _WORDS and not at_end:
-            hint = f"A column of this name is written `{word}`."
+            hint = f"To use it as a column name, write `{word}` in backquotes."
         return origin.error(f"something is missing after `{word}`", place, hint)
     misspelt = _misspelt(origin, tokens, place)
     if misspelt is not None:
@@ -47,7 +47,7 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     if word.upper() in _CLAUSES:
         hint = HINT
     if word.lower() in _WORDS:
-        hint += f" A column of this name is written `{word}`."
+        hint += f" To use it as a column name, write `{word}` in backquotes."
     if beside := _BESIDE.search(masked(origin.text)):
         hint = f"{beside[1].upper()} takes the name of a job: JOIN {beside[1].upper()} namespace.job j ON ..."
     return origin.error(f"the query cannot be read at `{word}`", place, hint)
@@ -107,8 +107,8 @@ def unreadable(origin: SourceText) -> QueryError:
         if match[1]:
             what = "comment" if match[1] == "/*" else "quote"
             return origin.error(
-                f"this {what} is never closed",
+                f"this {what} is not terminated",
                 match.start(1),
                 f"Close it with {'*/' if what == 'comment' else match[1]}.",
             )
-    return origin.error("the text cannot be split into words", 0, "Look for a stray quote or backslash.")
+    return origin.error("the text cannot be tokenized", 0, "Look for a stray quote or backslash.")

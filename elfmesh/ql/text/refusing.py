@@ -105,7 +105,7 @@ def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> Non
         commas[-1] += word == "," and commas[-1] == 1
         if commas[-1] == 2 and word in ("RIGHT", "FULL") and following in ("JOIN", "OUTER"):
             hint = "Write CROSS JOIN in place of the comma."
-            raise source.error(f"ELF-QL has no {word} JOIN behind a comma in FROM", token.start, hint)
+            raise source.error(f"ELF-QL has no {word} JOIN after a comma in FROM", token.start, hint)
         refused = UNSUPPORTED_WORDS.get(word)
         if refused is not None and (refused.following is None or following in refused.following):
             raise source.error(refused.message, token.start, refused.hint)
@@ -116,9 +116,9 @@ def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> Non
         if token.token_type == TokenType.VAR and re.fullmatch(r"\d[\d_]*", token.text):
             plain = token.text.replace("_", "")
             hint = f"Write {plain}, or the name `{token.text}`."
-            raise source.error(f"{token.text} is no number", token.start, hint)
+            raise source.error(f"{token.text} is not a number", token.start, hint)
         if token.token_type == TokenType.HINT:
-            message = "ELF-QL has no hints: a query is planned in one way only"
+            message = "ELF-QL has no hints because it plans a query in only one way"
             raise source.error(message, token.start, "Remove it.")
 
 

@@ -62,7 +62,7 @@ def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
     for at, token in enumerate(tokens):
         if token.token_type == TokenType.HEX_STRING and source.text[token.start] == "0":
             raise source.error(
-                f"0x{token.text} is no number",
+                f"0x{token.text} is not a number",
                 token.start,
                 f"Write {int(token.text or '0', 16)}, or X'1F' for bytes.",
             )
@@ -121,11 +121,11 @@ def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
         elif token.token_type == TokenType.R_PAREN:
             if not open_at:
                 raise source.error(
-                    "this `)` closes nothing", token.start, "Remove it, or add the `(` before it."
+                    "this `)` has no matching `(`", token.start, "Remove it, or add the `(` before it."
                 )
             open_at.pop()
     if open_at:
-        raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")
+        raise source.error("this `(` has no matching `)`", open_at[-1].start, "Add a `)`.")
 
 
 def is_alias(tokens: Sequence[Token], at: int) -> bool:

@@ -187,7 +187,7 @@ class Translator:
     def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:
         given = tuple(self.expr(arg) for arg in args)
         if any(isinstance(arg, Star) for arg in given):
-            raise self.error(node, "* is no value", "Write * alone, or name a field.")
+            raise self.error(node, "* is not a value", "Write * alone, or name a field.")
         return Call(name, given, option, at=self.place(node))
 
     # -- fields and constants
@@ -245,7 +245,7 @@ class Translator:
         if isinstance(base, Call) and base.name == "split" and len(base.args) == 2 and plain and not rest:
             return Call("split at", (*base.args, self.expr(index)), at=base.at)
         if rest or not isinstance(index, exp.Expr) or isinstance(index, exp.Slice):
-            raise self.error(node, "[ ] takes one place", "Write x[0].")
+            raise self.error(node, "[ ] takes one index", "Write x[0].")
         return Call("element", (base, self.expr(index)), at=base.at)
 
     def _boolean(self, node: exp.Boolean) -> Expr:
@@ -284,7 +284,7 @@ class Translator:
                 raise self.error(node, f"{name} takes one {what}", f"Write {name}(x).")
             return self._make(name, node, *node.expressions)
         if name in GROUPINGS:
-            raise self.error(node, "ROLLUP, CUBE and GROUPING SETS stand in GROUP BY, not in an expression")
+            raise self.error(node, "ROLLUP, CUBE and GROUPING SETS are allowed only in GROUP BY")
         if name in self._functions:
             return python_call(self, self._functions[name], node)
         known = FUNCTIONS[name]
@@ -351,7 +351,9 @@ class Translator:
             shown = kind.this.name if simple else kind.sql(dialect="spark")
             raise self.error(node, f"ELF-QL has no type {shown}", f"There are {TYPE_NAMES}.")
         if is_no_value(node, target):
-            raise self.error(node, f"{node.this.sql()} is no {target}", "Write it as 2015-05-17[ 10:05:00].")
+            raise self.error(
+                node, f"{node.this.sql()} is not a {target}", "Write it as 2015-05-17[ 10:05:00]."
+            )
         value = self.expr(node.this)
         if isinstance(value, Literal) and value.kind in ("bigint", "double") and target == "DOUBLE":
             assert isinstance(value.value, int | float)

@@ -75,7 +75,7 @@ class Unnesting:
                 self._alone(node)
             elif node.args.get("query") is not None:
                 raise error(
-                    node, "IN (SELECT ...) stands in WHERE, joined to the rest by AND",
+                    node, "IN (SELECT ...) must be a condition of WHERE, joined by AND",
                     "Write LEFT SEMI JOIN (SELECT ...) t ON a.x = t.x, or filter outside.",
                 )  # fmt: skip
         for node in list(_own(tree, exp.Subquery)):
@@ -104,14 +104,14 @@ class Unnesting:
             raise self._error(
                 node,
                 f"IN needs a query with {len(left)} column{'s' * (len(left) > 1)}",
-                "Select as many columns as stand before IN.",
+                "Select as many columns as there are before IN.",
             )
         if kind == "semi":
             self._join(query, kind, left, node)
             return None
         if len(left) > 1:
             hint = "Write NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y)."
-            raise self._error(node, "NOT IN of several columns is not there", hint)
+            raise self._error(node, "NOT IN with several columns is not supported", hint)
         if self._outside(query):
             self._join(query, kind, left, node, null_aware=True)
             return None
@@ -149,7 +149,7 @@ class Unnesting:
         """EXISTS of a query that refers to nothing outside: whether it has rows is one value."""
         if self._outside(node.this):
             raise self._error(
-                node, "EXISTS with a row from outside stands in WHERE, joined to the rest by AND",
+                node, "a correlated EXISTS must be a condition of WHERE, joined by AND",
                 "Write LEFT SEMI JOIN (SELECT ...) t ON a.x = t.x, or filter outside.",
             )  # fmt: skip
         query = node.this.copy()
@@ -168,24 +168,28 @@ class Unnesting:
         if value is None:
             raise self._error(
                 node,
-                "a query that stands for a value has one column",
+                "a scalar subquery must have one column",
                 "Select one column, or join with the query: LEFT JOIN (SELECT ...) t ON ...",
             )
         value = value.unalias()
         if not any(aggregate_calls(value)):
-            raise self._error(node, "a value with a row from outside is made of aggregates", HINT)
+            raise self._error(node, "a correlated scalar subquery must select aggregates", HINT)
         if not self._is_early(tree, node):
-            raise self._error(node, "a value with a row from outside stands before GROUP BY", HINT)
+            raise self._error(node, "a correlated scalar subquery cannot be used after GROUP BY", HINT)
         name = f"{NESTED}{len(self.nested)}"
         columns: list[exp.Expr] = []
         conditions: list[exp.Expr] = []
         for condition in self._move(inner, node):
             if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
-                raise self._error(condition, "a value belongs to a row outside by equations", HINT)
+                raise self._error(
+                    condition, "a correlated scalar subquery can be correlated only by equality", HINT
+                )
             sides = (condition.this, condition.expression)
             mine = [not self._outside(side, _names(inner)) for side in sides]
             if mine[0] == mine[1]:
-                raise self._error(condition, "a value belongs to a row outside by equations", HINT)
+                raise self._error(
+                    condition, "a correlated scalar subquery can be correlated only by equality", HINT
+                )
             ours, theirs = sides if mine[0] else sides[::-1]
             column = exp.column(f"c{len(columns)}", table=name, quoted=True)
             conditions.append(type(condition)(this=theirs.copy(), expression=column))
@@ -197,12 +201,12 @@ class Unnesting:
             columns.append(call.copy())
             value_or_nothing = over_nothing(call, column)
             if value_or_nothing is None:
-                raise self._error(call, "a sketch of rows that belong to a row outside is not there", HINT)
+                raise self._error(call, "a sketch in a correlated subquery is not supported", HINT)
             call.replace(value_or_nothing)
         for left in found.find_all(exp.Column):
             if left.table != name:
                 shown = left.sql(dialect="spark")
-                raise self._error(left, f"{shown} is neither grouped nor aggregated", HINT)
+                raise self._error(left, f"{shown} must be in GROUP BY or in an aggregate", HINT)
         _select(inner, columns)
         self.nested.append(Nested(name, "left", inner, exp.and_(*conditions, copy=False)))
         if node.parent_select is tree and node in tree.expressions:
@@ -237,17 +241,17 @@ class Unnesting:
     def _plain(self, query: Any, node: exp.Expr, *, aggregated: bool = False) -> exp.Select:
         """A copy of a query whose conditions can be moved out of it."""
         if not isinstance(query, exp.Select):
-            raise self._error(node, "a query with a row from outside is one SELECT", HINT)
+            raise self._error(node, "a correlated subquery must be a single SELECT", HINT)
         for name, given in query.args.items():
             if given and name not in _PLAIN:
                 raise self._error(
-                    node, f"{name.strip('_').upper()} in a query with a row from outside is not there", HINT
+                    node, f"{name.strip('_').upper()} in a correlated subquery is not supported", HINT
                 )
         inner = query.copy()
         inner.set("order", None)
         inner.set("distinct", None)
         if not aggregated and _aggregates(inner):
-            raise self._error(node, "an aggregate over rows that belong to a row outside is a value", HINT)
+            raise self._error(node, "an aggregate in a correlated subquery must be a scalar", HINT)
         return inner
 
     def _move(self, inner: exp.Select, node: exp.Expr) -> list[exp.Expr]:
@@ -263,10 +267,10 @@ class Unnesting:
         left = self._outside(inner)
         deep = [each for each in moved if each.find(exp.Query) is not None]
         if left or deep:
-            message = "a row from outside can be used in WHERE only, in conditions joined by AND"
+            message = "an outer column can be used only in WHERE, in conditions joined by AND"
             raise self._error((left or deep)[0], message, HINT)
         if not moved:
-            raise self._error(node, "a row from outside is used in no condition", HINT)
+            raise self._error(node, "no condition uses the outer column", HINT)
         return moved
 
     def _lifted(self, condition: exp.Expr, inner: exp.Select, name: str, columns: list[exp.Expr]) -> exp.Expr:

@@ -49,7 +49,7 @@ def check_size(nbytes: int) -> None:
     """
     if nbytes > (most := _bytes_max.get()):
         raise TooLarge(
-            f"an expression makes {nbytes >> 20} MB of one block; at most {most >> 20} MB are made"
+            f"an expression produces {nbytes >> 20} MB from one block; the limit is {most >> 20} MB"
         )
 
 

@@ -19,7 +19,7 @@ class NumberText(str):
 
 
 def _refused(_name: str) -> Any:
-    raise ValueError("NaN and Infinity are no JSON")
+    raise ValueError("NaN and Infinity are not JSON")
 
 
 def _real(text: str) -> NumberText:

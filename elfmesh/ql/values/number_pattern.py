@@ -103,7 +103,7 @@ def _halves(pattern: str) -> list[list[tuple[str, bool]]]:
         elif plain == ";":
             halves.append([])
         elif plain == "'":
-            raise NumberPatternError("a quote is never closed")
+            raise NumberPatternError("a quoted text is not terminated")
         else:
             halves[-1].append((plain, False))
     if len(halves) > 2:
@@ -119,13 +119,13 @@ def _parts(given: list[tuple[str, bool]]) -> tuple[str, str, str, int]:
     while last < len(given) and is_digit[last]:
         last += 1
     if True in is_digit[last:]:
-        raise NumberPatternError("digits stand in two places")
+        raise NumberPatternError("digits are in two places")
     around = [*given[:first], *given[last:]]
     marks = [character for character, quoted in around if character in _TIMES and not quoted]
     if len(marks) > 1:
-        raise NumberPatternError("`%` is there twice")
+        raise NumberPatternError("`%` occurs twice")
     if given[last : last + 1] == [("E", False)] or ("¤", False) in around:
-        raise NumberPatternError("powers of ten and currencies are not there")
+        raise NumberPatternError("exponents and currencies are not supported")
     before, number, behind = (
         "".join(character for character, _ in part)
         for part in (given[:first], given[first:last], given[last:])
@@ -145,12 +145,12 @@ def _counts(number: str) -> tuple[int, int, int, int, bool]:
             continue
         if character == ",":
             if point >= 0:
-                raise NumberPatternError("a comma stands behind the point")
+                raise NumberPatternError("a comma is after the decimal point")
             group = 0
             continue
         if character == "0":
             if right:
-                raise NumberPatternError("a `0` stands behind a `#`")
+                raise NumberPatternError("a `0` is after a `#`")
             zeros += 1
         elif zeros:
             right += 1
@@ -159,13 +159,13 @@ def _counts(number: str) -> tuple[int, int, int, int, bool]:
         if group >= 0 and point < 0:
             group += 1
     if group == 0:
-        raise NumberPatternError("a comma has no digit behind it")
+        raise NumberPatternError("no digit follows a comma")
     if not zeros and left and point >= 0:
         place = max(point, 1)
         left, right, zeros = place - 1, left - place, 1
     total = left + zeros + right
     if (right and point < 0) or (point >= 0 and not left <= point <= left + zeros):
-        raise NumberPatternError("a `#` stands behind a `0` before the point")
+        raise NumberPatternError("a `#` is after a `0` before the decimal point")
     whole = (point if point >= 0 else total) - left
     least, most = (left + zeros - point, total - point) if point >= 0 else (0, 0)
     return whole, least, most, max(group, 0), point in (0, total)

@@ -41,7 +41,7 @@ def pieces(pattern: str) -> list[tuple[str, bool]]:
     for match in _PIECE.finditer(pattern):
         text = match[0]
         if text == "'":
-            raise PatternError("a quote is never closed")
+            raise PatternError("a quoted text is not terminated")
         if text.startswith("'"):
             out.append(("'" if text == "''" else text[1:-1].replace("''", "'"), False))
         elif match[1]:

@@ -114,7 +114,7 @@ def bounded_decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of two different numbers; None if one is no number."""
+    """The type of two different numbers; None if one is not a number."""
     if DOUBLE in (left, right) and all(
         kind in (BIGINT, DOUBLE) or is_decimal(kind) for kind in (left, right)
     ):

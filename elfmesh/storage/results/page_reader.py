@@ -13,7 +13,7 @@ from elfmesh.storage.results.segment import Segment
 
 
 class ChangedError(Exception):
-    """A file is not what was written."""
+    """A file differs from what was written."""
 
 
 def read_page(
@@ -29,7 +29,7 @@ def read_page(
         bytes_max: bytes at most, but for a first large record.
 
     Raises:
-        ChangedError: a record is not what was written.
+        ChangedError: a record differs from what was written.
         FileNotFoundError: a segment is gone.
     """
     parts: list[bytes] = []

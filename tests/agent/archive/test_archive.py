@@ -315,8 +315,8 @@ def test_the_command_catches_up_and_the_next_call_adds_nothing(tmp_path: Path) -
     ("given", "message"),
     [
         ({"path": "out"}, "streams.app.archive.path: 'out' is not absolute"),
-        ({"file": "1 GB"}, "streams.app.archive.file: is not from 1 kB to 512 MB"),
-        ({"bytes": "1 MB"}, "streams.app.archive.bytes: is less than one file"),
+        ({"file": "1 GB"}, "streams.app.archive.file: must be from 1 kB to 512 MB"),
+        ({"bytes": "1 MB"}, "streams.app.archive.bytes: must be at least the size of one file"),
         ({"columns": ["a"]}, "streams.app.archive.columns: a raw archive has no columns"),
         ({"keep": "never"}, "streams.app.archive.keep"),
         ({"what": "all"}, "streams.app"),

@@ -118,7 +118,7 @@ def test_a_key_that_others_may_read_is_refused(ca: Authority, mode: int) -> None
 def test_what_is_no_agents_certificate_starts_no_agent(ca: Authority) -> None:
     with pytest.raises(ConfigError, match="not the certificate of an agent"):
         Trust(issued(ca, "ann", Role.OPERATOR), "shop")
-    with pytest.raises(ConfigError, match="names nobody in cluster 'bank'"):
+    with pytest.raises(ConfigError, match="has no name in cluster 'bank'"):
         Trust(issued(ca, "a", Role.AGENT), "bank")
     with pytest.raises(ConfigError, match="expired"):
         Trust(issued(ca, "old", Role.AGENT, days=-1), "shop")

@@ -144,5 +144,7 @@ async def test_a_token_that_is_not_good_is_written_down() -> None:
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:
         answer = await client.delete("/v1/jobs/shop/top", headers={"Authorization": "Bearer guess"})
         assert answer.status == 401
-    assert lines == [("not believed", "DELETE /v1/jobs/shop/top", False, "the token is not this agent's")]
+    assert lines == [
+        ("not believed", "DELETE /v1/jobs/shop/top", False, "the token does not belong to this agent")
+    ]
     assert "guess" not in str(lines)

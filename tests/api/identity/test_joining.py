@@ -159,7 +159,7 @@ async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Pat
         thread = threading.Thread(target=pose, args=(server,))
         thread.start()
         joining = token(ca, "web1", f"127.0.0.1:{server.getsockname()[1]}")
-        await refused(joining, tmp_path / "host", "not the CA's listener", ConfigError)
+        await refused(joining, tmp_path / "host", "not `elf ca serve`", ConfigError)
         await asyncio.to_thread(thread.join)
     secret = base64.b64encode(joining.secret)
     assert not any(secret in data for data in heard)
@@ -180,7 +180,7 @@ def test_a_signing_request_that_is_none_is_refused(ca: Authority, csr: bytes) ->
     "text", ["", "elfjoin1.", "elfjoin1.!!!!", "hello", PREFIX + "e30", PREFIX + "x" * 4000, "\x00"]
 )
 def test_words_that_are_no_token_are_told_so(text: str) -> None:
-    with pytest.raises(ConfigError, match="no join token"):
+    with pytest.raises(ConfigError, match="not a join token"):
         parse_token(text)
 
 

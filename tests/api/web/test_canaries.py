@@ -48,7 +48,7 @@ def test_a_canary_that_outlives_its_promotion_is_told() -> None:
     jobs = Jobs(describe=FOUND, delete=AWAY)
     reply = asyncio.run(promote(jobs.ask, JOB))
     assert reply.status == 200
-    assert "The canary goes on" in reply.body["hint"]
+    assert "The canary continues" in reply.body["hint"]
 
 
 def test_a_text_that_is_refused_ends_no_canary() -> None:

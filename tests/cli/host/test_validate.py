@@ -69,7 +69,7 @@ def test_a_foreign_agent_without_certificates_is_a_warning_and_refused_by_the_ag
     done = validate(path)
     assert done.return_value == 0
     assert f"{path}: configuration, 0 streams: valid" in done.stdout
-    place = f"{path}:2:1: join: 10.0.0.5:7400 is another host, and no certificates tell friend from foe"
+    place = f"{path}:2:1: join: 10.0.0.5:7400 is another host, and no certificates are configured"
     assert f"warning: {place}" in done.stderr
     shown = CliRunner().invoke(validate_command, ["-o", "json", str(path)], standalone_mode=False)
     found = json.loads(shown.stdout)

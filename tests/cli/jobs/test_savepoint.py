@@ -79,7 +79,7 @@ def test_every_byte_counts(tmp_path: Path) -> None:
             with pytest.raises(DataError):
                 read_head(bad)
     bad.write_bytes(whole + b"x")
-    with pytest.raises(DataError, match="follows its end"):
+    with pytest.raises(DataError, match="data after its end"):
         read_head(bad)
 
 

@@ -19,7 +19,7 @@ def test_no_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert elf(["run", "SELECT count(*) AS n FROM log", str(tmp_path / "a.log")]) == 0
     told = capsys.readouterr()
     assert told.out == "n\n-\n0\n"
-    assert "there was no input" in told.err
+    assert "the logs are empty" in told.err
 
 
 @pytest.mark.parametrize("query", ["SELECT count(*) AS n FROM log", "SELECT host FROM log"])

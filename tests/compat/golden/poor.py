@@ -79,7 +79,7 @@ def _named_query_as_function(case: Golden, error: QueryError) -> bool:
 
 
 def _type_that_was_not_written(case: Golden, error: QueryError) -> bool:
-    match = re.match(r"the type (\w+) is not there", error.message)
+    match = re.match(r"the type (\w+) is not supported", error.message)
     if match is None:
         return False
     there = re.findall(r"\w+", error.hint)
@@ -87,7 +87,7 @@ def _type_that_was_not_written(case: Golden, error: QueryError) -> bool:
 
 
 def _word_that_was_not_written(case: Golden, error: QueryError) -> bool:
-    match = re.match(r"`?([A-Z][A-Z_]+(?: [A-Za-z_]+)*)`? (?:is|are) not there", error.message)
+    match = re.match(r"`?([A-Z][A-Z_]+(?: [A-Za-z_]+)*)`? (?:is|are) not supported", error.message)
     if match is None:
         return False
     text = case.asked.lower()

@@ -53,9 +53,9 @@ def test_a_signed_text_is_admitted_and_its_serial_remembered() -> None:
         ({}, {"cluster": "other"}, "signed for the cluster 'fleet', and this is 'other'"),
         ({}, {"job": "shop/b"}, "signed for the job shop/a, not for shop/b"),
         ({}, {"text": TEXT + " "}, "another text"),
-        ({}, {"remembered": Remembered(6)}, "serial 5 is older than what ran here: 6 is the least"),
-        ({}, {"remembered": Remembered(5, ((5, "0" * 64),))}, "serial 5 was used for something else"),
-        ({"tombstone": True}, {}, "signed as the end"),
+        ({}, {"remembered": Remembered(6)}, "serial 5 is older than a version that ran here; 6 is the least"),
+        ({}, {"remembered": Remembered(5, ((5, "0" * 64),))}, "serial 5 was used for another text"),
+        ({"tombstone": True}, {}, "a tombstone of the job"),
     ],
 )
 def test_an_envelope_is_refused(changed: dict[str, Any], around: dict[str, Any], reason: str) -> None:
@@ -160,6 +160,6 @@ def test_a_payload_says_nothing_that_is_not_known() -> None:
 
 @pytest.mark.parametrize("text", ["", "ed25519:", "ed25519:AAAA", "rsa:AAAA", "ed25519:" + "A" * 43])
 def test_what_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="no public key"):
+    with pytest.raises(ConfigError, match="not a public key"):
         signing.read_key(text, where="functions.keys")
     assert signing.read_key(signing.show_key(PUBLIC[0]), where="") == PUBLIC[0]

@@ -229,7 +229,7 @@ def test_a_circle_is_refused() -> None:
     assert "cannot be changed" in world.apply(world[2], changed).body["error"]
     force_delete(world)
     reply = world.apply(world[2], changed)
-    assert "that would be a circle" in reply.body["error"]
+    assert "that would be a cycle" in reply.body["error"]
 
 
 def test_a_reader_says_what_it_waits_for_and_stays_when_it_is_read_from_is_paused() -> None:

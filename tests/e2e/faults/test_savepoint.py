@@ -59,7 +59,7 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
     _, said = elf(one, "savepoint", "create", "e2e.moved", "-o", tmp_path / "s")
     head = json.loads(elf(one, "savepoint", "show", tmp_path / "s")[0])
     first = head["first"]
-    assert f"goes on with interval {first}" in said
+    assert f"continues with interval {first}" in said
     kept = by_index(
         [json.loads(line) for line in elf(one, "savepoint", "results", tmp_path / "s")[0].splitlines()]
     )

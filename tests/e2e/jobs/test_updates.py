@@ -136,7 +136,7 @@ def test_a_dry_run_prints_difference_and_effects_and_changes_nothing(live: Traff
     assert [line for line in lines if line[:1] == "-"] == ["--- running", "-" + old.splitlines()[0]]
     assert [line for line in lines if line[:1] == "+"] == ["+++ applied", "+" + new.splitlines()[0]]
     assert lines[-2] == (
-        "e2e/dry version 2 would be warm up: open windows are made again from the logs, nothing is lost "
+        "e2e/dry version 2 would be warm up: open windows are recomputed from the logs; no record is lost "
         "(another filter)"
     )
     assert lines[-1] == "    k: warm up, n: warm up"

@@ -184,7 +184,7 @@ def test_a_function_gives_exact_results_and_changes_while_it_runs(site: Site) ->
     Path(f"{path}.sig").write_text(first[1])
     replayed = site.apply(path)
     assert replayed.exit_code == 65
-    assert "serial 1 is older than what ran here: 3 is the least" in replayed.stderr
+    assert "serial 1 is older than a version that ran here; 3 is the least" in replayed.stderr
 
 
 def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
@@ -223,7 +223,7 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
     assert run("sign", "--key", str(site.root / "b.pem"), *words).exit_code == 0
     done = run(*revoke)
     assert done.exit_code == 0, done.stderr
-    assert "fn/end: revoked; 1 of 2 agents have it on disk" in done.stdout
+    assert "fn/end: revoked; 1 of 2 agents have stored it" in done.stdout
 
     off = "the functions are off: they were revoked"
     assert f"fn/end: {off}" in site.fleet[0].get("/v1/health")["problem"]

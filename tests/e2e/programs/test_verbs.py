@@ -69,7 +69,7 @@ def test_a_job_is_tapped_with_its_filter_and_text_is_escaped(fleet: Fleet) -> No
     [
         (("nothing",), 1, "there is no stream or job 'nothing'"),
         (("lgo",), 1, "Did you mean log?"),
-        (("log", "--filter", "WHERE n > 1 LIMIT 3"), 65, "a filter is WHERE and a condition"),
+        (("log", "--filter", "WHERE n > 1 LIMIT 3"), 65, "a filter must be WHERE and a condition"),
         (("log", "--filter", "n >"), 65, "missing"),
         (("log", "--beginning", "--filter", "n > ARRAY(1)"), 65, ""),
         (("log", "--rate", "100000"), 2, "--rate"),

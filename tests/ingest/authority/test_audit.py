@@ -213,7 +213,7 @@ def test_a_log_whose_last_line_was_written_anew_is_not_written_on(tmp_path: Path
     entry = msgspec.json.decode(last, type=Entry)
     forged = msgspec.structs.replace(entry, who="somebody else").hashed()
     path.write_bytes(b"".join(lines) + msgspec.json.encode(forged, order="deterministic") + b"\n")
-    with pytest.raises(StorageError, match="another than was written"):
+    with pytest.raises(StorageError, match="differs from the line that was written"):
         log_of(tmp_path, 1)
 
 

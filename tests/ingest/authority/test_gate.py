@@ -91,7 +91,7 @@ def test_what_is_signed_runs_and_says_until_when() -> None:
     ("sent", "reason"),
     [
         (msgspec.structs.replace(manifest(), signed=b""), "its manifest is not signed"),
-        (msgspec.structs.replace(manifest(), signed=b"{}"), "this is no signature file"),
+        (msgspec.structs.replace(manifest(), signed=b"{}"), "this is not a signature file"),
         (manifest(cluster="other"), "signed for the cluster 'other', and this is 'fleet'"),
         (manifest(expires=NOW_S), "its signature has expired"),
         (manifest(job="shop.b", sha256="0" * 64), "signed for another text"),
@@ -142,9 +142,9 @@ def test_an_older_version_does_not_come_back_after_a_restart_either() -> None:
     for agent in (gate(storage), gate(storage)):
         for version in (1, 2):
             old = manifest(version=version)
-            assert "serial 5 is older than what ran here: 6 is the least" in refused(agent, old)
+            assert "serial 5 is older than a version that ran here; 6 is the least" in refused(agent, old)
             assert "serial 5 is older" in agent.trial(old)
-    assert "serial 6 was used for something else" in gate(storage).trial(manifest("status = 3", serial=6))
+    assert "serial 6 was used for another text" in gate(storage).trial(manifest("status = 3", serial=6))
 
 
 def test_the_serial_is_on_disk_before_anything_runs() -> None:
@@ -256,11 +256,11 @@ def test_results_go_only_to_sinks_that_the_namespace_is_granted() -> None:
         ("[manifests]\nrequire = 'signed'", "manifests.signatures: 1 of 0 keys must sign"),
         (
             "[manifests]\nrequire = 'signed'\nkeys = ['ed25519:x']",
-            "manifests.keys: 'ed25519:x' is no public key",
+            "manifests.keys: 'ed25519:x' is not a public key",
         ),
         (
             "[namespaces.shop]\nkeys = ['{key}']",
-            "namespaces.shop.keys: keys without manifests that need them",
+            "namespaces.shop.keys: keys are given, but no manifest needs a signature",
         ),
         ("[namespaces.shop]\nstream = ['a']", "namespaces.shop: unknown key 'stream'"),
         ("[namespaces.shop]\njobs = 0", "namespaces.shop.jobs: "),

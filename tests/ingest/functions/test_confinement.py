@@ -65,7 +65,9 @@ def test_a_configuration_is_warned_of_before_it_is_used(tmp_path: Path) -> None:
         config.write_text(text)
         done = elf("landlock", "validate", str(config))
         assert done.returncode == 0, done.stderr
-        assert ("functions.python: would be off on this host: Landlock" in done.stderr) is warned, done.stderr
+        assert ("functions.python: would be unavailable on this host: Landlock" in done.stderr) is warned, (
+            done.stderr
+        )
 
 
 def test_who_trusts_a_text_may_run_it_and_is_told_what_it_can_do(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ async def test_brokers_that_are_not_there_are_said_to_be_so(
     ("given", "said"),
     [
         ({"servers": ["x"], "topic": "a"}, "HOST:PORT"),
-        ({"servers": ["x:1"], "topic": "a b"}, "not a topic"),
+        ({"servers": ["x:1"], "topic": "a b"}, "not a valid topic"),
         ({"servers": [], "topic": "a"}, "servers"),
         ({"servers": ["x:1"], "topic": "a", "options": {"group.id": "x"}}, "by the agent itself"),
         ({"servers": ["x:1"], "topic": "a", "partitions": [-1]}, "partitions"),

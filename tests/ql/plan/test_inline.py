@@ -135,7 +135,7 @@ def test_data_that_unfolds_within_is_refused() -> None:
 
 def test_data_of_other_columns_is_refused() -> None:
     data = packed(pa.table({"other": ["a"]}))
-    with pytest.raises(QueryError, match="has other columns than it is declared with"):
+    with pytest.raises(QueryError, match="has columns that differ from its declaration"):
         parse(TEXT.replace("weight BIGINT)", f"weight BIGINT) AS $$ {data} $$"))
 
 

@@ -90,7 +90,7 @@ def test_a_name_that_a_format_does_not_have_says_whose_it_may_be(tmp_path: Path)
         (
             "SELECT x1 FROM (SELECT x1 FROM x) "
             "WHERE EXISTS (SELECT 1 FROM (SELECT y1 FROM y) r WHERE y1 = x1)",
-            "Give the query outside a name: FROM (SELECT ...) AS x, and write x.x1.",
+            "Name the outer query: FROM (SELECT ...) AS x, and write x.x1.",
         ),
     ],
 )

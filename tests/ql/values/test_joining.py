@@ -124,7 +124,7 @@ def test_a_record_counts_once_however_many_parts_keep_it() -> None:
 
 def test_a_query_for_a_value_with_several_rows_is_refused() -> None:
     statement = parse("SELECT k FROM t WHERE k = (SELECT k FROM t)")
-    with pytest.raises(QueryError, match="stands for a value and has 2 rows"):
+    with pytest.raises(QueryError, match="must return one row, but it returned 2"):
         run_streams(statement, {"t": pa.table({"k": [1, 2]})})
 
 

@@ -23,9 +23,9 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["run"], 2, "give a query or -f FILE"),
+        (["run"], 2, "give either a query or -f FILE"),
         (["run", "SELECT nope(x) FROM log", "--stream", "log=LOG,format=json"], 65, "query:1:8: unknown"),
-        (["run", QUERY, "--stream", "log"], 2, "'log' is no name and path"),
+        (["run", QUERY, "--stream", "log"], 2, "'log' is not NAME=PATH"),
         (["run", QUERY, "--stream", "log=LOG", "--stream", "log=LOG"], 2, "log is given twice"),
         (["run", QUERY, "--stream", "log=udp://127.0.0.1:9"], 2, "has no path"),
     ],

@@ -83,7 +83,7 @@ class Relay:
         if request.headers.get(hdrs.HOST) != self._own or origin not in (None, f"http://{self._own}"):
             return json_response(403, refused("requests of web pages are refused", where=request.path))
         if not self._is_open(request) and not self._known(request.headers.get(hdrs.AUTHORIZATION, "")):
-            hint = "Open the address that `elf page` has printed, with everything behind the #."
+            hint = "Open the address that `elf page` has printed, including everything after the #."
             return json_response(401, refused("this page does not know you", where=request.path, hint=hint))
         scheme = "http" if self._context is None else "https"
         if not request.raw_path.startswith("/"):

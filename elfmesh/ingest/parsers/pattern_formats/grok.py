@@ -82,16 +82,16 @@ class _Resolver:
     def _named(self, match: re.Match[str], within: tuple[str, ...]) -> str:
         name, column, kind = match[1], match[2], match[3]
         if name in within or len(within) >= DEPTH_MAX:
-            raise _refusal(f"%{{{name}}} is made of itself")
+            raise _refusal(f"%{{{name}}} refers to itself")
         body = self.patterns.get(name)
         if body is None:
-            raise _refusal(f"%{{{name}}} is no pattern", suggest(name, self.patterns))
+            raise _refusal(f"%{{{name}}} is not a pattern", suggest(name, self.patterns))
         inner = self.resolve(body, (*within, name))
         if not column:
             return f"(?:{inner})"
         if kind:
             if kind not in _TYPES:
-                raise _refusal(f"{kind!r} is no type", f"One of {', '.join(_TYPES)}.")
+                raise _refusal(f"{kind!r} is not a type", f"One of {', '.join(_TYPES)}.")
             self.types[column] = _TYPES[kind]
         return f"{self._group(column)}{inner})"
 

@@ -115,9 +115,9 @@ def compile_template(kind: str, text: str) -> Template:
         after = pieces[number + 1] if number + 1 < len(pieces) else ("", "")
         if after[0]:
             raise ConfigError(
-                f"{literal} and {after[1]} have nothing between them",
+                f"{literal} and {after[1]} have no separator between them",
                 where=f"format {kind}",
-                hint="Where one value ends and the next begins cannot be told.",
+                hint="The parser cannot determine where one value ends and the next begins.",
             )
         before = pieces[number - 1][1][-1:] if number else ""
         group = f"f{number}"

@@ -126,7 +126,7 @@ def test_pairs_found_by_pattern_are_those_found_one_by_one(spec: str, lines: lis
         ("grok", "needs more"),
         ("kv:a=b", "does not show two pairs"),
         ("nginx:nothing", "names no value"),
-        ("nginx:$a$b", "nothing between"),
+        ("nginx:$a$b", "no separator between"),
         ("apache:%Z", "not known"),
         ("syslog:x", "unknown format"),
     ],
@@ -137,7 +137,7 @@ def test_what_cannot_be_a_format_is_refused_when_it_is_declared(spec: str, messa
 
 
 def test_a_ring_of_own_patterns_is_refused_and_a_bomb_is_not_unfolded() -> None:
-    with pytest.raises(ConfigError, match="made of itself"):
+    with pytest.raises(ConfigError, match="refers to itself"):
         StreamFormat("grok:%{A:x}", patterns={"A": "%{B}", "B": "%{A}"})
     bomb = {f"P{n}": f"%{{P{n + 1}}}%{{P{n + 1}}}%{{P{n + 1}}}" for n in range(30)} | {"P30": "abcdefgh"}
     with pytest.raises(ConfigError, match="too large"):

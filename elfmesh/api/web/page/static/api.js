@@ -54,7 +54,7 @@ async function send(method, path, body, signal) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { error: "the agent does not answer", hint: "It may have ended, or restarts." });
+    throw new ApiError(0, { error: "the agent does not answer", hint: "The agent may have stopped or may be restarting." });
   }
   const text = await response.text();
   let answer;
@@ -139,7 +139,7 @@ export async function follow(job, from, signal, record, state) {
         wait = 500;
         const parts = (held + value).split("\n");
         held = parts.pop();
-        if (held.length > LINE_MAX) throw new Error("a line without end");
+        if (held.length > LINE_MAX) throw new Error("an unterminated line");
         for (const line of parts) {
           if (!line) continue;
           const each = parse(line);

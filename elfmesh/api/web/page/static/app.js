@@ -76,7 +76,7 @@ function warn(health) {
   const open = health.insecure || world.me?.insecure_network || others.length > 0;
   const banner = document.getElementById("insecure");
   banner.hidden = !open;
-  say(banner, open ? `Insecure network: ${names(others.length ? others : [health.agent])} answers other hosts without certificates. Whoever reaches it is believed.` : "");
+  say(banner, open ? `Insecure network: ${names(others.length ? others : [health.agent])} answers other hosts without certificates. They trust every host that can reach them.` : "");
 }
 
 function openToken() {
@@ -94,15 +94,15 @@ function openToken() {
       await learnMe().catch(() => {});
     }
   };
-  open("Who you are", [
+  open("Your identity", [
     h("p", {}, `${world.me?.name ?? "unknown"}, known by ${world.me?.source ?? "nothing"}.`),
     h("label", { for: "token" }, "The agent's API token"),
     input,
-    h("p", { class: "faint" }, "It stands in api.token in the agent's data directory. This page keeps it in memory only: a reload forgets it."),
+    h("p", { class: "faint" }, "The token is in the file api.token in the agent's data directory. This page keeps it in memory only, so a reload discards it."),
     problem,
   ], [
     hasToken() ? ["Forget the token", () => use("")] : null,
-    ["Use the token", () => (input.value.trim() ? use(input.value) : say(problem, "There is no token to use."))],
+    ["Use the token", () => (input.value.trim() ? use(input.value) : say(problem, "Enter a token first."))],
   ]);
 }
 

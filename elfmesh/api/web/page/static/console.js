@@ -14,17 +14,17 @@ FROM   ${stream}
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)
 `;
 const MEANING = {
-  new: "a new job: there is none of this name",
-  unchanged: "this text runs already",
-  keep: "the state is kept: open windows go on as they are",
-  "warm up": "open windows are made again from the logs, nothing is lost",
-  reset: "groups or windows begin anew at the boundary",
+  new: "a new job; no job has this name",
+  unchanged: "this version is already running",
+  keep: "the state is kept; open windows continue",
+  "warm up": "open windows are recomputed from the logs; no record is lost",
+  reset: "groups or windows start empty at the boundary",
 };
 
 export async function consoleView(main, world, signal, job) {
   const status = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const jump = h("button", { type: "button", class: "link", hidden: true }, "Go there");
-  const planBox = h("section", { class: "plan", "aria-live": "polite", "aria-label": "What would happen" });
+  const planBox = h("section", { class: "plan", "aria-live": "polite", "aria-label": "Plan of the change" });
   const host = h("div", { class: "editor" });
   const planButton = h("button", { type: "button", class: "main", disabled: true }, "Plan");
   const note = h("p", { class: "faint" });
@@ -100,7 +100,7 @@ export async function consoleView(main, world, signal, job) {
   function allow() {
     const may = checked && world.mayChange(checked.namespace);
     planButton.disabled = !may;
-    say(note, checked && !may ? `You may read only: submitting to ${checked.namespace} needs another role. Give a token at the top right.` : "Nothing is changed before you confirm. Ctrl+Enter plans.");
+    say(note, checked && !may ? `Your role can only read. Submitting to ${checked.namespace} needs another role. Give a token at the top right.` : "Nothing is changed before you confirm. Ctrl+Enter plans.");
   }
 
   async function plan() {
@@ -117,7 +117,7 @@ export async function consoleView(main, world, signal, job) {
   }
 
   function showPlan(answer, text, old) {
-    const meaning = answer.state === "reset" && answer.in_place === false ? "results and their numbers begin anew" : (MEANING[answer.state] ?? answer.state);
+    const meaning = answer.state === "reset" && answer.in_place === false ? "results and interval numbers restart" : (MEANING[answer.state] ?? answer.state);
     const effects = Object.entries(answer.columns ?? {});
     const result = h("p", { class: "verdict", role: "status" });
     const confirm = h("button", { type: "button", class: answer.state === "reset" ? "danger" : "main", disabled: answer.state === "unchanged" },
@@ -151,10 +151,10 @@ export async function consoleView(main, world, signal, job) {
       h("h2", {}, "Streams"),
       language.streams.length ? h("ul", { class: "plain" }, language.streams.map((each) => {
         const known = [...(columns.get(each.stream) ?? [])];
-        const look = h("button", { type: "button", class: "link", on: { click: () => sample(each.stream, look) } }, "look into it");
+        const look = h("button", { type: "button", class: "link", on: { click: () => sample(each.stream, look) } }, "show lines");
         return h("li", {}, h("strong", {}, each.stream), ` ${each.formats.join(", ")}, ${each.agents.length} agents`,
-          h("div", { class: "tags" }, known.length ? known.map((name) => h("span", { class: "tag" }, name)) : [h("span", { class: "faint" }, "columns show in the data only", world.me?.operate ? "; " : ""), world.me?.operate ? look : null]));
-      })) : h("p", { class: "faint" }, "No agent carries a stream."),
+          h("div", { class: "tags" }, known.length ? known.map((name) => h("span", { class: "tag" }, name)) : [h("span", { class: "faint" }, "its columns are known only from the data", world.me?.operate ? "; " : ""), world.me?.operate ? look : null]));
+      })) : h("p", { class: "faint" }, "No agent has a stream."),
       h("h2", {}, "Language"),
       h("p", { class: "faint" }, `${language.functions.length} functions; Ctrl+Space completes names, columns and functions.`));
   }
@@ -168,7 +168,7 @@ export async function consoleView(main, world, signal, job) {
       for (const { line } of found) if (typeof line === "string") collect(line, paths);
       columns.set(stream, paths);
       drawSide();
-      if (!paths.size) say(note, `Nothing was seen in ${stream} on ${world.agent}.`);
+      if (!paths.size) say(note, `No line was found in ${stream} on ${world.agent}.`);
     } catch (error) {
       if (!signal.aborted) say(note, `${error.message}. ${error.hint ?? ""}`);
     }

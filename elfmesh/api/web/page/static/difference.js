@@ -26,6 +26,6 @@ export function changes(before, after) {
 
 export function difference(before, after) {
   const kinds = { " ": "same", "-": "gone", "+": "new" };
-  return h("pre", { class: "difference", tabindex: "0", "aria-label": "Difference to the text that runs" },
+  return h("pre", { class: "difference", tabindex: "0", "aria-label": "Difference from the running version" },
     changes(before, after).map(([sign, line]) => h("span", { class: kinds[sign] }, `${sign} ${line}`)));
 }

@@ -1,4 +1,4 @@
-// One job: its results as they come, who is missing, what holds the next interval, and where the time goes.
+// One job: its results as they come, who is missing, what holds the next interval, and time per step.
 
 import { ApiError, every, follow, get, jobPath, post, remove } from "./api.js";
 import { TimeChart, bars, strip } from "./charts.js";
@@ -52,12 +52,12 @@ class JobPage {
       this.problem, this.facts, this.why,
       h("div", { class: "columns" },
         h("section", { class: "wide-column" },
-          h("div", { class: "title" }, h("h2", {}, "By interval"), h("label", { for: "value", class: "hidden" }, "Column that is drawn"), this.choice),
+          h("div", { class: "title" }, h("h2", {}, "By interval"), h("label", { for: "value", class: "hidden" }, "Column to draw"), this.choice),
           this.chart.element, this.strip,
           h("p", { class: "key" }, ["final", "final, partial", "tentative", "skipped"].map((text, at) => h("span", { class: "legend" }, h("span", { class: `slot ${["final", "final_partial", "tentative", "skipped"][at]}`, vars: { "--share": at === 1 ? 0.6 : 1 } }), text)))),
         h("section", {}, this.barsTitle, this.bars)),
       h("div", { class: "columns" },
-        h("section", { class: "wide-column" }, h("h2", {}, "Reducer tree, and where the time goes"), this.spent, treeTable),
+        h("section", { class: "wide-column" }, h("h2", {}, "Reducer tree, and time per step"), this.spent, treeTable),
         h("section", {}, h("div", { class: "title" }, h("h2", {}, "Rows"), this.rowsTitle), this.rowsBox)),
       h("section", {}, h("h2", {}, "Intervals"), this.intervals.element),
       h("section", {}, h("h2", {}, "Text"), this.errors, this.text));
@@ -68,7 +68,7 @@ class JobPage {
     const lost = (record) => Object.entries(record.counts).filter(([name, count]) => count && !["contributed", "filtered"].includes(name)).map(([name, count]) => `${name.replace("_", " ")} ${number(count)}`).join(", ");
     return new Table({
       label: "intervals", size: 15, filter: false, id: (r) => String(r.interval.index), sort: { key: "start", down: true },
-      empty: "No interval has been seen yet.", words: () => "", mark: () => "",
+      empty: "This page has not received an interval yet.", words: () => "", mark: () => "",
       columns: [
         { key: "start", label: "Start", by: (r) => r.interval.index, cell: choose },
         { key: "state", label: "State", by: (r) => r.state, cell: (r) => [stateTag(r.state), r.rev > 1 ? h("span", { class: "faint" }, ` rev ${r.rev}`) : null] },
@@ -193,7 +193,7 @@ class JobPage {
     const held = why.held_for_seconds !== null;
     const waiting = why.agents.map((each) => h("li", {}, h("strong", {}, each.agent), ` ${each.state}${each.behind ? `, ${number(each.behind)} intervals behind` : ""}${each.dead_for_seconds === null ? "" : `, dead for ${seconds(each.dead_for_seconds)}`}${each.error ? `: ${each.error}` : ""}`));
     const lacks = why.missing ?? why.agents.map((each) => each.agent); // an older master says nothing of it
-    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open.` : lacks.length ? "In time, and not complete." : "In time.";
+    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open.` : lacks.length ? "On time, but not complete." : "On time.";
     const detail = `${why.stage}; ${why.in} of ${why.expected} are in${why.tentative_rev ? `; shown as it is, revision ${why.tentative_rev}` : ""}`;
     const text = JSON.stringify([title, lacks, why.agents.map((each) => [each.agent, each.state]), why.stage, why.in]);
     this.why.className = `why ${lacks.length ? "held" : ""}`;
@@ -213,7 +213,7 @@ class JobPage {
     const missing = new Set(about.collecting.missing);
     fill(this.tree, found.map(({ member, depth, size, root }) => {
       const behind = member.dead || member.frontier === null ? null : front - member.frontier;
-      const state = member.dead ? ["bad", "missing: does not answer"] : missing.has(member.agent) ? ["warn", "waited for"] : depth === null ? ["warn", "not in the tree"] : ["good", root ? "root" : "in time"];
+      const state = member.dead ? ["bad", "missing (does not answer)"] : missing.has(member.agent) ? ["warn", "waited for"] : depth === null ? ["warn", "not in the tree"] : ["good", root ? "root" : "on time"];
       return h("tr", { class: member.dead ? "gone" : null },
         h("th", { scope: "row" }, h("span", { class: "branch", vars: { "--depth": depth ?? 0 } }), h("span", { class: `dot ${state[0]}` }), member.agent),
         h("td", { class: "end" }, size > 1 ? number(size - 1) : "–"),
@@ -225,7 +225,7 @@ class JobPage {
   }
 
   drawSpent(spent) {
-    if (!spent.length) return void fill(this.spent, h("p", { class: "faint" }, "No interval was closed by this master yet."));
+    if (!spent.length) return void fill(this.spent, h("p", { class: "faint" }, "This master has not closed an interval yet."));
     const middle = (name) => spent.map((each) => each[name]).sort((a, b) => a - b)[Math.floor(spent.length / 2)];
     const parts = [["gathering", "gathering contributions"], ["making", "making rows"], ["agreeing", "agreeing to close"]].map(([name, text]) => [name, text, middle(name)]);
     const delays = this.history.list().map((each) => each.delay).filter((each) => each !== undefined).sort((a, b) => a - b);
@@ -249,9 +249,9 @@ class JobPage {
     const verb = paused ? "resume" : "pause";
     const then = () => this.describe();
     const toggle = () => this.world.ask(`${paused ? "Resume" : "Pause"} ${this.job}?`,
-      paused ? "Agents go on where they stopped; nothing was lost." : "Agents stop reading for it and keep their place; no interval closes until it is resumed.",
+      paused ? "Agents continue where they stopped. No record is lost." : "Agents stop reading for the job and keep their position. No interval closes until you resume it.",
       paused ? "Resume" : "Pause", async () => (await post(`${target}/${verb}`), then()));
-    const erase = () => this.world.ask(`Delete ${this.job}?`, "The job ends on all agents, and its results are forgotten. This cannot be taken back.",
+    const erase = () => this.world.ask(`Delete ${this.job}?`, "The job stops on all agents, and its results are deleted. You cannot undo this.",
       "Delete", async () => (await remove(target), (location.hash = "#/")), "danger");
     fill(this.buttons, edit,
       h("button", { type: "button", on: { click: toggle } }, paused ? "Resume" : "Pause"),

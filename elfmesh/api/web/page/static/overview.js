@@ -14,7 +14,7 @@ export const jobLink = (job) => `#/job/${job.split("/").map(encodeURIComponent).
 /** A bar of completeness, and in words. */
 export function completeness(share, missing = []) {
   if (share === null || share === undefined) return h("span", { class: "faint" }, "no result yet");
-  const title = missing.length ? `missing: ${names(missing, 8)}` : "everybody is in";
+  const title = missing.length ? `missing: ${names(missing, 8)}` : "all agents have contributed";
   return h("span", { class: `full ${share < 1 ? "part" : ""}`, vars: { "--share": share }, title }, percent(share));
 }
 
@@ -27,9 +27,9 @@ export function stateTag(state) {
 const COLUMNS = [
   { key: "job", label: "Job", by: (j) => j.job, cell: (j) => h("a", { href: jobLink(j.job) }, j.job) },
   { key: "state", label: "State", by: (j) => j.state, cell: (j) => stateTag(j.state) },
-  { key: "complete", label: "Complete", title: "Of the newest result", by: (j) => j.completeness ?? 2, cell: (j) => completeness(j.completeness, j.missing) },
+  { key: "complete", label: "Complete", title: "Completeness of the newest result", by: (j) => j.completeness ?? 2, cell: (j) => completeness(j.completeness, j.missing) },
   { key: "missing", label: "Missing", by: (j) => j.missing.length, cell: (j) => (j.missing.length ? h("strong", { class: "warn-text" }, names(j.missing, 3)) : "–") },
-  { key: "held", label: "Held for", end: true, title: "Since somebody was beyond the next interval", by: (j) => j.held_for_seconds, cell: (j) => seconds(j.held_for_seconds) },
+  { key: "held", label: "Held for", end: true, title: "Since an agent passed the end of the next interval", by: (j) => j.held_for_seconds, cell: (j) => seconds(j.held_for_seconds) },
   { key: "agents", label: "Agents", end: true, by: (j) => j.agents, cell: (j) => number(j.agents) },
   { key: "version", label: "Version", end: true, by: (j) => j.version, cell: (j) => number(j.version) },
   { key: "stream", label: "Reads", by: (j) => j.stream, cell: (j) => j.stream },
@@ -63,13 +63,13 @@ function concerns(world, jobs) {
     for (const trouble of troubles(agent)) found.push([agent.gone ? "bad" : "warn", h("a", { href: "#/agents" }, agent.name), ` ${trouble}`]);
   for (const job of jobs) {
     const link = h("a", { href: jobLink(job.job) }, job.job);
-    if (job.missing.length) found.push(["warn", link, ` lacks ${names(job.missing)} in its newest result`]);
+    if (job.missing.length) found.push(["warn", link, ` has no contribution of ${names(job.missing)} in its newest result`]);
     else if (job.held_for_seconds > HELD_WARN_S) found.push(["warn", link, ` is held for ${seconds(job.held_for_seconds)}`]);
     else if (job.state !== "running") found.push(["open", link, ` is ${job.state}`]);
   }
   const shown = found.slice(0, SHOWN).map(([kind, ...words]) => h("li", {}, h("span", { class: `dot ${kind}` }), words));
   if (found.length > SHOWN) shown.push(h("li", { class: "faint" }, `and ${found.length - SHOWN} more`));
-  return shown.length ? shown : [h("li", {}, h("span", { class: "dot good" }), "Nothing: everybody answers, and every newest result is complete.")];
+  return shown.length ? shown : [h("li", {}, h("span", { class: "dot good" }), "Nothing. All agents answer, and every newest result is complete.")];
 }
 
 export function overviewView(main, world, signal, learnAgents) {
@@ -87,7 +87,7 @@ export function overviewView(main, world, signal, learnAgents) {
       h("section", { class: "wide-column" },
         h("h2", {}, "Needs attention"), list,
         h("div", { class: "title" }, h("h2", {}, "Jobs"), h("a", { href: "#/console", class: "button" }, "New job")), table.element),
-      h("section", {}, h("div", { class: "title" }, h("h2", {}, "Overlay"), h("label", { class: "hidden", for: "tree" }, "Tree that is drawn"), choice), picture)));
+      h("section", {}, h("div", { class: "title" }, h("h2", {}, "Overlay"), h("label", { class: "hidden", for: "tree" }, "Tree to draw"), choice), picture)));
   let jobs = [];
   let concern = "";
 
