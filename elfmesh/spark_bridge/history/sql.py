@@ -286,7 +286,7 @@ def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int,
 
 def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], host: str) -> Declared:
     """The columns of inputs that say them, if it is of consequence which they are."""
-    if not statement.bare:
+    if not (statement.bare or statement.star):
         return ()
     found: dict[str, tuple[str, ...]] = {}
     for name, each in inputs.items():
