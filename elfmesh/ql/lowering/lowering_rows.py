@@ -14,11 +14,14 @@ from elfmesh.ql.expressions.aggregates import BY_TIME, NULL
 from elfmesh.ql.expressions.nodes import (
     Aggregate,
     Call,
+    Duration,
     Expr,
     Field,
     Literal,
     Over,
+    PythonCall,
     Scalar,
+    Star,
     WindowBound,
     WindowCall,
     place_of,
@@ -61,10 +64,20 @@ class _Below:
             if over not in self.overs:
                 self.overs.append(over)
             return Field(f"#w{self.overs.index(over)}", True, at=expr.at)
-        if any(isinstance(node, Over) for node in walk(expr)):
+        if any(isinstance(node, Over) for node in walk(expr)) or self._is_above(expr):
             return expr.with_children(tuple(self.lifted(child) for child in expr.children))
         constant = isinstance(expr, Literal | Scalar) and expr not in self.keys
         return expr if constant else self.column(expr)
+
+    def _is_above(self, expr: Expr) -> bool:
+        """Of several groupings: whether an expression is computed from the columns of all of them.
+
+        A key that is null in all rows of a grouping has no type there, and `abs` of it another than `abs` of
+        the key.
+        """
+        if not self.keys or expr in self.keys or not isinstance(expr, Call) or isinstance(expr, PythonCall):
+            return False
+        return expr.name not in GROUPING and not any(isinstance(each, _BELOW) for each in expr.children)
 
     def _argument(self, expr: Expr, over: bool = False) -> Expr:
         """An operand of OVER; of an aggregate over rows, the aggregate itself stays."""
@@ -80,6 +93,10 @@ class _Below:
         items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate(self.exprs)]
         items = items or [("#0", Literal("bigint", 1))]
         return replace(select, items=items, order=[], limit=None, offset=0, distinct=False, qualify=None)
+
+
+_BELOW = (WindowCall, Duration, Star)
+"""What has a meaning in a SELECT over records only."""
 
 
 def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
