@@ -153,6 +153,7 @@ def check_private(root: Path) -> None:
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=f"data_dir {root}") from None
     trusted = {os.geteuid(), 0}
+    links = set(trusted)  # whose links to directories are followed
     if os.geteuid() == 0:  # root may look after the directory of a service's user
         trusted.add(found.st_uid)
     if found.st_uid not in trusted:
@@ -160,7 +161,7 @@ def check_private(root: Path) -> None:
     elif found.st_mode & 0o022:
         problem, hint = "other users may write into it", f"Take that from them: chmod go-w {root}"
     else:
-        planted = next((each.name for each in entries if _is_planted(each, trusted)), None)
+        planted = next((each.name for each in entries if _is_planted(each, trusted, links)), None)
         if planted is None:
             return
         problem, hint = (
@@ -170,9 +171,11 @@ def check_private(root: Path) -> None:
     raise ConfigError(problem, where=f"data_dir {root}", hint=hint)
 
 
-def _is_planted(entry: os.DirEntry[str], trusted: set[int]) -> bool:
-    found = entry.stat(follow_symlinks=False)
-    return found.st_uid not in trusted or (entry.is_symlink() and not entry.is_dir())
+def _is_planted(entry: os.DirEntry[str], trusted: set[int], links: set[int]) -> bool:
+    owner = entry.stat(follow_symlinks=False).st_uid
+    if entry.is_symlink():
+        return owner not in links or not entry.is_dir()
+    return owner not in trusted
 
 
 class DiskStorage:

@@ -72,6 +72,19 @@ def test_files_of_a_stranger_are_refused(tmp_path: Path) -> None:
     check_private(root)  # all of a service's user, looked after by root
 
 
+@AS_ROOT
+def test_root_follows_no_link_of_the_user_whose_directory_it_looks_after(tmp_path: Path) -> None:
+    root, victim = tmp_path / "data", tmp_path / "victim"
+    root.mkdir(mode=0o700)
+    victim.mkdir()
+    (root / "results").symlink_to(victim)
+    os.chown(root, STRANGER, STRANGER)
+    check_private(root)  # root's own link
+    os.chown(root / "results", STRANGER, STRANGER, follow_symlinks=False)
+    with pytest.raises(ConfigError, match="results in it is another user's, or a link"):
+        check_private(root)
+
+
 def test_all_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
