@@ -28,6 +28,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # Pygments' SQL has no Python
 
 myst_heading_anchors = 6
 myst_enable_extensions = ["strikethrough"]
+smartquotes = False  # a dash of a flag stays a dash
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

@@ -51,7 +51,7 @@ class Commands(SphinxDirective):
 
 def _row(param: click.Parameter, context: click.Context) -> Iterator[tuple[str, str, str]]:
     record = param.get_help_record(context)
-    if record is None:  # click shows no row for an argument; the usage line names it
+    if record is None or not record[1]:  # an argument: the usage line names it
         return
     names = param.envvar or ()
     yield record[0], record[1], " ".join([names] if isinstance(names, str) else names)
