@@ -53,12 +53,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
     "query": (_CLIENT, "Run a query over the latest results of jobs."),
     "top": (_CLIENT, "Show the load of agents and jobs, live."),
-    "tap": (_CLIENT, "Show new lines of a stream, or those that pass a job's filter."),
+    "tap": (_CLIENT, "Show new lines of a stream, or those that a job reads."),
     "why": (_CLIENT, "Show which agent and which interval delay a job."),
     "verify": (_CLIENT, "Recompute a closed interval from the raw logs and compare."),
     "dead-letters": (
         "elfmesh.cli.host.dead_letters:dead_letters_command",
-        "Print records that an agent sealed too late for their interval.",
+        "Print records that were sealed too late for their interval.",
     ),
     "compact": ("elfmesh.cli.host.compact:compact_command", "Merge the small files of a Parquet sink."),
     "backup": (
@@ -92,7 +92,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "program": ("elfmesh.cli.jobs.program:program_group", "Run your own program beside an agent."),
     "explain": (
         "elfmesh.cli.local.explain:explain_command",
-        "Show the plan of a query: stages, windows, determinism, bytes.",
+        "Show the plan of a query before it runs.",
     ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (

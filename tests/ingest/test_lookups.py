@@ -142,7 +142,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("SELECT l.a FROM s RIGHT JOIN lookup.l ON s.a = l.a", 30, "RIGHT JOIN of a lookup"),
+        ("SELECT l.a FROM s RIGHT JOIN lookup.l ON s.a = l.a", 30, "RIGHT JOIN with a lookup"),
         ("SELECT l.a FROM lookup.l", 17, "must come after JOIN"),
         ("SELECT l.a FROM s JOIN lookup.l ON s.a < l.a", 24, "by equations"),
         ("SELECT l.a FROM s JOIN t ON s.x = t.x JOIN lookup.l ON s.a + t.a = l.a", 44, "to one stream"),

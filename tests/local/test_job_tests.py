@@ -192,7 +192,7 @@ def test_python_functions_are_evaluated_where_the_file_is_trusted(place: Path) -
     job = write(place, case(FUNCTION.format(zero=-1)), rows)
     refused = run(job)
     assert refused.return_value == 1
-    assert "brings Python functions along, and they are off" in refused.stdout
+    assert "defines Python functions, which are disabled" in refused.stdout
     assert "--python" in refused.stdout
     assert run("--python", job).return_value == 0
     other = run("--python", write(place, case(FUNCTION.format(zero=3)), rows))

@@ -79,7 +79,7 @@ def test_what_is_wrong_is_said_once_the_columns_are_known() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SELECT q.* AS x FROM t q", "no value"),
+        ("SELECT q.* AS x FROM t q", "not a value"),
         ("SELECT * AS x FROM t WHERE v = (SELECT max(v) FROM t)", "."),
         ("CREATE JOB j EVERY '1 s' AS SELECT * FROM t WHERE v IN (SELECT v FROM t)", "a job cannot SELECT"),
         ("SELECT * FROM ns.job j WHERE v = (SELECT max(v) FROM t)", "results of jobs"),

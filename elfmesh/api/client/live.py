@@ -121,8 +121,8 @@ def _awaited(
         raise RuntimeFailure(f"{job} has no result yet", hint=hint)
     missing = ", ".join(head["agents"]["missing"]) or "nobody, but records were lost"
     raise RuntimeFailure(
-        f"interval {head['interval']['index']} of {job} has fidelity {head['fidelity']:g} of the input, "
-        f"{min_fidelity:g} is asked for; missing: {missing}",
+        f"interval {head['interval']['index']} of {job} has fidelity {head['fidelity']:g}, but "
+        f"{min_fidelity:g} is required; missing: {missing}",
         hint="Wait longer with --wait, or lower --min-fidelity; `elf why` shows what delays it.",
     )
 

@@ -203,7 +203,7 @@ def _zone(context: Context, call: Call, args: list[Operand], at: int) -> str | i
         return zone(name)
     except UnknownZone:
         raise context.error(
-            call.args[at], f"there is not a time zone {name!r}", "Write 'Europe/Paris', '+02:00' or 'UTC'."
+            call.args[at], f"unknown time zone {name!r}", "Write 'Europe/Paris', '+02:00' or 'UTC'."
         ) from None
 
 

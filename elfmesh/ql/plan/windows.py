@@ -146,5 +146,5 @@ def _length_us(arg: Expr, node: exp.Anonymous, error: Complain, shape: str) -> i
     else:
         raise error(node, "the column of a window is a field, its lengths are constants", shape)
     if us <= 0:
-        raise error(node, "a window must be longer than nothing", shape)
+        raise error(node, "the size of a window must be greater than zero", shape)
     return us

@@ -139,6 +139,6 @@ class Growth:
         self._nbytes += nbytes
         if nbytes > VALUE_BYTES_MAX or self._nbytes > SUM_BYTES_MAX:
             raise TooLarge(
-                f"expressions make {self._nbytes >> 20} MB of one block;"
-                f" at most {VALUE_BYTES_MAX >> 20} MB each and {SUM_BYTES_MAX >> 20} MB together are held"
+                f"expressions produce {self._nbytes >> 20} MB from one block; the limit is "
+                f"{VALUE_BYTES_MAX >> 20} MB each and {SUM_BYTES_MAX >> 20} MB together"
             )

@@ -178,7 +178,7 @@ def test_check_refuses_what_an_agent_uses_and_what_is_no_data_directory(
             examine(root)
     finally:
         storage.close()
-    with pytest.raises(ConfigError, match="no data directory"):
+    with pytest.raises(ConfigError, match="not the data directory"):
         examine(tmp_path)
     assert not (tmp_path / "lock").exists()
 

@@ -91,7 +91,7 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
         ("[streams.a]\nformat = 'json'\n", "streams.a", "has no source"),
         ("[streams.a]\npath = 'x'\nlisten = 'udp://127.0.0.1:1'\n", "streams.a", "several places"),
         ("[streams.a]\nlisten = 'udp://10.0.0.1:1'\n", "streams.a.listen", "no certificates are configured"),
-        ("[streams.a]\njournal = ['--file=/etc/shadow']\n", "streams.a.journal", "no match"),
+        ("[streams.a]\njournal = ['--file=/etc/shadow']\n", "streams.a.journal", "not a journal match"),
         ("[streams.a]\njournal = []\nspool = '1 MB'\n", "streams.a.spool", "less than 64 MB"),
         ("[streams.a]\npath = ''\n", "streams.a", "has no source"),
         ("[streams.a]\npath = 'x'\nread_from = 'middle'\n", "streams.a.read_from", "middle"),
@@ -103,7 +103,7 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
         ("[limits]\nspill = 'much'\n", "limits.spill", "not a size"),
         ("[limits]\ncpu_percent = 0\n", "limits.cpu_percent", "not in"),
         ("[functions]\npython = 'on'\n", "functions.python", "on"),
-        ("[functions]\npython = 'signed'\n", "functions.signatures", "nobody could"),
+        ("[functions]\npython = 'signed'\n", "functions.signatures", "which is impossible"),
         ("[functions]\npython = 'signed'\nkeys = ['ed25519:AAAA']\n", "functions.keys", "not a public key"),
         ("[functions]\nmemory = '1 MB'\n", "functions.memory", "less than 16 MB"),
         ("[functions]\ntime = '1 ms'\n", "functions.time", "less than 10 ms"),
@@ -123,7 +123,7 @@ def test_a_wrong_setting_names_file_and_key(tmp_path: Path, change: str, place: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("data_dir = 7\n", "1:1: data_dir: a text in quotes is wanted"),
+        ("data_dir = 7\n", "1:1: data_dir: a text in quotes is required"),
         ("name = 'a'\n[streams.a]\npath = 'x'\nformat = 'nosuch'\n", "4:1: streams.a.format: unknown format"),
         ("name = 'a'\nbogus = 1\nlisten = 'x'\n", "2:1: unknown key 'bogus'"),
         ("name = 'a'\nlisten = \n", "2:10: is not TOML: Invalid value"),

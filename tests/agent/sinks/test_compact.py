@@ -231,7 +231,7 @@ async def test_a_damaged_file_holds_up_its_own_day_alone(tmp_path: Path) -> None
     damaged.write_bytes(data)
     result = CliRunner().invoke(compact_command, [str(tmp_path)])
     assert isinstance(result.exception, DataError)
-    assert "1 days stay as they are" in result.exception.message
+    assert "1 days were not compacted" in result.exception.message
     said = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]
     assert [(each["day"], each["into"], "problem" in each) for each in said] == [
         ("2015-05-17", 5, True),

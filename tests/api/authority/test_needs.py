@@ -214,7 +214,7 @@ async def test_what_cannot_be_recorded_is_not_done(api: Api) -> None:
 
 
 def test_the_document_has_the_table() -> None:
-    section = DOCUMENT.read_text().partition("## Who may do what")[2].partition("\n## ")[0]
+    section = DOCUMENT.read_text().partition("## Authorization")[2].partition("\n## ")[0]
     found = dict(re.findall(r"^\| `(\w+ /[^`]*)` \| ([^|]+) \|", section, re.M))
     assert found == {f"{method} {path}": words(rule) for (method, path), rule in ROUTES.items()}
 

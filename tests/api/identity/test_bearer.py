@@ -49,7 +49,7 @@ def test_every_start_makes_another_token(tmp_path: Path) -> None:
 def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     _, file = new_token(tmp_path)
     file.chmod(mode)
-    with pytest.raises(ConfigError, match="others may read"):
+    with pytest.raises(ConfigError, match="other users can read"):
         read_token(file)
 
 

@@ -108,10 +108,10 @@ def test_ids_are_the_cas_choice_and_differ(ca: Authority) -> None:
 def test_a_key_that_others_may_read_is_refused(ca: Authority, mode: int) -> None:
     files = issued(ca, "a", Role.AGENT)
     Path(files.key).chmod(mode)
-    with pytest.raises(ConfigError, match="others may read"):
+    with pytest.raises(ConfigError, match="other users can read"):
         Trust(files, "shop")
     (ca.directory / "ca.key").chmod(mode)
-    with pytest.raises(ConfigError, match="others may read"):
+    with pytest.raises(ConfigError, match="other users can read"):
         Authority(ca.directory)
 
 

@@ -85,10 +85,10 @@ async def test_a_token_is_good_for_one_key_only_whoever_restarts(ca: Authority, 
     async with listening(ca) as at:
         joining = token(ca, "web1", at)
         await asyncio.to_thread(enrol, joining, tmp_path / "host")
-        await refused(joining, tmp_path / "thief", "spent")
+        await refused(joining, tmp_path / "thief", "already used")
     async with listening(Authority(ca.directory)) as again:
         moved = msgspec.structs.replace(joining, at=again)
-        await refused(moved, tmp_path / "thief2", "spent")
+        await refused(moved, tmp_path / "thief2", "already used")
         (tmp_path / "host" / "cert.pem").unlink()  # the answer was lost
         await asyncio.to_thread(enrol, moved, tmp_path / "host")
     assert Trust(files(tmp_path / "host"), "shop").me.name == "web1"
@@ -268,4 +268,4 @@ def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
     assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and nobody answers"
     path.chmod(0o640)
     assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 78
-    assert "others may read the join token" in capsys.readouterr().err
+    assert "other users can read the join token" in capsys.readouterr().err

@@ -90,10 +90,10 @@ def test_text_of_rows_is_escaped() -> None:
 def test_what_is_no_number_is_refused_with_a_hint() -> None:
     rows = [{"path": "/", "hits": 3, "ok": True}]
     assert number_column(rows, None) == "hits"
-    with pytest.raises(DataError, match="'hit' is not a number") as refused:
+    with pytest.raises(DataError, match="'hit' is not a numeric column") as refused:
         number_column(rows, "hit")
     assert "hits" in refused.value.hint
-    with pytest.raises(DataError, match="no column"):
+    with pytest.raises(DataError, match="no numeric column"):
         number_column([{"path": "/"}], None)
 
 

@@ -128,9 +128,7 @@ def test_below_the_wanted_fidelity_it_says_who_is_missing(api: str, backend: Bac
     backend.publish(30, table(("kiwi", 1)), state="FINAL_PARTIAL", **half)
     ran = elf("query", "SELECT * FROM shop.top", "--min-fidelity", "0.9", "--api", api)
     assert ran.exit_code == 1
-    assert (
-        "interval 30 of shop/top stands for 0.5 of the input, 0.9 is asked for; missing: web2" in ran.stderr
-    )
+    assert "interval 30 of shop/top has fidelity 0.5, but 0.9 is required; missing: web2" in ran.stderr
     assert rows(api, "SELECT * FROM shop.top") == [{"product": "kiwi", "hits": 1}]
     assert rows(api, "SELECT * FROM shop.top", min_fidelity=0.5) == [{"product": "kiwi", "hits": 1}]
 

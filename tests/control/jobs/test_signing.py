@@ -47,13 +47,17 @@ def test_a_signed_text_is_admitted_and_its_serial_remembered() -> None:
 @pytest.mark.parametrize(
     ("changed", "around", "reason"),
     [
-        ({}, {"needed": 2}, "1 of the keys that are trusted here have signed it, and 2 must"),
-        ({}, {"keys": PUBLIC[1:2]}, "0 of the keys"),
+        ({}, {"needed": 2}, "1 trusted keys have signed it, and 2 are required"),
+        ({}, {"keys": PUBLIC[1:2]}, "0 trusted keys"),
         ({}, {"now_s": 100.0}, "has expired"),
         ({}, {"cluster": "other"}, "signed for the cluster 'fleet', and this is 'other'"),
         ({}, {"job": "shop/b"}, "signed for the job shop/a, not for shop/b"),
         ({}, {"text": TEXT + " "}, "another text"),
-        ({}, {"remembered": Remembered(6)}, "serial 5 is older than a version that ran here; 6 is the least"),
+        (
+            {},
+            {"remembered": Remembered(6)},
+            "serial 5 is older than a version that ran here; the lowest allowed serial is 6",
+        ),
         ({}, {"remembered": Remembered(5, ((5, "0" * 64),))}, "serial 5 was used for another text"),
         ({"tombstone": True}, {}, "a tombstone of the job"),
     ],
@@ -66,7 +70,7 @@ def test_an_envelope_is_refused(changed: dict[str, Any], around: dict[str, Any],
 def test_two_signatures_of_one_key_are_one() -> None:
     one = signing.signed(payload(), KEYS[:1])
     twice = Envelope(one.payload_type, one.payload, one.signatures * 2)
-    with pytest.raises(Refused, match="1 of the keys"):
+    with pytest.raises(Refused, match="1 trusted keys"):
         admit(twice, needed=2, keys=[*PUBLIC[:2], PUBLIC[0]])
     both = signing.signed(one.payload, KEYS[1:2], one.signatures)
     assert admit(both, needed=2).floor == 5
@@ -133,7 +137,7 @@ def test_a_tombstone_ends_a_serial_and_all_before_it() -> None:
         bury(signing.signed(payload(3, sha256="", tombstone=True), KEYS[:1]), job=JOB, remembered=after)
         == after
     )
-    with pytest.raises(Refused, match="no tombstone"):
+    with pytest.raises(Refused, match="not a tombstone"):
         bury(signing.signed(payload(), KEYS[:1]), job=JOB, remembered=after)
     with pytest.raises(Refused, match="not of other/job"):
         bury(end, job="other/job", remembered=after)

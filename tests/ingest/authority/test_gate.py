@@ -95,10 +95,10 @@ def test_what_is_signed_runs_and_says_until_when() -> None:
         (manifest(cluster="other"), "signed for the cluster 'other', and this is 'fleet'"),
         (manifest(expires=NOW_S), "its signature has expired"),
         (manifest(job="shop.b", sha256="0" * 64), "signed for another text"),
-        (manifest(keys=(2,)), "0 of the keys that are trusted here have signed it, and 1 must"),
-        (manifest(job="bank.a"), "0 of the keys that are trusted here have signed it, and 2 must"),
-        (manifest(job="bank.a", keys=(2,)), "1 of the keys that are trusted here have signed it, and 2 must"),
-        (manifest(job="bank.a", keys=(2, 0)), "1 of the keys"),
+        (manifest(keys=(2,)), "0 trusted keys have signed it, and 1 are required"),
+        (manifest(job="bank.a"), "0 trusted keys have signed it, and 2 are required"),
+        (manifest(job="bank.a", keys=(2,)), "1 trusted keys have signed it, and 2 are required"),
+        (manifest(job="bank.a", keys=(2, 0)), "1 trusted keys"),
         (msgspec.structs.replace(manifest(), namespace="bank"), "its text is of shop/a, not of bank/a"),
         (msgspec.structs.replace(manifest(), name="b"), "its text is of shop/a, not of shop/b"),
         (msgspec.structs.replace(manifest(), partitions=7), "its text says PARTITIONS 1, not 7"),
@@ -142,7 +142,10 @@ def test_an_older_version_does_not_come_back_after_a_restart_either() -> None:
     for agent in (gate(storage), gate(storage)):
         for version in (1, 2):
             old = manifest(version=version)
-            assert "serial 5 is older than a version that ran here; 6 is the least" in refused(agent, old)
+            assert (
+                "serial 5 is older than a version that ran here; the lowest allowed serial is 6"
+                in refused(agent, old)
+            )
             assert "serial 5 is older" in agent.trial(old)
     assert "serial 6 was used for another text" in gate(storage).trial(manifest("status = 3", serial=6))
 
@@ -188,7 +191,7 @@ def test_a_tombstone_ends_what_runs_and_every_version_up_to_it() -> None:
     running = start(agent, manifest())
     end = manifest(serial=7, tombstone=True, sha256="", expires=2**62, version=2)
     unsigned = manifest(serial=7, tombstone=True, sha256="", expires=2**62, version=2, keys=(2,))
-    assert "0 of the keys" in agent.trial(unsigned)
+    assert "0 trusted keys" in agent.trial(unsigned)
     running.check(NOW_S * 1_000_000)
     assert agent.trial(end) == ""
     with pytest.raises(RuntimeFailure, match="they were revoked"):

@@ -206,8 +206,8 @@ def test_a_version_that_runs_below_the_newest_is_revoked_with_it() -> None:
 @pytest.mark.parametrize(
     ("end", "why"),
     [
-        (tombstone(5, job="shop/b"), "it is the end of the job shop/b, not of shop/a"),
-        (tombstone(5, key=Ed25519PrivateKey.from_private_bytes(b"x" * 32)), "0 of the keys"),
+        (tombstone(5, job="shop/b"), "it is the tombstone of the job shop/b, not of shop/a"),
+        (tombstone(5, key=Ed25519PrivateKey.from_private_bytes(b"x" * 32)), "0 trusted keys"),
     ],
     ids=["of another job", "by nobody"],
 )

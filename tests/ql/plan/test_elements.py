@@ -105,11 +105,11 @@ def test_of_a_field_and_an_element_of_one_name_the_element_is_meant(rows_of: Row
     ("text", "message"),
     [
         ("SELECT k FROM s LATERAL VIEW explode(n) t AS e", "1:38: explode takes a list, not BIGINT"),
-        ("SELECT k FROM s LATERAL VIEW explode(map(k, n)) t AS e", "1:30: an element gives 2 columns"),
-        ("SELECT k FROM s LATERAL VIEW explode(array(n)) t AS k, v", "1:30: an element gives 1 column here"),
+        ("SELECT k FROM s LATERAL VIEW explode(map(k, n)) t AS e", "1:30: an element has 2 columns"),
+        ("SELECT k FROM s LATERAL VIEW explode(array(n)) t AS k, v", "1:30: an element has 1 column"),
         ("SELECT k FROM s LATERAL VIEW inline(array(n)) t AS v", "1:30: inline takes a list of structs"),
         ("SELECT map(array(n), k) AS m FROM s", "ARRAY<BIGINT> cannot be the key of a map"),
-        ("SELECT map(n, k)['x'] AS m FROM s", "STRING is no key of MAP<BIGINT,STRING>"),
+        ("SELECT map(n, k)['x'] AS m FROM s", "STRING is not the key type of MAP<BIGINT,STRING>"),
         (
             "SELECT m, count(*) AS c FROM (SELECT map(k, n) AS m FROM s) t GROUP BY m",
             "cannot be grouped",

@@ -11,17 +11,17 @@ from elfmesh.ql import parse
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("SELECT k FROM t LIMIT 3 WHERE v > 1", 25, "WHERE stands behind LIMIT"),
-        ("SELECT k FROM t ORDER BY k GROUP BY k", 28, "GROUP BY stands behind ORDER BY"),
-        ("SELECT k FROM t OFFSET 1 LIMIT 2", 26, "LIMIT stands behind OFFSET"),
-        ("SELECT k FROM t HAVING count(*) > 1 GROUP BY k", 37, "GROUP BY stands behind HAVING"),
-        ("SELECT k FROM t WHERE v > 1 JOIN u ON t.a = u.a", 29, "JOIN stands behind WHERE"),
-        ("SELECT k FROM t LIMIT 1 ORDER BY k", 25, "ORDER BY stands behind LIMIT"),
-        ("SELECT k FROM t WHERE v = 1, u", 28, "a comma stands in WHERE"),
-        ("SELECT k FROM t WHERE v > 1 LATERAL VIEW explode(a) x AS e", 29, "LATERAL stands behind WHERE"),
-        ("SELECT k FROM (SELECT k FROM t LIMIT 3 WHERE v > 1) q", 40, "WHERE stands behind LIMIT"),
-        ("SELECT k FROM t ORDER BY k UNION ALL SELECT k FROM t", 28, "ORDER BY stands before UNION"),
-        ("SELECT k FROM t LIMIT 1 UNION ALL SELECT k FROM t", 25, "LIMIT stands before UNION"),
+        ("SELECT k FROM t LIMIT 3 WHERE v > 1", 25, "WHERE is after LIMIT"),
+        ("SELECT k FROM t ORDER BY k GROUP BY k", 28, "GROUP BY is after ORDER BY"),
+        ("SELECT k FROM t OFFSET 1 LIMIT 2", 26, "LIMIT is after OFFSET"),
+        ("SELECT k FROM t HAVING count(*) > 1 GROUP BY k", 37, "GROUP BY is after HAVING"),
+        ("SELECT k FROM t WHERE v > 1 JOIN u ON t.a = u.a", 29, "JOIN is after WHERE"),
+        ("SELECT k FROM t LIMIT 1 ORDER BY k", 25, "ORDER BY is after LIMIT"),
+        ("SELECT k FROM t WHERE v = 1, u", 28, "unexpected comma in WHERE"),
+        ("SELECT k FROM t WHERE v > 1 LATERAL VIEW explode(a) x AS e", 29, "LATERAL is after WHERE"),
+        ("SELECT k FROM (SELECT k FROM t LIMIT 3 WHERE v > 1) q", 40, "WHERE is after LIMIT"),
+        ("SELECT k FROM t ORDER BY k UNION ALL SELECT k FROM t", 28, "ORDER BY is before UNION"),
+        ("SELECT k FROM t LIMIT 1 UNION ALL SELECT k FROM t", 25, "LIMIT is before UNION"),
     ],
 )
 def test_a_clause_behind_those_it_comes_before_is_refused(text: str, column: int, message: str) -> None:

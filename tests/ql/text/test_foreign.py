@@ -52,7 +52,7 @@ FOREIGN = [
     ("SELECT * FROM VALUES (1), (2) AS t(a)", 1, 15, "ELF-QL has no VALUES", "t.json"),
     ("SELECT * FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "reads records"),
     ("SELECT * FROM explode(a) t", 1, 15, "ELF-QL has no explode(...) in FROM", "LATERAL VIEW explode(x)"),
-    ("SELECT s.a FROM s JOIN u ON TRUE, v FULL JOIN x ON 1 = 1", 1, 37, "no FULL JOIN behind a", "CROSS"),
+    ("SELECT s.a FROM s JOIN u ON TRUE, v FULL JOIN x ON 1 = 1", 1, 37, "no FULL JOIN after a", "CROSS"),
     ("SELECT a FROM s |> WHERE a > 1", 1, 17, "ELF-QL has no `|>`", "queries in brackets"),
     ("SELECT a FROM s PIVOT (max(b) FOR c IN (1))", 1, 17, "ELF-QL has no PIVOT", "FILTER (WHERE"),
     ("SELECT a FROM s TABLESAMPLE (10 ROWS)", 1, 17, "ELF-QL has no TABLESAMPLE", "hash(x) % 10"),

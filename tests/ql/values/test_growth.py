@@ -41,7 +41,7 @@ def doubled(levels: int) -> str:
 def test_a_value_that_unfolds_a_block_is_refused(expression: str) -> None:
     query = Query(parse(f"SELECT max(length({expression})) AS y FROM s"))
     before = pa.total_allocated_bytes()
-    with pytest.raises(TooLarge, match="of one block"):
+    with pytest.raises(TooLarge, match="from one block"):
         query.prepare(BlockRows.of(BLOCK))
     assert pa.total_allocated_bytes() - before < 4 * VALUE_BYTES_MAX
 

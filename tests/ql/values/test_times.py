@@ -178,6 +178,6 @@ def test_a_time_means_the_same_whatever_stands_beside_it(text: str) -> None:
 @pytest.mark.parametrize("word", ["TIMESTAMP 'noon'", "TIMESTAMP '2020-01-01 25:00:00'", "DATE 'x'"])
 def test_a_literal_that_is_no_time_is_an_error_of_the_query(word: str) -> None:
     kind, _, text = word.partition(" ")
-    with pytest.raises(QueryError, match=f"{text} is no {kind}"):
+    with pytest.raises(QueryError, match=f"{text} is not a {kind}"):
         parse(f"SELECT {word} AS t FROM s")
     parse(f"SELECT CAST({text} AS {kind}) AS t FROM s")  # null, as in Spark

@@ -119,11 +119,11 @@ def test_pairs_found_by_pattern_are_those_found_one_by_one(spec: str, lines: lis
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("grok:%{NOPE:a}", "no pattern"),
+        ("grok:%{NOPE:a}", "not a pattern"),
         ("grok:%{WORD}", "names no column"),
-        ("grok:%{WORD:a:thing}", "no type"),
+        ("grok:%{WORD:a:thing}", "not a type"),
         ("grok:(?=x)%{WORD:a}", "not valid"),
-        ("grok", "needs more"),
+        ("grok", "needs an argument"),
         ("kv:a=b", "does not show two pairs"),
         ("nginx:nothing", "names no value"),
         ("nginx:$a$b", "no separator between"),
