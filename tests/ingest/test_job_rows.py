@@ -125,7 +125,7 @@ def test_an_interval_sees_the_result_of_the_interval_that_ends_with_it(
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ("SELECT u FROM shop.nobody", "no job shop.nobody stands before this one"),
+        ("SELECT u FROM shop.nobody", "no job shop.nobody is defined before this one"),
         ("SELECT uu FROM shop.per_user", "has no column uu"),
     ],
 )

@@ -17,7 +17,7 @@ LETTERS_MAX = 2
 _WORD = re.compile(r"[^\W\d][\w.]*")
 _MEANT = re.compile(r"[Dd]id you mean (.+?)\?")
 _ARROW = re.compile(r"\b(decimal128|u?int\d+|float\d+|duration\[|timestamp\[|date32|list<|struct<|map<)")
-_GENERIC = re.compile(r"The page on \S+ in the documentation lists what there is")
+_GENERIC = re.compile(r"See the list of supported syntax in docs")
 
 
 def poor(case: Golden, error: ElfError) -> str:
