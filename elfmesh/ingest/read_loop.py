@@ -30,6 +30,7 @@ from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream import BACKLOG_BYTES, Evaluated, Polled, Stream
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.machine import Event
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.frames import Sealed
 
 log = logging.getLogger("elf.worker")
@@ -257,6 +258,7 @@ class Ingest:
                 if not future.done():
                     future.set_result(outcome)
 
+    @safeguard("write-before-send")
     async def _evaluate(self, polled: Polled) -> None:
         """Feed the jobs and hand out what they sealed, on disk first."""
         if self._sheds:

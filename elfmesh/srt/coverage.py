@@ -19,6 +19,8 @@ from enum import Enum
 
 from sortedcontainers import SortedDict
 
+from elfmesh.safeguards import safeguard
+
 
 def bits_of(bitmap: bytes) -> int:
     """The bitmap as an integer: bit n is roster number n."""
@@ -43,6 +45,7 @@ class Verdict(Enum):
     OVERLAP = "partly contained: can neither be dropped nor counted"
 
 
+@safeguard("duplicates", "disjoint-merge:trees")
 def judge(coverage: int, known: int) -> Verdict:
     """Rule on a partial of `coverage` where `known` are counted already (D-7)."""
     common = coverage & known

@@ -31,6 +31,7 @@ from collections.abc import Callable
 from elfmesh.ids import distance
 from elfmesh.machine import Contact, earliest
 from elfmesh.overlay.events import Lookup
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
 from elfmesh.srt.kin import Child, Seek
@@ -359,5 +360,6 @@ class Membership:
         """When `tick` has something to do."""
         return earliest(self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
 
+    @safeguard("outward")
     def _closer(self, contact: Contact, than: int) -> bool:
         return distance(contact.id, self._tree) < than

@@ -31,6 +31,7 @@ import msgspec
 
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Delivered, PublishDone
 from elfmesh.srt.letters import LOG_MAX, Hop, Logged, Record, Window
@@ -57,6 +58,12 @@ PULLS_MAX = 5
 """Pulls without progress after which what is missing is given up and counted."""
 
 USER, RECOLLECT, HASTEN = 0, 1, 2
+
+
+@safeguard("multicast-retry")
+def retry_s(tries: int) -> float:
+    """When a message that is not acknowledged is sent again."""
+    return min(RETRY_S_MAX, RETRY_S * 2.0**tries)
 
 
 class Multicasts:
@@ -179,9 +186,8 @@ class Multicasts:
     def _pass_on(self, record: Record, child: Contact, now: float) -> None:
         hop = record.hops.setdefault(child.id, Hop(child, now))
         budget = max(0.0, (record.deadline - now) * SHRINK) if record.collects else 0.0
-        wait = (
-            PATIENCE_S if hop.reached else min(RETRY_S_MAX, RETRY_S * 2**hop.tries)
-        ) * self._context.rng.uniform(0.9, 1.1)
+        wait = PATIENCE_S if hop.reached else retry_s(hop.tries)
+        wait *= self._context.rng.uniform(0.9, 1.1)
         hop.tries += 1
         hop.due = now + wait
         if hop.tries > 1:
@@ -254,6 +260,7 @@ class Multicasts:
 
     # -- who is there
 
+    @safeguard("multicast-latecomers")
     def child_joined(self, child: Contact, heard: Iterable[Heard], now: float) -> None:
         """Replay what the child has not heard; ask it for answers that are still wanted."""
         known = {each.era: each.upto for each in heard}

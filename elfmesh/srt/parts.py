@@ -15,6 +15,7 @@ from itertools import zip_longest
 from operator import attrgetter
 
 from elfmesh.errors import ProtocolError
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.messages import FIRST, Entry, Segment
 
@@ -196,6 +197,7 @@ class Shelf:
         self.nbytes = 0
         self.lowest: int | None = None
 
+    @safeguard("shelf")
     def __iter__(self) -> Iterator[Part]:
         return iter(tuple(self._parts))
 

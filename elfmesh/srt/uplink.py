@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.barrier import Barrier
 from elfmesh.srt.context import Context
 from elfmesh.srt.coverage import bitmap_of
@@ -100,6 +101,7 @@ class Uplink:
         if self.parent is not None:
             self._queue(Frontier(self._tree, self.next_seq(), self.barrier.epoch, frontier))
 
+    @safeguard("repair:trees")
     def overlap(self, start: int, stop: int, attempt: int) -> None:
         """Report an overlap to the root."""
         self.report(start, stop, attempt, lagging=False)
@@ -203,6 +205,7 @@ class Uplink:
         self._unsent.append(message.seq)
         self.pump()
 
+    @safeguard("retransmit")
     def _transmit(self, parent: Contact, waiting: Waiting) -> None:
         wait = min(RETRY_S_MAX, RETRY_S * 2**waiting.tries) * self._context.rng.uniform(0.9, 1.2)
         waiting.tries += 1

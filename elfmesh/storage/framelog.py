@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from elfmesh.errors import DiskFull, StorageError
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.frames import Forgotten, Frame, Released, Sealed
 from elfmesh.storage.framescan import FRAME_BYTES_MAX, Found, is_torn, pack, scan, unpack
@@ -201,6 +202,7 @@ class FrameLog:
                 hint=f"limits.disk is {limit_bytes} bytes.",
             )
 
+    @safeguard("sync-before-send")
     def sync(self) -> None:
         """Make everything appended durable. A failure is final."""
         reach("frame.sync")
@@ -222,6 +224,7 @@ class FrameLog:
         state = self._jobs.get(job)
         return state.heard if state else 0
 
+    @safeguard("keep-until-closed")
     def unreleased(self, job: str) -> Iterator[Sealed]:
         """The contributions somebody may still ask for, oldest first. Cost: one read each."""
         state = self._jobs.get(job)

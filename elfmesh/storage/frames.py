@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from elfmesh.safeguards import safeguard
+
 
 class SealedInterval(NamedTuple):
     """One interval of a contribution: its index, its counts (order of BUCKETS), its partial per partition.
@@ -90,6 +92,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     owner: bytes = b""
     end: bool = True
 
+    @safeguard("annulled-parts")
     def below(self, void_from: int) -> Sealed:
         """What is left of it when another version evaluates the intervals from there on."""
         return msgspec.structs.replace(

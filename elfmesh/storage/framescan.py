@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.storage import AppendFile
 
 MARK = b"\xe1\xf0\x4c\x68"
@@ -34,10 +35,16 @@ class Found:
     body: bytes | None
 
 
+@safeguard("frame-checksum")
+def checksum(data: bytes) -> int:
+    """Of a frame's head or body."""
+    return zlib.crc32(data)
+
+
 def pack(body: bytes) -> bytes:
     """A body as a frame."""
     length = struct.pack(">4sI", MARK, len(body))
-    return HEAD.pack(MARK, len(body), zlib.crc32(length), zlib.crc32(body)) + body
+    return HEAD.pack(MARK, len(body), checksum(length), checksum(body)) + body
 
 
 def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
@@ -48,12 +55,12 @@ def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
     if len(head) < HEAD.size:
         return None
     mark, length, head_sum, body_sum = HEAD.unpack(head)
-    if mark != MARK or head_sum != zlib.crc32(head[:8]) or length > FRAME_BYTES_MAX:
+    if mark != MARK or head_sum != checksum(head[:8]) or length > FRAME_BYTES_MAX:
         return None
     if at + HEAD.size + length > end:
         return None
     body = file.read(at + HEAD.size, length)
-    return body if len(body) == length and zlib.crc32(body) == body_sum else None
+    return body if len(body) == length and checksum(body) == body_sum else None
 
 
 def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
@@ -62,7 +69,7 @@ def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
     if len(head) < HEAD.size:
         return True
     mark, length, head_sum, _ = HEAD.unpack(head)
-    return bool(mark == MARK and head_sum == zlib.crc32(head[:8]) and at + HEAD.size + length > end)
+    return bool(mark == MARK and head_sum == checksum(head[:8]) and at + HEAD.size + length > end)
 
 
 def is_torn(file: AppendFile, at: int, end: int) -> bool:

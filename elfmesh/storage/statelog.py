@@ -31,6 +31,7 @@ from elfmesh.control.protocol.events import Persist
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, encode_loss
 from elfmesh.errors import DiskFull, StorageError
+from elfmesh.safeguards import safeguard
 from elfmesh.storage import framescan
 from elfmesh.storage.storage import Storage
 
@@ -147,6 +148,7 @@ class StateLog:
             return f"is older than start {rewritten} of this agent, which has written it since"
         return ""
 
+    @safeguard("rot-of-votes")
     def _give_up_votes(self, problem: str) -> None:
         """Keep the damaged file beside, and remember that votes are lost instead of those that are left."""
         path, kept, content = self._storage.where(NAME), "", self._file.read()

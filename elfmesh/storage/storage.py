@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from elfmesh.errors import ConfigError, DiskFull, StorageError
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import private, write_all
 
@@ -117,6 +118,7 @@ class DiskFile:
                 raise DiskFull("the disk is full", where=str(self._path), hint="Make room there.") from None
             raise StorageError(f"cannot write: {error.strerror}", where=str(self._path)) from None
 
+    @safeguard("torn-tail")
     def cut(self, size: int) -> None:
         """Forget everything from `size` on."""
         try:
@@ -124,6 +126,7 @@ class DiskFile:
         except OSError as error:
             raise StorageError(f"cannot shorten it: {error.strerror}", where=str(self._path)) from None
 
+    @safeguard("failed-sync")
     def sync(self) -> None:
         """Return when everything appended is on disk."""
         try:
@@ -223,6 +226,7 @@ class DiskStorage:
         except OSError as error:
             raise StorageError(f"cannot read it: {error.strerror}", where=str(self.root / name)) from None
 
+    @safeguard("atomic-write")
     def write(self, name: str, data: bytes) -> None:
         """Write beside, sync, rename over, sync the directory."""
         path = self._path(name)

@@ -16,6 +16,7 @@ from tests.exhaustive import few
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
 )
+from tests.sim.swarm.ablations import names
 from tests.sim.swarm.ablations.catalog import REGISTRY, without
 from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
@@ -23,6 +24,7 @@ from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import PAGED
 from tests.sim.swarm.soak import one
+from tests.sim.test_tree_ablations import ABLATIONS
 
 pytestmark = pytest.mark.apart
 
@@ -88,6 +90,20 @@ def test_records_whose_rows_are_pages_hold_every_invariant(seed: int) -> None:
     assert outcome.history.pages.published > 20
     assert len(outcome.history.pages.data) > outcome.history.pages.published
     assert check(outcome) == {}
+
+
+def test_each_declared_safeguard_has_an_ablation_and_each_ablation_is_declared() -> None:
+    trees_only = {name.partition(":")[0] for name in ABLATIONS}
+    assert names.safeguards() == {*REGISTRY, *trees_only}
+
+
+def test_an_ablation_replaces_every_place_of_its_safeguard_and_nothing_else() -> None:
+    for name, ablation in REGISTRY.items():
+        replaced = [getattr(owner, attribute) for owner, attribute, _ in ablation.patches()]
+        places = [names.original(each) for each in names.declared() if each.partition(":")[0] == name]
+        stands = [each.__init__ if isinstance(each, type) else each for each in places]
+        assert all(any(each is other for other in replaced) for each in stands), name
+        assert all(any(each is other for other in stands) for each in replaced), name
 
 
 def test_every_safeguard_can_be_removed_and_comes_back() -> None:

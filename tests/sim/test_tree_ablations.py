@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from elfmesh.srt import barrier, membership, multicast, parts, uplink
-from elfmesh.srt.coverage import Verdict, judge
-from tests.sim.swarm.ablations import trees
+from elfmesh.srt.coverage import Verdict
+from tests.sim.swarm.ablations import control, trees
+from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.world.grove import Grove
 from tests.sim.world.network import Faults
 
@@ -20,18 +20,6 @@ ROUGH = Faults(loss=0.05, duplicate=0.1, reorder=0.2, reorder_delay=0.1)
 
 def nothing(*_: Any, **__: Any) -> None:
     """Instead of a safeguard."""
-
-
-def once(original: Callable[..., None]) -> Callable[..., None]:
-    """A message is sent, but never again."""
-
-    def transmit(self: Any, parent: Any, waiting: Any) -> None:
-        if waiting.tries:
-            waiting.due = None
-        else:
-            original(self, parent, waiting)
-
-    return transmit
 
 
 def rough_run(seeds: int) -> None:
@@ -75,30 +63,17 @@ def lossy_multicast(seeds: int) -> None:
     assert answers == [20] * 5
 
 
-def blind(verdict: Verdict) -> Callable[[int, int], Verdict]:
-    return lambda coverage, known: Verdict.NEW if (v := judge(coverage, known)) is verdict else v
-
-
-ABLATIONS: dict[str, tuple[Scenario, Any, str, Any]] = {
-    "duplicates are dropped": (rough_run, barrier, "judge", blind(Verdict.DUPLICATE)),
-    "overlaps are detected": (partitions, barrier, "judge", blind(Verdict.OVERLAP)),
-    "an overlap is collected again": (partitions, uplink.Uplink, "overlap", nothing),
-    "what is not acknowledged is sent again": (
-        rough_run,
-        uplink.Uplink,
-        "_transmit",
-        once(uplink.Uplink._transmit),
-    ),
-    "a new parent gets what the last one got": (crashes, parts.Shelf, "__iter__", lambda self: iter(())),
-    "children are strictly farther than their parent": (
-        shape,
-        membership.Membership,
-        "_closer",
-        lambda self, contact, than: True,
-    ),
-    "latecomers get the log": (latecomers, multicast.Multicasts, "child_joined", nothing),
-    "multicasts are sent again": (lossy_multicast, multicast, "RETRY_S", 1e9),
+ABLATIONS: dict[str, tuple[Scenario, Callable[[], list[Patch]]]] = {
+    "duplicates": (rough_run, lambda: control.blind("duplicates", Verdict.DUPLICATE)),
+    "disjoint-merge:trees": (partitions, lambda: control.blind("disjoint-merge:trees", Verdict.OVERLAP)),
+    "repair:trees": (partitions, always(("repair:trees", nothing))),
+    "retransmit": (rough_run, control.sent_once),
+    "shelf": (crashes, always(("shelf", lambda self: iter(())))),
+    "outward": (shape, always(("outward", lambda self, contact, than: True))),
+    "multicast-latecomers": (latecomers, always(("multicast-latecomers", nothing))),
+    "multicast-retry": (lossy_multicast, always(("multicast-retry", lambda tries: 1e9))),
 }
+"""By the declared name; `outward`: children are strictly farther from the root than their parent."""
 
 
 @pytest.mark.parametrize("scenario", [rough_run, crashes, partitions, shape, latecomers, lossy_multicast])
@@ -108,9 +83,8 @@ def test_the_scenarios_pass_with_all_safeguards(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("safeguard", ABLATIONS)
 def test_without_this_a_check_fails(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario, owner, name, instead = ABLATIONS[safeguard]
-    monkeypatch.setattr(owner, name, instead)
-    if name == "RETRY_S":
-        monkeypatch.setattr(owner, "RETRY_S_MAX", instead)
+    scenario, patches = ABLATIONS[safeguard]
+    for owner, attribute, value in patches():
+        monkeypatch.setattr(owner, attribute, value)
     with pytest.raises(AssertionError):
         scenario(20)

@@ -25,6 +25,7 @@ from elfmesh.ingest.host import Executor
 from elfmesh.ingest.ports import Results
 from elfmesh.ingest.timings import observe, timed
 from elfmesh.machine import Effect, Event, Send
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.durable import Durable, Write
 
 log = logging.getLogger("elf.agent")
@@ -111,6 +112,7 @@ class Outbox:
         """Return once no write is on its way."""
         await self._stored.wait()
 
+    @safeguard("effects-wait")
     def _drain(self) -> None:
         """Carry out effects until one has to wait for the disk."""
         while self._waiting and self._stored.is_set():

@@ -23,6 +23,7 @@ from elfmesh.control.jobs.stages import valid_until
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.messages_safety import Keep, Surrender
 from elfmesh.interval_map import bits, numbers
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PublishDone
 from elfmesh.srt.messages import Segment
@@ -82,6 +83,7 @@ class Recovery:
         self._asked: dict[int, _Asked] = {}
         self._due: dict[int, _Asked] = {}
 
+    @safeguard("kept-copies")
     def ask(self, missing: int, start: int, *, overdue: bool = False) -> float:
         """An interval lacks these members: ask who keeps contributions of the dead among them.
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
 from elfmesh.interval_map import END, IntervalMap
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import Verdict, bits_of
 from elfmesh.srt.messages import Segment
 
@@ -34,6 +35,7 @@ class PartitionStore:
     payload: bytes
     rev: int = 1
 
+    @safeguard("disjoint-merge:root")
     def judge(self, new: PartitionStore) -> Verdict:
         """What another part is to this one, with which it has agents in common."""
         if new.rev > 1 and self.mask == new.mask:

@@ -21,6 +21,7 @@ from sortedcontainers import SortedDict
 from elfmesh.control.closing.partial_store import PartialStore, PartitionStore
 from elfmesh.control.closing.ports import Failed
 from elfmesh.control.context import Context, Timer
+from elfmesh.safeguards import safeguard
 
 GATHER_S = 0.1
 """Revisions that arrive together are one collection."""
@@ -65,6 +66,7 @@ class Revising:
         self._wanted[partition][interval] = None
         self._wake(self._context.now + GATHER_S)
 
+    @safeguard("repair:root")
     def repair(self, start: int, stop: int, partition: int) -> None:
         """Ask a tree for a range again, unless it was asked a moment ago."""
         if self._context.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:

@@ -38,6 +38,7 @@ from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.reports import newest_terms, plan_of
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 CREATE_S = 6.0
 """When the creation of a job is given up: before its client's time is over."""
@@ -133,6 +134,7 @@ class Elections:
             running.timer.cancel()
             running.proposer.drop()
 
+    @safeguard("won-too-late:told")
     def superseded(self, job: bytes) -> None:
         """The job has gone on in a later generation: an attempt in this one is over."""
         running = self._running.get(job)
@@ -251,6 +253,7 @@ class Elections:
         sources = tuple(each.contact for each in reports if each.contact.id != self._context.me.id)
         return Won(terms, outcome, proposer, sources)
 
+    @safeguard("won-too-late:won")
     def _is_over(self, job: bytes, epoch: int) -> bool:
         """Whether a term that is won just now has ended already."""
         return epoch < self._epoch(job)

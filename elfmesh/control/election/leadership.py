@@ -42,6 +42,7 @@ from elfmesh.control.replicas.job_replica import JobReplica, LogCopy
 from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 STILL_ROOT_S = 5.0
@@ -87,6 +88,7 @@ class Leadership:
         """The highest epoch seen of a job."""
         return self._epochs.of(job)
 
+    @safeguard("epoch-fence")
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
         """Whether something of this epoch may be acted upon; a new epoch ends an older term here."""
         known = self.epoch(job)
@@ -207,6 +209,7 @@ class Leadership:
             if job not in self.masters:
                 holder.end()
 
+    @safeguard("tombstone:seen")
     def is_over(self, job: bytes, incarnation: str) -> bool:
         """Whether this incarnation was the last to end of those of a job that this agent knows."""
         return self._tombstones.of(job) == incarnation

@@ -28,6 +28,7 @@ from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Count, Id, Index
+from elfmesh.safeguards import safeguard
 
 GENERATION_BITS = 24
 """Epochs of one generation: a job that lost the majority of its voters for good goes on in the next one."""
@@ -186,6 +187,7 @@ def check_cell(job: bytes, cell: Cell) -> None:
     read_tail(cell)
 
 
+@safeguard("tombstone:voted")
 def live(found: Cell | None, incarnation: str) -> RegisterValue:
     """The value found, if the incarnation is not over. Raises Refused."""
     if found is None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.terms import Participant, RosterEntry
 from elfmesh.interval_map import END, numbers
+from elfmesh.safeguards import safeguard
 
 ID_DIGITS = 6
 """Of an agent's id, in hex, where its name alone does not tell it apart."""
@@ -106,6 +107,7 @@ class RosterBook:
             if entry.until is not None and entry.until <= closed and entry.number != last:
                 del self._entries[entry.number]
 
+    @safeguard("completeness")
     def required(self, interval: int) -> int:
         """The bit set of members that interval needs."""
         mask = 0

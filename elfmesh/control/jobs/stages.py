@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.terms import Stage, Terms
+from elfmesh.safeguards import safeguard
 
 STAGES_MAX = 8
 """Versions known at a time; more changes than that within what is open have to wait."""
@@ -26,6 +27,7 @@ def stage_at(stages: Sequence[Stage], interval: int) -> Stage:
     return next((stage for stage in reversed(stages) if stage.start <= interval), stages[0])
 
 
+@safeguard("version-fence")
 def valid_until(stages: Sequence[Stage], evaluated: int, start: int, stop: int) -> int:
     """Up to where, from `start` on, what was evaluated by version `evaluated` is part of the job."""
     at = max(start, stages[0].start)  # of older versions nothing is open

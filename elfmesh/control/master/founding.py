@@ -23,6 +23,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.rendezvous import VERDICTS_S
 from elfmesh.control.protocol.messages import Announce, Announced, Stop
+from elfmesh.safeguards import safeguard
 
 ANNOUNCE_AGAIN_S = 1.5
 """When an announcement without any verdict is repeated."""
@@ -48,6 +49,12 @@ FOUNDING_S_MAX = 5.0
 
 UNHEARD_S_MAX = VERDICTS_S + 1.0
 """How long those verdicts are waited for."""
+
+
+@safeguard("roster-ahead")
+def ahead_of(frontier: int) -> int:
+    """The first interval of a member that comes when the others are at `frontier`."""
+    return frontier + AHEAD
 
 
 class Founding:
@@ -156,8 +163,8 @@ class Founding:
         if self._gathering:
             return begin
         if frontier is None:
-            return begin if self._closer.next == begin else self._closer.next + AHEAD
-        return frontier + AHEAD
+            return begin if self._closer.next == begin else ahead_of(self._closer.next)
+        return ahead_of(frontier)
 
     def _gather(self) -> None:
         """Give carriers that the first announcement missed a moment to be founding members too."""

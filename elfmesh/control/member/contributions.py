@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
 from elfmesh.interval_map import END
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
 from elfmesh.srt.messages import Segment
@@ -144,6 +145,7 @@ class Contributions:
         self.frontier = event.stop
         self._kept.append(kept)
 
+    @safeguard("closed-before-sealed")
     def _closed_unsealed(self, event: Sealed, frontier: int) -> None:
         """Keep what a range has of intervals that were closed before they were sealed."""
         assert self._sealed is not None

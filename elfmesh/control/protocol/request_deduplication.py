@@ -20,6 +20,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 MADE_MAX = 4096
 """Changes remembered: at one a second more than an hour's."""
@@ -43,6 +44,7 @@ def word(origin: Contact, token: int) -> bytes:
     return blake2b(said, digest_size=12).digest()
 
 
+@safeguard("made-by-another")
 def words(before: tuple[bytes, ...], said: bytes) -> tuple[bytes, ...]:
     """Those of a manifest and one more, the newest last."""
     return (*before, said)[-WORDS_MAX:]
@@ -91,11 +93,13 @@ class Once:
         """Whether this very word came by in this life of the agent."""
         return (origin.id, origin.incarnation, token) in self._known
 
+    @safeguard("asked-once:made")
     def of(self, origin: Contact, token: int) -> str | None:
         """The incarnation that was changed by this very word, None if none was."""
         known = self._known.get((origin.id, origin.incarnation, token))
         return None if known is None or _made_nothing(known) else known
 
+    @safeguard("asked-once:passed")
     def was_passed(self, origin: Contact, token: int, job: bytes) -> bool:
         """Whether this very word was passed on to who leads the job."""
         return self._known.get((origin.id, origin.incarnation, token)) == _PASSED + job.hex()

@@ -50,6 +50,7 @@ from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membersh
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
 
 VOTES_MAX = 20_000
@@ -272,6 +273,7 @@ class Acceptors:
         self._store(message.job, before, vote)
         self._context.send(sender, Accepted(message.job, message.ballot, self.count))
 
+    @safeguard("generations")
     def _is_void(self, job: bytes, epoch: int) -> bool:
         """Whether a job has gone on with other voters than those of this epoch."""
         return generation(epoch) < generation(self._custody.epoch(job))
@@ -282,6 +284,7 @@ class Acceptors:
         self._context.stats["control.votes_superseded"] += 1
         self._context.send(sender, Conflict(job, ballot, self.vote(job).promised, superseded=True))
 
+    @safeguard("lost-votes")
     def _is_lost(self, job: bytes) -> bool:
         """Whether this agent may have voted on a job and does not know how."""
         return self.lost.loss is not None and job not in self._votes
@@ -337,6 +340,7 @@ class Acceptors:
             for contact in sources[1:]:
                 copy.complete(contact)
 
+    @safeguard("pages-before-votes")
     def _lacks_pages(self, copy: LogCopy, value: RegisterValue, tail: bytes) -> bool:
         """Whether pages of rows that a tail names are not here.
 

@@ -31,6 +31,7 @@ import msgspec
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 KIND = "voter-seen"
 """Of what is kept on disk."""
@@ -97,6 +98,7 @@ class VoteCounts:
             self._context.emit(Persist(KIND, agent, b""))
         return None
 
+    @safeguard("votes-seen")
     def seen(self, voter: bytes) -> Seen:
         """The newest that was seen of a voter: what a question to it says."""
         return self._seen.get(voter) or Seen()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
+from elfmesh.safeguards import safeguard
 
 TOMBSTONES_MAX = 4096
 EPOCHS_MAX = 4096
@@ -32,6 +33,7 @@ class Epochs:
         """The highest epoch seen of a job."""
         return self._known.get(job, 0)
 
+    @safeguard("epoch-on-disk")
     def note(self, job: bytes, epoch: int) -> None:
         """An epoch was seen."""
         if epoch <= self.of(job):

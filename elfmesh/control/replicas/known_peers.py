@@ -19,6 +19,7 @@ from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Persist
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 KIND = "met"
 """Of what is kept on disk."""
@@ -81,6 +82,7 @@ class KnownPeers:
             self._away.setdefault(agent, self._context.now)
         return self._met.get(agent)
 
+    @safeguard("farewells")
     def departed(self, contact: Contact) -> None:
         """An agent says that this was its last life for now; said late, it is nothing to a later life."""
         self._departed[contact.id] = max(contact.incarnation, self._departed.pop(contact.id, -1))
@@ -90,6 +92,7 @@ class KnownPeers:
         if known is not None and known.incarnation <= contact.incarnation:
             self._forget(contact.id)
 
+    @safeguard("met-before")
     def known(self) -> tuple[Contact, ...]:
         """All that have been met and are not forgotten."""
         return tuple(self._met.values())

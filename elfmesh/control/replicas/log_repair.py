@@ -27,6 +27,7 @@ from elfmesh.control.jobs.register_value import Cell
 from elfmesh.control.protocol.events import MendLog
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 Hole = tuple[int, int]
 """Indices from the first up to and without the second."""
@@ -75,6 +76,7 @@ class LogRepair:
         self._timer: Timer | None = None
         self._waiting: list[Callable[[], None]] = []
 
+    @safeguard("mending")
     def found(self, holes: Sequence[Hole]) -> None:
         """Records lack there; what is known already stays as it is."""
         for start, stop in holes:

@@ -22,6 +22,7 @@ from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
 from elfmesh.control.requests.version_handler import changes
 from elfmesh.errors import ProtocolError
+from elfmesh.safeguards import safeguard
 
 VERB = "waits"
 ANSWER_S = 2.0
@@ -43,6 +44,7 @@ class Confirming:
         self._context, self._waits = context, waits
         self._open = 0
 
+    @safeguard("asked-by-the-waiting")
     def needed(self, message: Submit | Ask) -> bool:
         """Whether a word may have been obeyed before this life of this agent, or elsewhere."""
         me, origin = self._context.me, message.origin

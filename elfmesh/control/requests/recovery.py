@@ -41,6 +41,7 @@ from elfmesh.control.replicas.terms_query import Answers
 from elfmesh.control.requests.voting import without_majority
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 VERB = "recover"
 FETCH_S = 5.0
@@ -165,7 +166,7 @@ class Recoveries:
         found = []
         for _, ballot, cell in told:
             having = (ballot.agent, *(agent for agent, of, _ in told if of == ballot))
-            if cell is not None and is_quorum(cell.groups, having):
+            if cell is not None and _is_chosen(cell, having):
                 found.append(cell)
         return found
 
@@ -256,6 +257,13 @@ def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
     return replace(terms, members=newest.members, version=newest.version)
 
 
+@safeguard("recovered-if-chosen")
+def _is_chosen(cell: Cell, agents: tuple[bytes, ...]) -> bool:
+    """Whether these agents, which have a value of a register, are enough for it to be chosen."""
+    return is_quorum(cell.groups, agents)
+
+
+@safeguard("recovered-roster")
 def _expected(members: tuple[RosterEntry, ...], start: int) -> tuple[RosterEntry, ...]:
     """Who is expected in an interval from `start` on: also who is away, until it is evicted (D-14)."""
     expected = [each for each in members if each.until is None or each.until > start]

@@ -18,6 +18,7 @@ from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.sources.compressed import compression, decoded
 from elfmesh.ingest.sources.position import FilePosition, SourceId
 from elfmesh.limits import LINE_BYTES_MAX
+from elfmesh.safeguards import safeguard
 
 BLOCK_BYTES = 4 << 20
 """What each block costs once, whatever is in it, is then a few nanoseconds per line."""
@@ -101,6 +102,7 @@ class LineCutter:
         """Bytes whose line has not ended, held or (of an over-long line) already dropped."""
         return len(self._rest) + self._dropped
 
+    @safeguard("whole-lines")
     def push(self, chunk: bytes) -> bytes:
         """The whole lines that `chunk` completes."""
         if self._dropped:

@@ -14,6 +14,7 @@ from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.watermark import IDLE_US
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.safeguards import safeguard
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Surroundings:
     functions: Mapping[int, FunctionSource] = field(default_factory=dict)
 
 
+@safeguard("replay-boundary")
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """Where a job goes on: what its last frame says.

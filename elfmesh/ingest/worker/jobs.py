@@ -37,6 +37,7 @@ from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.watermark import clock_lag_us
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Frame, Sealed
 
@@ -104,6 +105,7 @@ class LocalJob:
         return self._unreleased.nbytes
 
     @staticmethod
+    @safeguard("incarnation")
     def frame_key(job: bytes, incarnation: str) -> str:
         """The job's name in the frame log: another incarnation shares nothing with it."""
         return f"{job.hex()}:{incarnation}"
@@ -117,6 +119,7 @@ class LocalJob:
         statements = [ql.parse(stage.manifest.text) for stage in self.stages]
         return tuple(sorted({path for each in statements for path in each.fields_of(stream)}))
 
+    @safeguard("say-again")
     def recover(self, frames: FrameLog) -> list[ctl.Sealed | ctl.Revised]:
         """What must be said again: everything sealed by the right version that is not released.
 
@@ -134,6 +137,7 @@ class LocalJob:
         ]
         return [*told, *(replace(event, again=True) for event in events)]
 
+    @safeguard("restart-offsets", "open-panes")
     def begin(self, stream: Home) -> Sealed | None:
         """Start reading; returns the first frame of a fresh job, which says where it began."""
         last = self._last

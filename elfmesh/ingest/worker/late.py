@@ -38,6 +38,7 @@ from elfmesh.ingest.worker.intervals import SealedInterval
 from elfmesh.ql import Query
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.values.growth import TooLarge
+from elfmesh.safeguards import safeguard
 
 INTERVALS_MAX = 64
 """Intervals that late records are held of: times from all over the past revise no more of them."""
@@ -129,6 +130,7 @@ class LateRecords:
         closed: everything below is closed, or not of this agent.
     """
 
+    @safeguard("late-by-version")
     def __init__(
         self,
         evaluations: Sequence[Evaluation],

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, SourceState
+from elfmesh.safeguards import safeguard
 
 Told: TypeAlias = tuple[FilePosition, int]
 """What lies before a position in its file is counted as far as it belongs into intervals below the number."""
@@ -118,6 +119,7 @@ class Offsets:
         """How far this life has read each file: what it seals is counted up to there."""
         return tuple(self._read.values())
 
+    @safeguard("told-positions")
     def told(self) -> tuple[Told, ...]:
         """What lives before have counted beyond that: the `told` of another restart."""
         return tuple(

@@ -22,6 +22,7 @@ from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.worker.offsets import Told, furthest
 from elfmesh.ingest.worker.saying import Said, newest
 from elfmesh.ingest.worker.tally import Carried
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
 
@@ -178,6 +179,7 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
     )
 
 
+@safeguard("revisions-on")
 def _revs_used(annulled: Sequence[Sealed], at: int) -> dict[int, int]:
     """Of the intervals from `at` on, the last revision that anybody may have heard, where there was one."""
     revs = dict(annulled[-1].revs)
@@ -189,6 +191,7 @@ def _revs_used(annulled: Sequence[Sealed], at: int) -> dict[int, int]:
     return {interval: rev for interval, rev in revs.items() if interval >= at}
 
 
+@safeguard("told-below")
 def told_by(frame: Sealed, below: int) -> tuple[Told, ...]:
     """How far records were read that a frame and those before it count in the intervals below some."""
     told = msgspec.convert(frame.told or (), tuple[Told, ...])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.control.protocol import events as ctl
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.messages import Entry
 from elfmesh.storage.frames import RevisedInterval, Sealed
 
@@ -83,6 +84,7 @@ class Saying:
         job, incarnation = self._manifest.job_id, self._manifest.incarnation
         return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
 
+    @safeguard("late-revises")
     def _parts(self, entries: list[Said]) -> tuple[ctl.SealedPart, ...]:
         """One part per partition; the first has the counts."""
         parts = []

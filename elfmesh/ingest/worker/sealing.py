@@ -27,6 +27,7 @@ from elfmesh.ingest.worker.recovered import told_by
 from elfmesh.ingest.worker.saying import Said, Saying, whole_counts
 from elfmesh.ingest.worker.staged import StagedWorker
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.frames import RevisedInterval, Sealed, SealedInterval
 from elfmesh.storage.framescan import FRAME_BYTES_MAX
@@ -176,6 +177,7 @@ class Sealing:
             before=(told_by(last, last.stop), last.restart, last.shed),
         )
 
+    @safeguard("late-with-positions")
     def _revise(self, now_us: int, room: int) -> list[RevisedInterval]:
         """The revisions of what records came late for, numbered."""
         found = []

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, FILTERED, FIRST
 from elfmesh.ingest.worker.intervals import add_to
+from elfmesh.safeguards import safeguard
 
 Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
 """Where it is counted (None: in the first interval sealed), where it belongs to, counts per bucket."""
@@ -47,6 +48,7 @@ class Tally:
         else:
             add_to(self._others, index, bucket, number)
 
+    @safeguard("late-at-home")
     def count_once(
         self, bucket: int, number: int, index: int | None, home: int = FIRST, *, total: bool = True
     ) -> None:
@@ -56,10 +58,12 @@ class Tally:
             self._carried.setdefault((index, home), [0] * len(BUCKETS))[bucket] += number
 
     @property
+    @safeguard("carried-counts")
     def carried(self) -> tuple[Carried, ...]:
         """What no replay counts and is in no closed interval."""
         return tuple((*key, tuple(counts)) for key, counts in self._carried.items())
 
+    @safeguard("sealed-once")
     def once_below(self, stop: int) -> tuple[Carried, ...]:
         """What of that is in the intervals below `stop` when these are sealed now."""
         return tuple(

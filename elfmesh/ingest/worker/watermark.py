@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from elfmesh.safeguards import safeguard
+
 IDLE_US = 5_000_000
 LIVE_US = 5_000_000
 """A newest timestamp this close to the wall clock means that the source is being written now."""
@@ -61,6 +63,7 @@ class Watermark:
         live_us: see `LIVE_US`.
     """
 
+    @safeguard("lateness")
     def __init__(self, lateness_us: int = 0, *, idle_us: int = IDLE_US, live_us: int = LIVE_US) -> None:
         self._lateness_us = lateness_us
         self._idle_us = idle_us
@@ -158,6 +161,7 @@ class Watermark:
         return behind_us
 
 
+@safeguard("clock-lag")
 def clock_lag_us(lateness_us: int) -> int:
     """How far the watermark of a source at its end stays behind the clock."""
     return max(lateness_us, WRITING_US)

@@ -50,6 +50,7 @@ from elfmesh.ql import Prepared, Query, Statement
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.values.growth import TooLarge
+from elfmesh.safeguards import safeguard
 
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
@@ -78,6 +79,7 @@ class JobWorker:
         offsets: what of the sources was read, and what a restart must know of that.
     """
 
+    @safeguard("future")
     def __init__(
         self,
         statement: Statement,
@@ -139,6 +141,7 @@ class JobWorker:
         return self._next
 
     @property
+    @safeguard("watermark")
     def ready_index(self) -> int:
         """What `seal` may be called with: all windows below it end at or before the watermark."""
         if self._window is None or self.watermark_us == SINCE_EVER:

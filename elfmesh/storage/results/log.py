@@ -26,6 +26,7 @@ from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord, lost_record
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.results import rewrite as mend
 from elfmesh.storage.results.page_files import PageFiles
 from elfmesh.storage.results.page_reader import ChangedError, read_page
@@ -158,6 +159,7 @@ class ResultsLog:
             self._write_meta(self._meta)
         self.pages.keep(index, data)
 
+    @safeguard("append-once")
     def write(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
         """The same, durable after the next `sync`; returns whether anything has changed.
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.protocol.events import Append, KeepPage, LogInfo, LogRead, MendLog, ReadLog
 from elfmesh.errors import DiskFull, ElfError, ProtocolError, StorageError
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.results.journal import FILE_NAME, entries, pack, unpack
 from elfmesh.storage.results.log import BYTES_MAX, INTERVALS_MAX, ResultsLog
 from elfmesh.storage.results.salvage import Hole
@@ -109,6 +110,7 @@ class ResultsLogs:
             for log in self._open.values():
                 log.sync()
 
+    @safeguard("put-back")
     def put_back(self, prepared: Sequence[bytes]) -> None:
         """Add again what a power cut took, durably; logs that were dropped or began anew stay as they are.
 

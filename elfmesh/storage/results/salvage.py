@@ -19,6 +19,7 @@ from pathlib import Path
 from elfmesh.control.jobs.pages import HEAD, frames
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ProtocolError
+from elfmesh.safeguards import safeguard
 from elfmesh.storage.results.segment import Meta, Segment, read_meta
 
 Hole = tuple[int, int]
@@ -152,6 +153,7 @@ def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> 
     return (fitting[0] if fitting else None), False
 
 
+@safeguard("holes")
 def salvage(directory: Path, meta: Meta) -> Salvaged:
     """All of a log. Cost: its files are read once.
 

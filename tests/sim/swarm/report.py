@@ -51,7 +51,8 @@ def ablations(journal: Path) -> list[str]:
     newest = {entry["safeguard"]: entry for entry in entries(journal)}
     caught = sum(bool(newest.get(name, {}).get("invariant")) for name in REGISTRY)
     lines = [
-        f"Each safeguard is taken out by a switch that only tests have; {caught} of {len(REGISTRY)} are",
+        "The product declares each safeguard by name (`elfmesh/safeguards.py`), and only tests take one out;",
+        f"{caught} of {len(REGISTRY)} are",
         f"noticed by a seed. Asked are up to {SEEDS_MAX} seeds, each with the faults that it is there for",
         "and little else (`shape` in tests/sim/swarm/ablations/catalog.py); a seed tells if it breaks an "
         "invariant",

@@ -1,7 +1,7 @@
 """Safeguards of the product, each removable for a test: what the simulator must notice.
 
-Owns one line per safeguard: what it is, and how the product behaves without it. Every removal is a patch that
-lasts for one run; the product knows nothing of it.
+Owns one line per safeguard: what it is, and how the product behaves without it. Every removal replaces, for
+one run, what the product declares under that name (`elfmesh.safeguards`).
 """
 
 from __future__ import annotations
@@ -9,34 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import msgspec
 
-from elfmesh.control.closing import copy_recovery, revisions
-from elfmesh.control.election import leadership
-from elfmesh.control.jobs import roster as master_roster
-from elfmesh.control.master import founding as master_founding
-from elfmesh.control.member import member
-from elfmesh.control.protocol import request_deduplication
-from elfmesh.control.replicas import known_peers
-from elfmesh.control.requests import confirming, version_handler
-from elfmesh.ingest.sources import blocks
-from elfmesh.ingest.worker import beginning, jobs, recovered, watermark, worker
-from elfmesh.srt import coverage, multicast, parts, uplink
-from elfmesh.storage import framelog, frames, framescan, storage
-from elfmesh.storage.results import logs as resultslogs
+from elfmesh.srt import coverage
+from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.ablations import control, disk, late, rot, votes
 from tests.sim.swarm.ablations import trees as ablations_trees
+from tests.sim.swarm.ablations.names import Patch, always, instead, original, with_options
 from tests.sim.swarm.ablations.trees import Trees
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.shapes import AWAY, LOSSY, REPEATING, Shape, lines, losing, small
-
-Patch = tuple[Any, str, Any]
-
 
 CALM = small()
 
@@ -70,61 +56,35 @@ def nothing(*_: Any, **__: Any) -> None:
     """Instead of a safeguard."""
 
 
-def always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
-    """A safeguard that is one attribute."""
-    return lambda: [(owner, name, value)]
-
-
-def _options(owner: Any, **changed: Any) -> list[Patch]:
-    """A class that is always made with these arguments."""
-    original = owner.__init__
-
-    def init(self: Any, *args: Any, **options: Any) -> None:
-        original(self, *args, **{**options, **changed})
-
-    return [(owner, "__init__", init)]
-
-
-def _restart(positions: Callable[[frames.Sealed], Any]) -> list[Patch]:
+def _restart(name: str, positions: Callable[[frames.Sealed], Any]) -> list[Patch]:
     """A restart reads from elsewhere."""
-    original = jobs.LocalJob.begin
+    found = original(name)
 
     def begin(self: Any, stream: Any) -> Any:
         if self._last is not None:
             self._last = msgspec.structs.replace(self._last, restart=positions(self._last))
-        return original(self, stream)
+        return found(self, stream)
 
-    return [(jobs.LocalJob, "begin", begin)]
+    return instead(name, begin)
 
 
-def _any_version() -> list[Patch]:
+def _any_version(stages: Any, evaluated: int, start: int, stop: int) -> int:
     """What was sealed counts, whichever version evaluated it."""
-
-    def until(stages: Any, evaluated: int, start: int, stop: int) -> int:
-        return stop
-
-    return [(module, "valid_until", until) for module in (member, recovered, copy_recovery)]
+    return stop
 
 
-def _unfinished_lines() -> list[Patch]:
-    def push(self: Any, chunk: bytes) -> bytes:
-        self.taken += len(chunk)
-        return chunk
-
-    return [(blocks.LineCutter, "push", push)]
+def _unfinished_lines(self: Any, chunk: bytes) -> bytes:
+    self.taken += len(chunk)
+    return chunk
 
 
 def _no_lateness() -> list[Patch]:
-    original = watermark.Watermark.__init__
+    found = original("lateness")
 
     def init(self: Any, lateness_us: int = 0, **options: Any) -> None:
-        original(self, 0, **options)
+        found(self, 0, **options)
 
-    return [(watermark.Watermark, "__init__", init)]
-
-
-def _any_incarnation() -> list[Patch]:
-    return [(jobs.LocalJob, "frame_key", staticmethod(lambda job, incarnation: f"{job.hex()}:"))]
+    return instead("lateness", init)
 
 
 DYING = small(kinds.CRASH, kinds.FAILPOINT, trouble_s=2.0)
@@ -139,31 +99,31 @@ REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
         "what was counted before a restart is not counted again",
         "D-1",
-        lambda: _options(beginning.Resumed, told=()),
+        lambda: with_options("replay-boundary", told=()),
         shape=DYING,
     ),
     "restart-offsets": Ablation(
         "a restart reads on where the last frame says",
         "D-1",
-        lambda: _restart(lambda last: ()),
+        lambda: _restart("restart-offsets", lambda last: ()),
         shape=DYING,
     ),
     "open-panes": Ablation(
         "a restart reads what is not sealed once more",
         "D-1",
-        lambda: _restart(lambda last: last.positions or last.restart),
+        lambda: _restart("open-panes", lambda last: last.positions or last.restart),
         shape=DYING,
     ),
     "sync-before-send": Ablation(
         "frames are synced before they are handed on",
         "D-1",
-        always(framelog.FrameLog, "sync", nothing),
+        always(("sync-before-send", nothing)),
         shape=DARK,
     ),
     "write-before-send": Ablation(
         "frames are written before they are handed on",
         "D-1",
-        disk.given_before_written,
+        always(("write-before-send", disk.given_before_written)),
         shape=DYING,
     ),
     "failed-sync": Ablation(
@@ -181,25 +141,25 @@ REGISTRY: dict[str, Ablation] = {
     "keep-until-closed": Ablation(
         "frames are kept until their interval is closed",
         "D-8",
-        always(framelog.FrameLog, "unreleased", lambda self, job: iter(())),
+        always(("keep-until-closed", lambda self, job: iter(()))),
         shape=DYING,
     ),
     "closed-before-sealed": Ablation(
         "what was closed before it was sealed is counted",
         "D-15",
-        control.closed_is_not_sealed,
+        always(("closed-before-sealed", control.closed_is_not_sealed)),
         shape=AWAY,
     ),
     "torn-tail": Ablation(
         "a torn frame is cut off before the next is written",
         "D-1",
-        always(storage.DiskFile, "cut", nothing),
+        always(("torn-tail", nothing)),
         shape=small(kinds.FULL_DISK, kinds.CRASH, kinds.JOB_UPDATE, trouble_s=2.0),
     ),
     "frame-checksum": Ablation(
         "a frame's checksum is checked",
         "D-1",
-        always(framescan, "zlib", SimpleNamespace(crc32=lambda *_: 0)),
+        always(("frame-checksum", lambda data: 0)),
         shape=small(kinds.BIT_FLIP, trouble_s=2.0),
     ),
     "effects-wait": Ablation(
@@ -211,49 +171,49 @@ REGISTRY: dict[str, Ablation] = {
     "atomic-write": Ablation(
         "state is replaced by a synced file, never in place",
         "D-1",
-        disk.write_in_place,
+        always(("atomic-write", disk.write_in_place)),
         shape=DARK,
     ),
     "put-back": Ablation(
         "records that a power cut takes from their log are put back",
         "D-17",
-        always(resultslogs.ResultsLogs, "put_back", nothing),
+        always(("put-back", nothing)),
         shape=DARK,
     ),
     "whole-lines": Ablation(
         "only finished lines are records",
         "D-2",
-        _unfinished_lines,
+        always(("whole-lines", _unfinished_lines)),
         shape=lines(small(), torn=0.1),
     ),
     "incarnation": Ablation(
         "frames of a deleted job are not those of the next",
         "D-16",
-        _any_incarnation,
+        always(("incarnation", staticmethod(lambda job, incarnation: f"{job.hex()}:"))),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=2.0),
     ),
     "version-fence": Ablation(
         "what another version has evaluated is made again",
         "D-16",
-        _any_version,
+        always(("version-fence", _any_version)),
         shape=small(kinds.JOB_UPDATE, kinds.CRASH, trouble_s=2.0),
     ),
     "epoch-fence": Ablation(
         "what comes from a lower epoch is refused",
         "D-5",
-        always(leadership.Leadership, "admits", lambda *_: True),
+        always(("epoch-fence", lambda *_: True)),
         shape=small(kinds.ISOLATE_MASTER, kinds.PAUSE, trouble_s=2.0),
     ),
     "epoch-on-disk": Ablation(
         "the highest epoch is remembered",
         "D-5",
-        control.epoch_forgotten,
+        always(("epoch-on-disk", control.epoch_forgotten)),
         shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0),
     ),
     "duplicates": Ablation(
         "what is counted is not counted again",
         "D-7",
-        lambda: control.blind(coverage.Verdict.DUPLICATE),
+        lambda: control.blind("duplicates", coverage.Verdict.DUPLICATE),
         shape=small(weather=REPEATING),
     ),
     "disjoint-merge": Ablation(
@@ -271,19 +231,19 @@ REGISTRY: dict[str, Ablation] = {
     "shelf": Ablation(
         "a new parent gets what the last one got",
         "D-7",
-        always(parts.Shelf, "__iter__", lambda self: iter(())),
+        always(("shelf", lambda self: iter(()))),
         shape=DEEP,
     ),
     "repair": Ablation(
         "what overlaps or was lost on the way is collected again",
         "D-7",
-        lambda: [(uplink.Uplink, "overlap", nothing), (revisions.Revising, "repair", nothing)],
+        always(("repair:trees", nothing), ("repair:root", nothing)),
         shape=TORN_TREES,
     ),
     "watermark": Ablation(
         "an interval is sealed once the watermark has passed it",
         "D-12",
-        always(worker.JobWorker, "ready_index", property(lambda self: self.end_index)),
+        always(("watermark", property(lambda self: self.end_index))),
         shape=small(),
     ),
     "lateness": Ablation(
@@ -295,25 +255,25 @@ REGISTRY: dict[str, Ablation] = {
     "clock-lag": Ablation(
         "the clock alone closes intervals a moment late",
         "D-12",
-        always(watermark, "WRITING_US", 0),
+        always(("clock-lag", lambda lateness_us: lateness_us)),
         shape=lines(small(clock_offset_s=0.2), writing_s=kinds.WRITING_S),
     ),
     "future": Ablation(
         "a time far ahead is an error",
         "D-12",
-        lambda: _options(worker.JobWorker, max_future_us=None),
+        lambda: with_options("future", max_future_us=None),
         shape=lines(small(job={"lateness_s": 2}), future=0.05, disorder_s=1.6),
     ),
     "roster-ahead": Ablation(
         "a new member starts above the frontier",
         "D-14",
-        always(master_founding, "AHEAD", -2),
+        always(("roster-ahead", lambda frontier: frontier - 2)),
         shape=small(kinds.JOIN, kinds.NEW_DISK),
     ),
     "completeness": Ablation(
         "the root waits for the roster",
         "D-6",
-        always(master_roster.RosterBook, "required", lambda self, interval: 0),
+        always(("completeness", lambda self, interval: 0)),
         shape=small(kinds.CRASH),
     ),
     "tombstone": Ablation(
@@ -325,13 +285,13 @@ REGISTRY: dict[str, Ablation] = {
     "multicast-retry": Ablation(
         "a multicast is repeated until it is acknowledged",
         "D-16",
-        lambda: [(multicast, "RETRY_S", 1e9), (multicast, "RETRY_S_MAX", 1e9)],
+        always(("multicast-retry", lambda tries: 1e9)),
         shape=small(kinds.JOB_UPDATE, weather=LOSSY),
     ),
     "multicast-latecomers": Ablation(
         "who joins a tree gets what was said",
         "D-16",
-        always(multicast.Multicasts, "child_joined", nothing),
+        always(("multicast-latecomers", nothing)),
         trees=ablations_trees.latecomers,
     ),
     "append-once": Ablation(
@@ -343,40 +303,40 @@ REGISTRY: dict[str, Ablation] = {
     "kept-copies": Ablation(
         "what peers keep of a lost agent is asked for",
         "D-8",
-        always(copy_recovery.Recovery, "ask", lambda self, missing, start, **_: float("-inf")),
+        always(("kept-copies", lambda self, missing, start, **_: float("-inf"))),
         shape=losing(hosts=5, racks=2, job={"replicas": 1}),
     ),
     "asked-once": Ablation(
         "what a client has asked for is done once",
         "D-16",
-        lambda: [
-            (request_deduplication.Once, "of", lambda self, origin, token: None),
-            (request_deduplication.Once, "was_passed", lambda self, origin, token, job: False),
-        ],
+        always(
+            ("asked-once:made", lambda self, origin, token: None),
+            ("asked-once:passed", lambda self, origin, token, job: False),
+        ),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
     "asked-by-the-waiting": Ablation(
         "a change that a life has not heard of is made while somebody waits for it",
         "D-16",
-        always(confirming.Confirming, "needed", lambda self, message: False),
+        always(("asked-by-the-waiting", lambda self, message: False)),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
     "made-by-another": Ablation(
         "what another master has made of a request is not made again",
         "D-16",
-        always(version_handler, "words", lambda before, said: before),
+        always(("made-by-another", lambda before, said: before)),
         shape=small(kinds.CRASH, kinds.PAUSE, clients=3, hosts=4, trouble_s=4.0),
     ),
     "met-before": Ablation(
         "who is restarted joins through those it had met",
         "D-15",
-        always(known_peers.KnownPeers, "known", lambda self: ()),
+        always(("met-before", lambda self: ())),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.CRASH, trouble_s=3.0, safety_s=90.0),
     ),
     "farewells": Ablation(
         "who has left in order counts no more among those that found a job",
         "D-4",
-        always(known_peers.KnownPeers, "departed", nothing),
+        always(("farewells", nothing)),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
     **{

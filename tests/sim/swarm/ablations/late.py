@@ -7,68 +7,61 @@ from dataclasses import replace
 from typing import Any
 
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.ingest.worker import jobs, late, offsets, recovered, saying, sealing, tally
-from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.ablations.names import Patch, always, instead, original
 from tests.sim.swarm.shapes import Shape, lines, small
-
-Patch = tuple[Any, str, Any]
-
-
-def _always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
-    return lambda: [(owner, name, value)]
 
 
 def _pending_revisions_forgotten() -> list[Patch]:
     """Frames are written without what came late up to their positions."""
-    original = sealing.Sealing._revise
+    found = original("late-with-positions")
 
     def revise(self: Any, now_us: int, room: int) -> list[Any]:
         held = self._worker.late
-        return original(self, now_us, room) if held is None or held.is_due(now_us) else []
+        return found(self, now_us, room) if held is None or held.is_due(now_us) else []
 
-    return [(sealing.Sealing, "_revise", revise)]
+    return instead("late-with-positions", revise)
 
 
 def _same_revision() -> list[Patch]:
     """What came late changes a contribution that goes by its old name."""
-    original = saying.Saying._parts
+    found = original("late-revises")
 
     def parts(self: Any, entries: list[Any]) -> Any:
-        return original(self, [each._replace(rev=1) for each in entries])
+        return found(self, [each._replace(rev=1) for each in entries])
 
-    return [(saying.Saying, "_parts", parts)]
+    return instead("late-revises", parts)
 
 
 def _by_the_newest_version() -> list[Patch]:
-    original = late.LateRecords.__init__
+    found = original("late-by-version")
 
     def init(self: Any, evaluations: Any, **options: Any) -> None:
         query = evaluations[-1].query
-        original(self, [replace(each, query=query) for each in evaluations], **options)
+        found(self, [replace(each, query=query) for each in evaluations], **options)
 
-    return [(late.LateRecords, "__init__", init)]
+    return instead("late-by-version", init)
 
 
 def _told_for_all_that_is_sealed() -> list[Patch]:
-    original = recovered.told_by
+    found = original("told-below")
 
     def told_by(frame: Any, below: int) -> Any:
-        return tuple((to, below) for to, _ in original(frame, below))
+        return tuple((to, below) for to, _ in found(frame, below))
 
-    return [(module, "told_by", told_by) for module in (jobs, recovered, sealing)]
+    return instead("told-below", told_by)
 
 
 def _home_forgotten() -> list[Patch]:
     """What was late for an interval that is evaluated anew stays counted as late."""
-    original = tally.Tally.count_once
+    found = original("late-at-home")
 
     def count_once(
         self: Any, bucket: int, number: int, index: Any, home: int = FIRST, **options: Any
     ) -> None:
-        original(self, bucket, number, index, FIRST, **options)
+        found(self, bucket, number, index, FIRST, **options)
 
-    return [(tally.Tally, "count_once", count_once)]
+    return instead("late-at-home", count_once)
 
 
 LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
@@ -99,13 +92,13 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "carried-counts": (
         "what no replay counts goes with every frame",
         "D-1",
-        _always(tally.Tally, "carried", property(lambda self: ())),
+        always(("carried-counts", property(lambda self: ()))),
         LATE,
     ),
     "sealed-once": (
         "what no replay counts is counted again when its frame is annulled",
         "D-1",
-        _always(tally.Tally, "once_below", lambda self, stop: ()),
+        always(("sealed-once", lambda self, stop: ())),
         REMADE,
     ),
     "late-with-positions": (
@@ -118,7 +111,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "revisions-on": (
         "no revision of an interval is used twice, whichever version makes it",
         "D-7",
-        _always(recovered, "_revs_used", lambda annulled, at: {}),
+        always(("revisions-on", lambda annulled, at: {})),
         AHEAD,
     ),
     "late-by-version": (
@@ -130,7 +123,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "told-positions": (
         "a frame does not forget how far lives before it had read, and what of it they count",
         "D-1",
-        _always(offsets.Offsets, "told", lambda self: ()),
+        always(("told-positions", lambda self: ())),
         REMADE,
     ),
     "told-below": (
@@ -142,7 +135,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "annulled-parts": (
         "of a frame with intervals of two versions the other one's are void",
         "D-16",
-        _always(frames.Sealed, "below", lambda self, void_from: self),
+        always(("annulled-parts", lambda self, void_from: self)),
         REMADE,
     ),
     "late-at-home": (

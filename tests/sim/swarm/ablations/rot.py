@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.replicas import log_repair
-from elfmesh.storage.results import salvage, segment_files
+from tests.sim.swarm.ablations.names import Patch, always, instead, original
 from tests.sim.swarm.shapes import ROT, Shape
-
-Patch = tuple[Any, str, Any]
 
 
 def without_holes() -> list[Patch]:
     """What lacks between two good records is as if it had never been."""
-    original = salvage.salvage
+    salvaged = original("holes")
 
     def found(*args: Any) -> Any:
-        kept = original(*args)
+        kept = salvaged(*args)
         kept.holes.clear()
         return kept
 
-    return [(segment_files, "salvage", found)]
+    return instead("holes", found)
 
 
 def never_filled(self: Any, holes: Any) -> None:
@@ -38,7 +35,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "mending": (
         "records that damage took are fetched from other voters",
         "D-17",
-        lambda: [(log_repair.LogRepair, "found", never_filled)],
+        always(("mending", never_filled)),
         ROT,
     ),
 }

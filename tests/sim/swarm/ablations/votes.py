@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.election import election
-from elfmesh.control.register import acceptor, vote_counts
-from elfmesh.control.requests import recovery
-from elfmesh.storage import statelog
+from elfmesh.control.register.vote_counts import Seen
+from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.swarm.shapes import PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
-
-Patch = tuple[Any, str, Any]
 
 
 def unnoticed(self: Any, problem: str) -> None:
@@ -22,52 +18,52 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "rot-of-votes": (
         "damage of the state log is not taken for a torn end",
         "D-4",
-        lambda: [(statelog.StateLog, "_give_up_votes", unnoticed)],
+        always(("rot-of-votes", unnoticed)),
         VOTES,
     ),
     "lost-votes": (
         "an agent that has lost its votes does not vote",
         "D-4",
-        lambda: [(acceptor.Acceptors, "_is_lost", lambda self, job: False)],
+        always(("lost-votes", lambda self, job: False)),
         VOTES,
     ),
     "votes-seen": (
         "a question for a vote says how many votes of its voter were seen",
         "D-4",
-        lambda: [(vote_counts.VoteCounts, "seen", lambda self, voter: vote_counts.Seen())],
+        always(("votes-seen", lambda self, voter: Seen())),
         ROLLBACKS,
     ),
     "generations": (
         "who knows a later generation of a job votes in no earlier one",
         "D-4",
-        lambda: [(acceptor.Acceptors, "_is_void", lambda self, job, epoch: False)],
+        always(("generations", lambda self, job, epoch: False)),
         RECOVERIES,
     ),
     "won-too-late": (
         "who has heard of a later term before it has won its own does not lead",
         "D-4",
-        lambda: [
-            (election.Elections, "superseded", lambda self, job: None),
-            (election.Elections, "_is_over", lambda self, job, epoch: False),
-        ],
+        always(
+            ("won-too-late:told", lambda self, job: None),
+            ("won-too-late:won", lambda self, job, epoch: False),
+        ),
         RECOVERIES,
     ),
     "recovered-if-chosen": (
         "a recovery publishes under the old numbering only what a majority had",
         "D-4",
-        lambda: [(recovery, "is_quorum", lambda groups, agents: True)],
+        always(("recovered-if-chosen", lambda cell, agents: True)),
         RECOVERIES,
     ),
     "recovered-roster": (
         "a recovery expects the members of the numbering before",
         "D-14",
-        lambda: [(recovery, "_expected", lambda members, start: ())],
+        always(("recovered-roster", lambda members, start: ())),
         RECOVERIES,
     ),
     "pages-before-votes": (
         "a record is voted for where all pages of its rows are on disk",
         "D-4",
-        lambda: [(acceptor.Acceptors, "_lacks_pages", lambda self, copy, value, tail: False)],
+        always(("pages-before-votes", lambda self, copy, value, tail: False)),
         PAGED,
     ),
 }
