@@ -208,7 +208,7 @@ async def _main(
                 held_bytes_max=limits.memory_bytes // 4,
                 memory=memory,
                 tidy=Seldom(),
-                recheck=_recheck(config, inputs, lookups, gate),
+                recheck=_recheck(config, inputs, lookups, gate, guard),
                 lookups=lookups,
                 inputs=inputs.describe,
                 sinks=sinks.describe,
@@ -294,7 +294,7 @@ def _ways(
 
 
 def _recheck(
-    config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate
+    config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate, guard: CrashGuard
 ) -> Callable[[Recompute], Recomputed]:
     """What computes an interval again from the raw logs."""
 
@@ -308,6 +308,7 @@ def _recheck(
             labels=config.labels,
             lookups=lookups,
             functions=gate.again,
+            guard=guard,
         )(effect)
 
     return recheck

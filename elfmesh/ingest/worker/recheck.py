@@ -30,6 +30,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker import beginning
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql.engine.block import INT64_MIN, BlockRows
+from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.storage.spill import SpillStore
 
 log = logging.getLogger("elf.worker")
@@ -47,6 +48,7 @@ class Recheck:
         labels: of this agent.
         lookups: its lookup tables, as they are now.
         functions: gives who evaluates the Python functions of a version; None: it has none.
+        guard: notes what is computed, and refuses an interval of which the process has died.
     """
 
     def __init__(
@@ -58,15 +60,17 @@ class Recheck:
         labels: Mapping[str, str] | None = None,
         lookups: LookupTables | None = None,
         functions: Callable[[Manifest], Evaluator | None] = lambda _manifest: None,
+        guard: CrashGuard | NoGuard = NO_GUARD,
     ) -> None:
-        self._functions = functions
+        self._functions, self._guard = functions, guard
         self._labels, self._lookups = labels, lookups
         self._streams, self._new_format, self._spill_dir = streams, new_format, spill_dir
 
     def __call__(self, effect: ctl.Recompute) -> ctl.Recomputed:
         """The share of this host, for a thread of its own. Cost: reads all of the stream's logs once."""
         try:
-            counts, payloads = self._compute(effect)
+            with self._guard.making(_rows_of(effect.manifest), effect.interval):
+                counts, payloads = self._compute(effect)
         except Exception as error:  # whatever it is, it must not cost the agent
             if not isinstance(error, ElfError):
                 log.exception("interval %d cannot be computed again", effect.interval)
@@ -114,6 +118,12 @@ class Recheck:
                 rows.release()
                 if budget.over and budget.problem is not None:
                     raise budget.problem
+
+
+def _rows_of(manifest: Manifest) -> str:
+    """What the crash guard calls them: those of another version are tried."""
+    about = f"{manifest.qualified} version {manifest.version}"
+    return f"the rows for a verification of {about} {manifest.incarnation}"
 
 
 def _wanted(statement: ql.Statement, stream: str, effect: ctl.Recompute, rows: BlockRows) -> BlockRows:

@@ -20,6 +20,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.recheck import Recheck, raw_logs
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.storage.crashes import EVALUATING_FILE, NO_GUARD, CrashGuard, NoGuard
 
 TEXT = """CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
@@ -35,9 +36,11 @@ def lines(*records: tuple[int, str]) -> str:
     return "".join(json.dumps({"ts": stamp, "k": key}) + "\n" for stamp, key in stamped)
 
 
-def recheck(path: Path) -> Recheck:
+def recheck(path: Path, guard: CrashGuard | NoGuard = NO_GUARD) -> Recheck:
     streams = {"log": StreamConfig(path=str(path), format="json")}
-    return Recheck(streams, lambda name, config: StreamFormat(config.format, host="here"), spill_dir=None)
+    return Recheck(
+        streams, lambda name, config: StreamFormat(config.format, host="here"), spill_dir=None, guard=guard
+    )
 
 
 def rows(done: ctl.Recomputed, interval: int) -> list[dict[str, object]]:
@@ -111,3 +114,30 @@ def test_nothing_is_kept_of_later_intervals(tmp_path: Path, monkeypatch: pytest.
     assert (done.error, done.counts[0]) == ("", 2)
     assert rows(done, 2) == [{"k": "a", "n": 1}, {"k": "b", "n": 1}]
     assert sum(fed) == 3
+
+
+def test_an_interval_that_ended_the_agent_twice_is_refused_and_the_next_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, noted = tmp_path / "access.log", tmp_path / EVALUATING_FILE
+    log.write_text(lines((25, "a"), (35, "b")))
+    when_killed: list[bytes] = []
+    feed = JobWorker.feed
+
+    def feeding(worker: JobWorker, parsed: Parsed, block: Block, now_us: int, rows: BlockRows) -> None:
+        when_killed.append(noted.read_bytes())
+        feed(worker, parsed, block, now_us, rows)
+
+    def start() -> Recheck:
+        return recheck(log, CrashGuard(tmp_path, lambda: 1e9))
+
+    monkeypatch.setattr(JobWorker, "feed", feeding)
+    for _ in range(2):
+        assert start()(effect(2)).error == ""
+        left = tmp_path / "left"
+        left.write_bytes(when_killed.pop())
+        left.replace(noted)
+    done = start()(effect(2))
+    assert "killed 2 times while the rows for a verification of shop/top version 1" in done.error
+    assert when_killed == []
+    assert start()(effect(3)).error == ""
