@@ -13,6 +13,7 @@ Paper: none. See ADR 0026.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -146,13 +147,13 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
     return head, len(found) - 1
 
 
-class _Bounded:
+class _Bounded(io.RawIOBase):
     """A stream of `room` bytes at most: tarfile reads a long name before a file whole."""
 
     def __init__(self, stream: zstandard.ZstdDecompressionReader, room: int, source: Path) -> None:
         self._stream, self._room, self._source = stream, room, source
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes."""
         data = self._stream.read(size)
         self._room -= len(data)
