@@ -96,8 +96,30 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
     """The names and the plan of a CREATE JOB statement.
 
     Raises:
-        QueryError: not ELF-QL, not a job, or a job that would never publish anything.
+        QueryError: not ELF-QL, not a job, or a job that would never publish anything; a name in a query in
+            brackets that may be of the row outside.
     """
+    names, plan = _read(text, source)
+    _refuse_unclear_names(ql.parse(text, source=source))
+    return names, plan
+
+
+def _refuse_unclear_names(statement: ql.Statement) -> None:
+    """Refuse names without an input in queries in brackets that use rows outside.
+
+    No agent knows before it reads them which fields the records have, and another may read other records.
+
+    Raises:
+        QueryError: at the first such name.
+    """
+    for each in statement.bare:
+        if each.unclear:
+            message = f"{each.path} may be a field of {each.stream} or of a row outside"
+            raise statement.origin.error(message, each.at, each.remedy)
+
+
+def _read(text: str, source: str) -> tuple[JobNames, Plan]:
+    """As `read_job`; also of a job that runs, whatever is refused of new ones."""
     if len(text.encode()) > TEXT_BYTES_MAX:
         raise QueryError(f"the text is longer than {TEXT_BYTES_MAX} bytes", source=source)
     statement = ql.parse(text, source=source)
@@ -210,8 +232,12 @@ def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[s
 
 @lru_cache(maxsize=PLANS_MAX)
 def read_plan(text: str) -> Plan:
-    """The plan of a text; raises what `read_job` raises. Soft state is said again often: texts are kept."""
-    return read_job(text)[1]
+    """The plan of a text that was accepted. Soft state is said again often: texts are kept.
+
+    Raises:
+        QueryError: as `read_job`, but for names that may be of a row outside.
+    """
+    return _read(text, "query")[1]
 
 
 def check_columns(text: str, schema: pa.Schema | None, stream: str, *, is_new: bool = False) -> str:

@@ -33,12 +33,14 @@ class Bare:
         path: the name.
         at: where it stands.
         meant: what it may mean, written with its input.
+        unclear: it stands in WHERE of a query that seems to use a row outside.
     """
 
     stream: str
     path: str
     at: Place
     meant: tuple[str, ...]
+    unclear: bool = False
 
     @property
     def remedy(self) -> str:

@@ -37,6 +37,7 @@ class Input:
         listed: what `*` means of a stream, where that is known.
         stream: of records that show their fields, the name of the stream.
         declared: of a stream, the columns that its format says it has.
+        hidden: it is behind LEFT SEMI or LEFT ANTI JOIN: no bare name and no `*` means a column of it.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Input:
     listed: tuple[str, ...] | None = None
     stream: str = ""
     declared: tuple[str, ...] | None = None
+    hidden: bool = False
 
     @property
     def known(self) -> tuple[str, ...] | None:
@@ -149,8 +151,9 @@ class Scope:
             return self._of(self.inputs[0], name, quoted, at)
         if is_alias and self.clause == LATE:
             return Field(name, False, at=at)
-        having = [one for one in self.inputs if one.find(name) is not None]
-        unknown = [one for one in self.inputs if one.columns is None]
+        shown = [one for one in self.inputs if not one.hidden]
+        having = [one for one in shown if one.find(name) is not None]
+        unknown = [one for one in shown if one.columns is None]
         made = [one for one in having if one.made]
         if made:
             having, unknown = made, []
@@ -200,7 +203,7 @@ class Scope:
         Raises:
             QueryError: one of the inputs is a stream.
         """
-        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        chosen = self._chosen(qualifier)
         if not chosen:
             raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")
         found = []
@@ -215,8 +218,12 @@ class Scope:
 
     def is_open(self, qualifier: str) -> bool:
         """Whether `*` or `input.*` means columns that are not known."""
-        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        chosen = self._chosen(qualifier)
         return any(one.columns is None and one.listed is None for one in chosen)
+
+    def _chosen(self, qualifier: str) -> list[Input]:
+        """The inputs of which `*` or `input.*` names the columns."""
+        return [one for one in self.inputs if (one.answers_to(qualifier) if qualifier else not one.hidden)]
 
     def plain(self, path: str) -> str:
         """The name of a column without its input."""

@@ -87,6 +87,7 @@ class Drafter:
     declared: Declared = field(default_factory=dict)
     stars: list[Place] = field(default_factory=list)
     bare: list[Bare] = field(default_factory=list)
+    unclear: set[Place] = field(default_factory=set)
     _depth: int = 0
     _budget: NodeBudget = field(default_factory=NodeBudget)
     _around: list[Scope] = field(default_factory=list)
@@ -168,6 +169,8 @@ class Drafter:
         scope = Scope(self.origin, inputs, aliases, tuple(self._around), self.bare)
         translator = self._translator(named, scope)
         how = [self._beside(join, translator, at, reads) for at, join in enumerate(joins, 1)]
+        for one, how_joined in zip(inputs[1:], how, strict=True):
+            one.hidden = how_joined.kind in ("semi", "anti")
         inner = [self._nested(each, named, translator) for each in nested]
         items = read_items(tree, translator, self.stars)
         where, having = tree.args.get("where"), tree.args.get("having")
@@ -196,7 +199,9 @@ class Drafter:
         if tree.find(exp.Exists, exp.Subquery) is None:
             return tree, []
         tree = tree.copy()
-        OuterNames(self.declared, self._error).qualify(tree, inputs, named)
+        outer = OuterNames(self.declared, self._error)
+        outer.qualify(tree, inputs, named)
+        self.unclear.update(self._place(each) for each in outer.unclear)
         return tree, Unnesting(tree, self._error).nested
 
     def _nested(

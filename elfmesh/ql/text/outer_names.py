@@ -12,14 +12,14 @@ Rewrites the parser's tree; resolves nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
 from elfmesh.ql.expressions.refusals import GENERATORS, MARK
 from elfmesh.ql.expressions.text_source import NOWHERE
-from elfmesh.ql.plan.scope import Input
+from elfmesh.ql.plan.scope import IMPLICIT, Input
 from elfmesh.ql.text.paths import dotted_parts
 
 Complain = Callable[..., Exception]
@@ -39,10 +39,12 @@ class OuterNames:
     Args:
         declared: by stream.
         error: makes the error at a node.
+        unclear: takes the names that may be those of a row outside, where a query seems to use one.
     """
 
     declared: Declared
     error: Complain
+    unclear: list[exp.Column] = field(default_factory=list)
 
     def qualify(self, tree: exp.Select, inputs: Sequence[Input], named: Mapping[str, Any]) -> None:
         """Change the queries in brackets of a SELECT in place.
@@ -68,6 +70,8 @@ class OuterNames:
             if all(one.known is not None for one in own):
                 for column in _own_columns(query):
                     self._outside(column, scopes)
+            elif around:
+                self.unclear += _unclear(query, own, around)
         for below in _queries(query):
             self._inside(below, around if _is_input(below) else scopes, named)
 
@@ -164,6 +168,36 @@ class OuterNames:
             return None
         path = dotted_parts(item)
         return [""] if path is None else [path[0][-1]]
+
+
+def _unclear(
+    query: exp.Select, own: Sequence[Input], around: Sequence[Sequence[Input]]
+) -> Iterator[exp.Column]:
+    """The names without an input in WHERE of a query that seems to use a row outside.
+
+    It does if it names an input outside, or compares one such name with another: `y1 = x1`.
+    """
+    where = query.args.get("where")
+    inside = {id(each) for each in where.find_all(exp.Column)} if where is not None else set[int]()
+    columns = [each for each in _own_columns(query) if id(each) in inside]
+    outer = [each for each in columns if _names_one(each, around) and not _names_one(each, [own])]
+    bare = {id(each): each for each in columns if not _names_one(each, [*around, own])}
+    bare = {at: each for at, each in bare.items() if each.name.lower() not in IMPLICIT}
+    compared = where is not None and any(
+        all(
+            any(id(each) in bare for each in side.find_all(exp.Column)) for side in (one.this, one.expression)
+        )
+        for one in where.find_all(
+            exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ
+        )
+    )
+    yield from bare.values() if outer or compared else ()
+
+
+def _names_one(column: exp.Column, around: Sequence[Sequence[Input]]) -> bool:
+    """Whether a name begins with that of an input outside."""
+    parts = column.parts
+    return len(parts) > 1 and any(one.answers_to(parts[0].name) for scope in around for one in scope)
 
 
 def _has(one: Input, parts: Sequence[str]) -> bool:

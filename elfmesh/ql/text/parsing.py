@@ -228,7 +228,7 @@ def _statement(
     return replace(
         done, text=origin.text[tokens[0].start : tokens[-1].end + 1], job=cut.job, offset=tokens[0].start,
         functions=tuple(cut.functions.values()), declared=tuple(declared.items()),
-        bare=tuple(dict.fromkeys(drafter.bare)),
+        bare=tuple(dict.fromkeys(replace(each, unclear=each.at in drafter.unclear) for each in drafter.bare)),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from elfmesh.control.jobs.plan import read_job, read_plan
 from elfmesh.errors import QueryError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.local.embedded import LogRun
@@ -104,3 +105,45 @@ def test_a_name_that_cannot_be_written_with_its_input_is_refused(text: str, hint
 def test_columns_that_change_nothing_leave_the_statement() -> None:
     statement = parse("SELECT x1 FROM x")
     assert declare(statement, {"x": ("x1",)}) is statement
+
+
+JOB = "CREATE JOB j EVERY '10 s' AS SELECT count(*) AS n FROM x WHERE "
+
+
+@pytest.mark.parametrize(
+    ("condition", "column", "hint"),
+    [
+        ("(SELECT count(*) FROM y WHERE y1 = x1) = 1", 94, "Write x.y1 or y.y1."),
+        ("EXISTS (SELECT 1 FROM y WHERE y.a = x.a AND b > 3)", 108, "Write x.b or y.b."),
+        ("a NOT IN (SELECT k FROM y WHERE upper(m) = x1)", 102, "Write x.m or y.m."),
+    ],
+)
+def test_a_new_job_has_no_name_that_may_be_of_the_row_outside(condition: str, column: int, hint: str) -> None:
+    with pytest.raises(QueryError, match="may be a field of y or of a row outside") as caught:
+        read_job(JOB + condition)
+    assert (caught.value.line, caught.value.column, caught.value.hint) == (1, column, hint)
+    assert read_plan(JOB + condition).size_us  # a job that runs already goes on
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "EXISTS (SELECT 1 FROM y WHERE y.a = x.a AND y.b > 3)",
+        "a IN (SELECT a FROM y WHERE b > 3 AND c = 'x')",
+        "a = (SELECT max(a) FROM x WHERE b > 3)",
+        "a IN (SELECT k FROM (SELECT k, v FROM y) z WHERE v = a)",
+        "a IN (SELECT k FROM y WHERE ts > _host)",
+    ],
+)
+def test_a_new_job_has_names_that_can_mean_one_thing(condition: str) -> None:
+    read_job(JOB + condition)
+
+
+@pytest.mark.parametrize(("kind", "found"), [("LEFT SEMI", [1, 3]), ("LEFT ANTI", [2])])
+def test_no_bare_name_and_no_star_means_a_column_behind_a_semi_join(
+    kind: str, found: list[int], tmp_path: Path
+) -> None:
+    y = "(SELECT y1 AS x1 FROM y) y"
+    assert rows(f"SELECT x1 FROM x {kind} JOIN {y} ON x.x1 = y.x1", tmp_path) == found
+    x = "(SELECT x1 FROM x) x"
+    assert rows(f"SELECT * FROM {x} {kind} JOIN {y} USING (x1)", tmp_path) == found
