@@ -109,7 +109,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (rf"CASE {_NAME} (?:[=<>]=?|<>) (?:#|'|{_NAME}) (THEN)", "THEN stands behind WHEN", _IF),
 )  # fmt: skip
 
-_COMPILED = tuple((re.compile(rf"(?<= )(?:{pattern})"), Refusal(*said)) for pattern, *said in _PHRASES)
+_COMPILED = tuple((re.compile(rf"(?<= )(?:{each})"), Refusal(what, hint)) for each, what, hint in _PHRASES)
 
 
 def foreign_phrase(tokens: Sequence[Token]) -> tuple[Token, Refusal] | None:
