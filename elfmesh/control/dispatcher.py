@@ -1,6 +1,7 @@
 """Messages of other agents: who of us takes them, and whether they may be acted upon.
 
-Owns the fence (D-5): what a master says passes only with an epoch that is not below the highest seen.
+Owns the way of every message: one table says by its type who takes it, and `protocol.fences` what its epoch
+must be before it is taken (D-5). A message whose fence refuses it is counted.
 
 Invariants: the answer to a multicast is made in the step that delivers it; a message nobody here waits for is
 counted.
@@ -8,23 +9,28 @@ counted.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections.abc import Callable
+from typing import Any
 
 from elfmesh.control.answers import ask_anew
 from elfmesh.control.context import Context
 from elfmesh.control.election.drain import Drain
+from elfmesh.control.election.fencing import Fencing
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.election.permission import Leading
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.successors import serve_fetch
+from elfmesh.control.member.member import Member
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots, split_payload
+from elfmesh.control.programs.beside import Programs
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_parts as parts
 from elfmesh.control.protocol import messages_safety as safety
 from elfmesh.control.protocol import messages_succession as succession
 from elfmesh.control.protocol import messages_versions as versions
+from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 from elfmesh.control.requests import confirming
@@ -48,173 +54,241 @@ class Dispatcher:
         leadership: Leadership,
         asks: RequestHandler,
         departure: Drain,
+        programs: Programs,
     ) -> None:
         self._context, self._carrier, self._roots, self._rendezvous = context, carrier, roots, rendezvous
         self._requests, self._leadership, self._asks = requests, leadership, asks
-        self._departure = departure
+        self._departure, self._masters = departure, leadership.masters
         self._leading = Leading(context, carrier.trials)
         self._confirming = confirming.Confirming(context, requests.waits)
+        self._fencing = Fencing(context, leadership)
+        self._handlers: Handlers = {
+            **programs.handlers(),
+            **leadership.registers.handlers(),
+            **self._from_masters(),
+            **self._to_masters(),
+            **self._between_agents(),
+        }
+        self._routed = programs.routed_handlers()
+        self._multicasts = self._on_multicast()
+        self._first = self._first_looks()
 
-    # -- multicasts ------------------------------------------------------------------------------------
+    # -- the walk of a message -------------------------------------------------------------------------
+
+    def received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
+        """A message from an agent (or ourselves), sent or routed."""
+        handle = self._routed.get(type(message)) if routed else None
+        handle = handle or self._handlers.get(type(message))
+        if handle is None:
+            self._context.stats["control.misplaced"] += 1
+            return
+        first = self._first.get(type(message))
+        if first is None or first(sender, message, payload):
+            passed = self._fencing.passed(sender, message)
+            if passed is not None:
+                handle(sender, passed, payload)
 
     def delivered(self, message: Message) -> bytes:
         """A multicast reached us; our answer."""
-        match message:
-            case ctl.Announce():
-                return pack(self._announced(message))
-            case ctl.Question():
-                return self._asks.question(message)
-            case versions.Rehearse():
-                return self._rehearse(message)
-            case ctl.Roster():
-                ack = self._roster(message, None)
-                return pack(ack) if ack is not None else b""
-            case ctl.Mark():
-                self._mark(message)
-            case safety.Surrender():
-                if self._leadership.admits(message.job, message.epoch, message.master):
-                    self._carrier.keeper.surrender(message.master, message)
-            case ctl.Stop():
-                self._stop(message, None)
-            case versions.Coming():
-                pass  # what it is for is done: see `holding`
-            case _:
-                self._context.stats["control.misplaced"] += 1
-        return b""
-
-    def _announced(self, message: ctl.Announce) -> ctl.Verdict:
-        if not self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
-            return ctl.Verdict(Participant(self._context.me, self._context.name), False)
-        return self._carrier.announced(message)
-
-    def _runs(self, message: ctl.Running) -> None:
-        """What runs, says a rendezvous that may not have heard of a job's end."""
-        admits = self._leadership.admits
-        jobs = tuple(each for each in message.jobs if admits(each.manifest.job_id, each.epoch, None))
-        self._carrier.running(replace(message, jobs=jobs))
-
-    def _roster(self, message: ctl.Roster, sender: Contact | None) -> ctl.RosterAck | None:
-        terms = message.terms
-        job = terms.manifest.job_id
-        if not self._leadership.admits(job, terms.epoch, sender):
-            return None
-        return self._carrier.roster(terms)
-
-    def _rehearse(self, message: versions.Rehearse) -> bytes:
-        if not self._leadership.admits(message.manifest.job_id, message.epoch, None):
+        handle = self._multicasts.get(type(message))
+        if handle is None:
+            self._context.stats["control.misplaced"] += 1
             return b""
-        return pack(self._carrier.rehearse(message))
+        first = self._first.get(type(message))
+        if first is not None and not first(None, message, b""):
+            return b""
+        passed = self._fencing.passed(None, message)
+        if passed is None:
+            return self._refusal() if isinstance(message, ctl.Announce) else b""
+        return handle(passed) or b""
 
-    def _verify(self, message: safety.Verify, sender: Contact) -> None:
-        job = message.manifest.job_id
-        member = self._carrier.members.get(job)
-        if self._leadership.admits(job, message.epoch, sender) and member is not None:
-            member.verify(sender, message)
+    def _refusal(self) -> bytes:
+        return pack(ctl.Verdict(Participant(self._context.me, self._context.name), False))
 
-    def _mark(self, message: ctl.Mark) -> None:
+    # -- the tables ------------------------------------------------------------------------------------
+
+    def _first_looks(self) -> dict[type[Message], Callable[[Any, Any, bytes], bool]]:
+        """What is looked at before the fence."""
+        return {
+            ctl.Mark: lambda sender, message, payload: self._marked(message) is not None,
+            parts.Part: self._is_part,
+            succession.Handover: lambda sender, message, payload: (
+                message.terms.manifest.job_id not in self._masters
+            ),
+        }
+
+    def _on_multicast(self) -> dict[type[Message], Callable[[Any], bytes | None]]:
+        carrier = self._carrier
+        return {
+            ctl.Announce: lambda message: pack(carrier.announced(message)),
+            ctl.Question: self._asks.question,
+            versions.Rehearse: lambda message: pack(carrier.rehearse(message)),
+            ctl.Roster: lambda message: _packed(carrier.roster(message.terms)),
+            ctl.Mark: self._on_mark,
+            safety.Surrender: lambda message: carrier.keeper.surrender(message.master, message),
+            ctl.Stop: lambda message: carrier.stop(message.job, message.incarnation),
+            versions.Coming: lambda message: None,  # what it is for is done: see `holding`
+        }
+
+    def _from_masters(self) -> Handlers:
+        carrier, leadership, rendezvous = self._carrier, self._leadership, self._rendezvous
+        return {
+            ctl.Roster: self._on_roster,
+            ctl.Mark: lambda sender, message, payload: self._on_mark(message),
+            ctl.Stop: lambda sender, message, payload: carrier.stop(message.job, message.incarnation),
+            ctl.Fenced: lambda sender, message, payload: None,  # its fence has learned the epoch
+            ctl.Announce: lambda sender, message, payload: rendezvous.announced(message),
+            versions.Coming: lambda sender, message, payload: rendezvous.coming(message),
+            ctl.Withdraw: self._on_withdraw,
+            parts.PartRoot: lambda sender, message, payload: self._roots.master_is(message),
+            parts.TreeOrder: lambda sender, message, payload: self._roots.ordered(message),
+            parts.PartAck: lambda sender, message, payload: self._roots.acknowledged(message),
+            safety.Verify: self._on_verify,
+            ctl.Running: lambda sender, message, payload: carrier.running(message),
+            succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),
+            succession.Handover: lambda sender, message, payload: leadership.on_handover(message),
+        }
+
+    def _to_masters(self) -> Handlers:
+        masters = self._masters
+        return {
+            ctl.Announced: lambda sender, message, payload: masters[message.job].founding.announced(message),
+            ctl.RosterAck: lambda sender, message, payload: masters[message.job].activation.acknowledged(
+                message
+            ),
+            ctl.Waiting: lambda sender, message, payload: masters[message.job].waiting(message),
+            ctl.Rate: self._on_rate,
+            parts.PartFault: self._on_part_fault,
+            parts.Part: self._on_part,
+            ctl.Report: self._on_report,
+            ctl.Enroll: self._on_enroll,
+            ctl.Leaving: self._on_leaving,
+            Resign: self._on_resign,
+            Resigned: lambda sender, message, payload: self._departure.resigned(message),
+            ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.what_runs(message),
+            safety.KeptCopy: self._on_kept_copy,
+            safety.AskFates: self._on_ask_fates,
+            safety.Verified: self._on_verified,
+        }
+
+    def _between_agents(self) -> Handlers:
+        return {
+            succession.Inquire: self._on_inquire,
+            succession.Known: lambda sender, message, payload: self._leadership.inquiry.answered(
+                sender, message
+            ),
+            succession.Fetch: lambda sender, message, payload: serve_fetch(self._context, sender, message),
+            succession.Page: self._on_page,
+            Departed: self._on_departed,
+            safety.Keep: self._on_keep,
+            safety.Kept: self._on_kept,
+            safety.Fates: self._on_fates,
+            ctl.Submit: self._on_request,
+            ctl.Ask: self._on_request,
+            ctl.AskAll: lambda sender, message, payload: self._asks.ask_all(message),
+            ctl.Answered: self._on_answered,
+        }
+
+    # -- for members -----------------------------------------------------------------------------------
+
+    def _on_roster(self, sender: Contact, message: ctl.Roster, payload: bytes) -> None:
+        ack = self._carrier.roster(message.terms)
+        if ack is not None:
+            self._context.send(message.terms.master, ack)
+
+    def _marked(self, message: ctl.Mark) -> Member | None:
+        """The member of a watermark's incarnation."""
         member = self._carrier.members.get(message.job)
-        if (
-            member is not None
-            and member.manifest.incarnation == message.incarnation
-            and self._leadership.admits(message.job, message.epoch, None)
-        ):
+        return member if member is not None and member.manifest.incarnation == message.incarnation else None
+
+    def _on_mark(self, message: ctl.Mark) -> None:
+        if member := self._marked(message):
             member.mark(message)
 
-    def _stop(self, message: ctl.Stop, sender: Contact | None) -> None:
-        if self._leadership.admits(message.job, message.epoch, sender):
-            self._carrier.stop(message.job, message.incarnation)
+    def _on_withdraw(self, sender: Contact, message: ctl.Withdraw, payload: bytes) -> None:
+        self._rendezvous.withdraw(message)
+        self._leadership.forget(message.job, message.incarnation)
 
-    # -- letters ---------------------------------------------------------------------------------------
+    def _on_verify(self, sender: Contact, message: safety.Verify, payload: bytes) -> None:
+        if member := self._carrier.members.get(message.manifest.job_id):
+            member.verify(sender, message)
 
-    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
-        """A message from an agent (or ourselves), sent or routed."""
-        if not (
-            self._leadership.registers.received(sender, message, payload)
-            or self._from_masters(sender, message)
-            or self._to_masters(sender, message)
-            or self._about_jobs(sender, message, payload)
-        ):
-            self._questions(message, payload)
+    def _keeper(self, message: safety.Keep | safety.Kept | safety.Fates) -> Member | None:
+        """The member of the incarnation that keeps copies, and has its own kept."""
+        member = self._carrier.members.get(message.job)
+        if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
+            self._context.stats["control.misplaced"] += 1
+            return None
+        return member
 
-    def _from_masters(self, sender: Contact, message: Message) -> bool:
-        match message:
-            case ctl.Roster():
-                ack = self._roster(message, sender)
-                if ack is not None:
-                    self._context.send(message.terms.master, ack)
-            case ctl.Mark():
-                self._mark(message)
-            case ctl.Stop():
-                self._stop(message, sender)
-            case ctl.Fenced():
-                self._leadership.admits(message.job, message.epoch, None)
-            case ctl.Announce():
-                if self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
-                    self._rendezvous.announced(message)
-            case versions.Coming():
-                self._rendezvous.coming(message)
-            case ctl.Withdraw():
-                self._rendezvous.withdraw(message)
-                self._leadership.forget(message.job, message.incarnation)
-            case parts.PartRoot():
-                if self._leadership.admits(message.job, message.epoch, message.master):
-                    self._roots.master_is(message)
-            case parts.TreeOrder():
-                if self._leadership.admits(message.job, message.epoch, sender):
-                    self._roots.ordered(message)
-            case safety.Verify():
-                self._verify(message, sender)
-            case ctl.Running():
-                self._runs(message)
-            case parts.PartAck():
-                self._roots.acknowledged(message)
-            case _:
-                return False
+    def _on_keep(self, sender: Contact, message: safety.Keep, payload: bytes) -> None:
+        if member := self._keeper(message):
+            self._carrier.keeper.keep(sender, message, payload, member.closed)
+
+    def _on_kept(self, sender: Contact, message: safety.Kept, payload: bytes) -> None:
+        if member := self._keeper(message):
+            member.safekeeping.kept(sender, message)
+
+    def _on_fates(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
+        if member := self._keeper(message):
+            member.settlement.answered(message)
+
+    # -- for masters -----------------------------------------------------------------------------------
+
+    def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
+        master = self._masters[message.job]
+        if master.book.entry(message.number) is not None:
+            master.closer.rates.said(message.number, message.records)
+
+    def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
+        closer = self._masters[message.job].closer
+        if 0 <= message.partition < len(closer.trees):
+            closer.dropped(message.partition, message)
+
+    def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
+        """Whether a part is well-formed and of a job led here; then its root need not send it again."""
+        master = self._masters.get(message.job)
+        payloads = split_payload(message.segment, payload)
+        if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
+            self._context.stats["control.misplaced"] += 1
+            return False
+        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
         return True
 
-    def _to_masters(self, sender: Contact, message: Message) -> bool:
-        masters = self._leadership.masters
-        match message:
-            case ctl.Announced() | ctl.RosterAck() | ctl.Waiting() | ctl.Rate():
-                master = masters.get(message.job)
-                if master is None or master.epoch != message.epoch:
-                    self._context.stats["control.fenced"] += 1
-                elif isinstance(message, ctl.Announced):
-                    master.founding.announced(message)
-                elif isinstance(message, ctl.RosterAck):
-                    master.activation.acknowledged(message)
-                elif isinstance(message, ctl.Waiting):
-                    master.waiting(message)
-                elif master.book.entry(message.number) is not None:
-                    master.closer.rates.said(message.number, message.records)
-            case parts.PartFault():
-                master = masters.get(message.job)
-                if master is None or master.epoch != message.epoch:
-                    self._context.stats["control.fenced"] += 1
-                elif 0 <= message.partition < len(master.closer.trees):
-                    master.closer.dropped(message.partition, message)
-            case ctl.Report():
-                if message.job in masters:
-                    masters[message.job].report(message)
-            case ctl.Enroll():
-                self._enroll(message, sender)
-            case ctl.Leaving():
-                master = masters.get(message.job)
-                if master is None or message.incarnation != master.manifest.incarnation:
-                    self._unled(message, message.member, sender)
-                else:
-                    master.members.leaving(message)
-            case Resign():
-                self._resign(message)
-            case Resigned():
-                self._departure.resigned(message)
-            case ctl.WhatRuns():
-                self._rendezvous.what_runs(message)
-            case _:
-                return False
-        return True
+    def _on_part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
+        master = self._masters[message.job]
+        if message.partition:
+            master.trees.root_is(message.partition, sender)
+        payloads = split_payload(message.segment, payload)
+        if payloads is not None:
+            master.closer.collected(message.partition, message.segment, payloads)
 
-    def _resign(self, message: Resign) -> None:
+    def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
+        if master := self._masters.get(message.job):
+            master.report(message)
+
+    def _on_leaving(self, sender: Contact, message: ctl.Leaving, payload: bytes) -> None:
+        master = self._masters.get(message.job)
+        if master is None or message.incarnation != master.manifest.incarnation:
+            self._unled(message, message.member, sender)
+        else:
+            master.members.leaving(message)
+
+    def _on_kept_copy(self, sender: Contact, message: safety.KeptCopy, payload: bytes) -> None:
+        master = self._masters[message.copy.job]
+        if message.copy.incarnation == master.manifest.incarnation:
+            master.closer.recovered(message.copy, payload)
+
+    def _on_ask_fates(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:
+        master = self._masters.get(message.job)
+        if master is not None and message.incarnation == master.manifest.incarnation:
+            master.asked_fates(sender, message)
+
+    def _on_verified(self, sender: Contact, message: safety.Verified, payload: bytes) -> None:
+        if master := self._masters.get(message.job):
+            master.verifier.verified(message, payload)
+
+    def _on_resign(self, sender: Contact, message: Resign, payload: bytes) -> None:
         job, incarnation = message.job, message.incarnation
         master = self._leadership.masters.get(job)
         if master is not None and master.manifest.incarnation == incarnation:
@@ -224,7 +298,7 @@ class Dispatcher:
         if done:
             self._context.send(message.voter, Resigned(job, incarnation))
 
-    def _enroll(self, message: ctl.Enroll, sender: Contact) -> None:
+    def _on_enroll(self, sender: Contact, message: ctl.Enroll, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)
         if master is not None:
             master.members.enroll(message)
@@ -249,88 +323,29 @@ class Dispatcher:
             stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
             self._context.send(contact, stop)
 
-    def _about_jobs(self, sender: Contact, message: Message, payload: bytes) -> bool:
-        leadership = self._leadership
-        match message:
-            case parts.Part():
-                self._part(sender, message, payload)
-            case succession.Replica():
-                if leadership.admits(message.terms.manifest.job_id, message.terms.epoch, sender):
-                    leadership.replica(sender, message)
-            case succession.Handover():
-                leadership.handover(sender, message)
-            case succession.Inquire():
-                terms, latest = leadership.known(message.job)
-                leads = leadership.leads(message.job)
-                acceptors = leadership.registers.acceptors
-                known = succession.Known(
-                    message.job,
-                    message.token,
-                    terms,
-                    latest,
-                    leads,
-                    leadership.epoch(message.job),
-                    acceptors.lost.loss is not None,
-                    acceptors.over(message.job),
-                )
-                self._context.send(sender, known)
-            case succession.Known():
-                leadership.answered(sender, message)
-            case Departed():
-                leadership.first.acquaintances.departed(sender)
-                self._asks.dead.gone(sender.id)
-            case succession.Fetch():
-                serve_fetch(self._context, sender, message)
-            case succession.Page():
-                self._page(sender, message, payload)
-            case safety.Keep() | safety.Kept() | safety.Fates():
-                self._keeping(sender, message, payload)
-            case safety.KeptCopy():
-                master = leadership.masters.get(message.copy.job)
-                if master is None or master.epoch != message.epoch:
-                    self._context.stats["control.fenced"] += 1
-                elif message.copy.incarnation == master.manifest.incarnation:
-                    master.closer.recovered(message.copy, payload)
-            case safety.AskFates():
-                master = leadership.masters.get(message.job)
-                if master is not None and message.incarnation == master.manifest.incarnation:
-                    master.asked_fates(sender, message)
-            case safety.Verified():
-                master = leadership.masters.get(message.job)
-                if master is not None:
-                    master.verifier.verified(message, payload)
-            case _:
-                return False
-        return True
+    # -- between agents --------------------------------------------------------------------------------
 
-    def _keeping(
-        self, sender: Contact, message: safety.Keep | safety.Kept | safety.Fates, payload: bytes
-    ) -> None:
-        member = self._carrier.members.get(message.job)
-        if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
-            self._context.stats["control.misplaced"] += 1
-        elif isinstance(message, safety.Kept):
-            member.safekeeping.kept(sender, message)
-        elif isinstance(message, safety.Fates):
-            member.settlement.answered(message)
-        else:
-            self._carrier.keeper.keep(sender, message, payload, member.closed)
+    def _on_inquire(self, sender: Contact, message: succession.Inquire, payload: bytes) -> None:
+        leadership, job = self._leadership, message.job
+        terms, latest = leadership.known(job)
+        acceptors = leadership.registers.acceptors
+        known = succession.Known(
+            job,
+            message.token,
+            terms,
+            latest,
+            leadership.leads(job),
+            leadership.epoch(job),
+            acceptors.lost.loss is not None,
+            acceptors.over(job),
+        )
+        self._context.send(sender, known)
 
-    def _part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
-        master = self._leadership.masters.get(message.job)
-        payloads = split_payload(message.segment, payload)
-        if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
-            self._context.stats["control.misplaced"] += 1
-            return
-        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
-        if message.segment.epoch != master.epoch:
-            self._context.stats["control.fenced"] += 1
-            return
-        if message.partition:
-            master.trees.root_is(message.partition, sender)
-        master.closer.collected(message.partition, message.segment, payloads)
+    def _on_departed(self, sender: Contact, message: Departed, payload: bytes) -> None:
+        self._leadership.first.acquaintances.departed(sender)
+        self._asks.dead.gone(sender.id)
 
-    def _page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
+    def _on_page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
         _, copy = self._leadership.held(message.job)
         if copy is None:
             return
@@ -346,21 +361,17 @@ class Dispatcher:
         """Whether a change must not be made any more: it was refused, or nobody waits for it."""
         return changes(message) and self._context.once.came(message.origin, message.token, self._context.now)
 
-    def _questions(self, message: Message, payload: bytes) -> None:
-        match message:
-            case ctl.Ask(verb=confirming.VERB):
-                self._confirming.asked(message)
-            case ctl.Submit() | ctl.Ask() if self._confirming.needed(message):
-                self._confirming.ask(message, lambda: self._confirmed(message))
-            case ctl.Submit() | ctl.Ask():
-                self._confirmed(message)
-            case ctl.AskAll():
-                self._asks.ask_all(message)
-            case ctl.Answered():
-                self._requests.answered(message, payload)
-                self._context.job_answered(message, payload)
-            case _:
-                self._context.stats["control.misplaced"] += 1
+    def _on_request(self, sender: Contact, message: ctl.Submit | ctl.Ask, payload: bytes) -> None:
+        if isinstance(message, ctl.Ask) and message.verb == confirming.VERB:
+            self._confirming.asked(message)
+        elif self._confirming.needed(message):
+            self._confirming.ask(message, lambda: self._confirmed(message))
+        else:
+            self._confirmed(message)
+
+    def _on_answered(self, sender: Contact, message: ctl.Answered, payload: bytes) -> None:
+        self._requests.answered(message, payload)
+        self._context.job_answered(message, payload)
 
     def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
         if self._is_late(message):
@@ -371,3 +382,7 @@ class Dispatcher:
             self._leading.submitted(message, self._asks.submit)
         else:
             self._leading.asked(message, self._leadership.masters.get(message.job), self._asks.ask)
+
+
+def _packed(ack: ctl.RosterAck | None) -> bytes:
+    return pack(ack) if ack is not None else b""

@@ -139,6 +139,7 @@ class Control:
             self.leadership,
             self.asks,
             self.departure,
+            self.programs,
         )
         self._joined = False
         self._early: dict[int, ClientRequest] = {}
@@ -206,8 +207,7 @@ class Control:
                 self._host_said(event)
 
     def _received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
-        if not self.programs.received(message, payload, routed=routed):
-            self.mail.received(sender, message, payload)
+        self.mail.received(sender, message, payload, routed=routed)
 
     def _delivered(self, event: Delivered, message: Message | None) -> None:
         """A multicast; its answer may have to wait until functions were tried out."""

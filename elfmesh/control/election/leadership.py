@@ -33,7 +33,7 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
-from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
+from elfmesh.control.protocol.messages_succession import Handover, Replica
 from elfmesh.control.register.desk import ACCEPTORS, Registers
 from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
@@ -363,11 +363,9 @@ class Leadership:
 
     # -- handing over ----------------------------------------------------------------------------------
 
-    def handover(self, sender: Contact, message: Handover) -> None:
+    def on_handover(self, message: Handover) -> None:
         """The old root wants us to lead."""
         job = message.terms.manifest.job_id
-        if job in self.masters or not self.admits(job, message.terms.epoch, sender):
-            return
         if self.is_dead(message.terms.manifest):
             return
         if self.elections.is_running(job):
@@ -377,7 +375,7 @@ class Leadership:
         self.keep(message.terms)  # until we are elected, questions go on to the old one
         self.take_over(message.terms)
 
-    def replica(self, sender: Contact, message: Replica) -> None:
+    def on_replica(self, sender: Contact, message: Replica) -> None:
         """A master gives us what a successor needs."""
         job = message.terms.manifest.job_id
         self.keep(message.terms)
@@ -385,11 +383,6 @@ class Leadership:
         incarnation = message.terms.manifest.incarnation
         if copy is not None and copy.incarnation == incarnation and not copy.reaches(message.latest):
             copy.complete(sender)
-
-    def answered(self, sender: Contact, message: Known) -> None:
-        """A neighbour says what it knows of a job."""
-        self.admits(message.job, message.epoch, None)
-        self.inquiry.answered(sender, message)
 
     def restored(self, epochs: dict[bytes, int], terms: list[Terms], logs: tuple[LogInfo, ...]) -> None:
         """What this agent knew before it was restarted; jobs it led it tries to lead again."""

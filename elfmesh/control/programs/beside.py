@@ -12,7 +12,7 @@ Paper: ELF 2.4, Tables 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from elfmesh.control.protocol.events import (
     ProgramSaid,
     ToProgram,
 )
+from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages_programs import (
     Appointed,
     Broadcast,
@@ -37,7 +38,7 @@ from elfmesh.control.protocol.messages_programs import (
     Present,
     Receipt,
 )
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact
 from elfmesh.srt.events import Answer, Attached, Delivered, Detached, Subscribe, Unsubscribe
 
 KIND = "program"
@@ -254,24 +255,28 @@ class Programs:
 
     # -- what other agents say -------------------------------------------------------------------------
 
-    def received(self, message: Message, payload: bytes, *, routed: bool) -> bool:
-        """A message about programs; False if it is about something else."""
-        match message:
-            case Present():
-                self.rendezvous.present(message)
-            case Appointed():
-                self._appointed(message)
-            case Parcel() if len(payload) > program_frames.MESSAGE_BYTES_MAX:
-                self._context.stats["control.malformed"] += 1
-            case Parcel() if routed:
-                self.rendezvous.parcel(message, payload)
-            case Parcel():
-                self._parcel(message, payload)
-            case Receipt():
-                self.outbox.receipt(message, payload)
-            case _:
-                return False
-        return True
+    def handlers(self) -> Handlers:
+        """The messages about programs."""
+        return {
+            Present: lambda sender, message, payload: self.rendezvous.present(message),
+            Appointed: lambda sender, message, payload: self._appointed(message),
+            Parcel: lambda sender, message, payload: self._on_parcel(message, payload, self._parcel),
+            Receipt: lambda sender, message, payload: self.outbox.receipt(message, payload),
+        }
+
+    def routed_handlers(self) -> Handlers:
+        """The messages about programs that are for somebody else if they were routed here."""
+        return {
+            Parcel: lambda sender, message, payload: self._on_parcel(
+                message, payload, self.rendezvous.parcel
+            ),
+        }
+
+    def _on_parcel(self, message: Parcel, payload: bytes, take: Callable[[Parcel, bytes], None]) -> None:
+        if len(payload) > program_frames.MESSAGE_BYTES_MAX:
+            self._context.stats["control.malformed"] += 1
+        else:
+            take(message, payload)
 
     def delivered(self, event: Delivered, message: Broadcast) -> None:
         """A multicast reached this agent; it is answered when the program has handled it."""

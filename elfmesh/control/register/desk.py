@@ -13,6 +13,7 @@ from functools import partial
 
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.context import Context
+from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages_register import (
     Accept,
     Accepted,
@@ -24,7 +25,7 @@ from elfmesh.control.protocol.messages_register import (
 from elfmesh.control.register.acceptor import Acceptors, Custody
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact
 
 ACCEPTORS = 3
 """How many agents vote on a job where there are as many: one of three may be away, two of five."""
@@ -95,29 +96,45 @@ class Registers:
         self._context.send(sender, Outdated(seen.boot, seen.votes))
         return True
 
-    def received(self, sender: Contact, message: Message, payload: bytes) -> bool:
-        """Take a message about a register; False if it is none."""
-        match message:
-            case Prepare():
-                self.acceptors.outdated(message)
-                self.acceptors.prepare(sender, message)
-            case Accept():
-                self.acceptors.outdated(message)
-                self.acceptors.accept(sender, message, payload)
-            case Outdated():
-                self.acceptors.outdated(message)
-            case Promised() | Accepted() | Conflict():
-                proposer = self._proposers.get(message.job)
-                if not isinstance(message, Conflict) and self._is_outdated(sender, message.votes):
-                    return True
-                if proposer is None:
-                    self._context.stats["control.stray_votes"] += 1
-                elif isinstance(message, Promised):
-                    proposer.promised(sender, message, payload)
-                elif isinstance(message, Accepted):
-                    proposer.accepted(sender, message)
-                else:
-                    proposer.refused(sender, message)
-            case _:
-                return False
-        return True
+    def handlers(self) -> Handlers:
+        """The messages about registers."""
+        acceptors = self.acceptors
+        return {
+            Prepare: self.on_prepare,
+            Accept: self.on_accept,
+            Outdated: lambda sender, message, payload: acceptors.outdated(message),
+            Promised: self.on_promised,
+            Accepted: self.on_accepted,
+            Conflict: self.on_conflict,
+        }
+
+    def on_prepare(self, sender: Contact, message: Prepare, payload: bytes) -> None:
+        """A proposer asks for a promise, and states what it has seen of this voter."""
+        self.acceptors.outdated(message)
+        self.acceptors.prepare(sender, message)
+
+    def on_accept(self, sender: Contact, message: Accept, payload: bytes) -> None:
+        """A proposer asks for a vote, and states what it has seen of this voter."""
+        self.acceptors.outdated(message)
+        self.acceptors.accept(sender, message, payload)
+
+    def on_promised(self, sender: Contact, message: Promised, payload: bytes) -> None:
+        """An acceptor has promised."""
+        if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
+            proposer.promised(sender, message, payload)
+
+    def on_accepted(self, sender: Contact, message: Accepted, payload: bytes) -> None:
+        """An acceptor has accepted."""
+        if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
+            proposer.accepted(sender, message)
+
+    def on_conflict(self, sender: Contact, message: Conflict, payload: bytes) -> None:
+        """An acceptor has refused."""
+        if proposer := self._waiting(message.job):
+            proposer.refused(sender, message)
+
+    def _waiting(self, job: bytes) -> Proposer | None:
+        proposer = self._proposers.get(job)
+        if proposer is None:
+            self._context.stats["control.stray_votes"] += 1
+        return proposer

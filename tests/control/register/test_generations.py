@@ -91,10 +91,10 @@ def test_who_wins_an_epoch_below_one_that_it_has_heard_of_meanwhile_does_not_lea
     elections.take_over(replace(TERMS, acceptors=(ME, A, B)), outcomes.append)
     asked = next(each for each in sent(desk.out) if isinstance(each, Prepare))
     for voter in (A, B):
-        registers.received(voter, Promised(JOB, asked.ballot, Ballot(0, A.id), VALUE, TERMS, None), b"")
+        registers.on_promised(voter, Promised(JOB, asked.ballot, Ballot(0, A.id), VALUE, TERMS, None), b"")
     known[0] = SECOND + 7
     for voter in (A, B):
-        registers.received(voter, Accepted(JOB, asked.ballot), b"")
+        registers.on_accepted(voter, Accepted(JOB, asked.ballot), b"")
     assert outcomes == [Lost(SUPERSEDED, open=True)]
 
 

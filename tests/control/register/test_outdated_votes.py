@@ -147,7 +147,7 @@ def test_a_question_that_knows_of_votes_which_this_agent_does_not_is_refused(kin
             else Accept(REGISTER, Ballot(5, A.id), VALUE, votes=votes)
         )
         desk.out.clear()
-        registers.received(A, question, b"")
+        registers.handlers()[kind](A, question, b"")
         return sent(desk.out)[-1]
 
     assert not isinstance(asked(7), Conflict)

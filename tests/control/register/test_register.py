@@ -306,7 +306,7 @@ def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(h
     value = replace(VALUE, version=2, plan=plan_of(newer), epoch=8, master=B, roster=5)
     (ballot,) = {message.ballot for message in sent(desk.out) if isinstance(message, Prepare)}
     for voter, terms in ((A, told), (B, None)):
-        registers.received(voter, Promised(JOB, ballot, Ballot(1), value, terms, None), b"")
+        registers.on_promised(voter, Promised(JOB, ballot, Ballot(1), value, terms, None), b"")
     (lost,) = outcomes
     assert isinstance(lost, Lost)
     assert not lost.open
