@@ -1,12 +1,12 @@
-"""The frame log: what this agent has promised to others, on disk before it is sent.
+"""The frame log: contributions of this agent, on disk before the agent sends them.
 
-One append-only file per agent. A `Sealed` frame holds one contribution of one job (a range of intervals
-with their counts and partials), the positions in the sources it goes up to, the positions to read again
-from after a restart, and the cumulative count buckets. It is synced before the contribution is handed to
-the tree, so that a restart neither loses nor repeats a record (D-1). A torn frame at the end is cut off:
-nobody has seen it. A bad frame in the middle, or one at the end that was whole once, is damage: an error in
-the agent's log with the file's path, and a declared gap, never guessed at; so are the frames of another
-agent. The damaged file is kept beside. A failed sync is fatal to the agent.
+Each agent has one append-only file. A `Sealed` frame contains one contribution of one job (a range of
+intervals with their counts and partials), the source positions up to which it reads, the positions from
+which to read after a restart, and the cumulative count buckets. The frame is synced before the tree gets the
+contribution, so a restart neither loses nor repeats a record (D-1). A torn frame at the end is cut off,
+because no agent has seen it. Any other bad frame is damage, also one at the end that was complete before: the
+agent logs an error with the file's path and declares a gap. Frames of another agent are treated in the same
+way. The damaged file is kept beside the new one. A failed sync is fatal to the agent.
 
 Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in
 memory.

@@ -1,8 +1,8 @@
-"""Where an agent keeps its files: a directory for real, a dictionary in simulation.
+"""The files of an agent: a real directory, or a dictionary in the simulation.
 
-Owns durability: what `sync` or `write` returned from survives a crash, what was only appended may not. A
-failed sync or write raises `StorageError` and is never retried (after a failed fsync nobody knows what is
-on disk).
+Owns durability: data survives a crash once `sync` or `write` has returned; data that was only appended may
+not survive. A failed sync or write raises `StorageError` and is never retried, because after a failed fsync
+the content of the disk is unknown.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One TCP connection between two agents: bytes in, frames out, and the reverse.
+"""One TCP connection between two agents: bytes to frames, and frames to bytes.
 
-Owns the life of one socket: TLS where there are certificates, hello, chunks written as the kernel takes
-them, closing after a drain. Who the connections of a pair are and which stays is the transport's business.
+Owns the life of one socket: TLS if there are certificates, the hello, writing chunks as fast as the kernel
+accepts them, and closing after a drain. The transport chooses which connection of a pair of agents is kept.
 
-Invariants: nothing but our hello is written before the peer's hello was accepted; a peer outside the protocol
-is cut off, counted, and never raises into the loop; `gone` is reported exactly once.
+Invariants: the connection writes only its hello before it has accepted the peer's hello; a peer that violates
+the protocol is disconnected and counted, and never raises into the loop; `gone` is reported exactly once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A real agent: directory, sockets, threads; started, watched, stopped.
+"""A real agent with its directory, sockets and threads: starting, watching and stopping it.
 
-Owns the order of starting and stopping and nothing in between. What can be wrong is found before the ready
-line; whatever happens, sockets, threads and the directory's lock are given back.
+Owns the order of starting and stopping, and nothing in between. The agent reports every configuration fault
+before the ready line. In every case it releases its sockets, threads and the lock of the directory.
 """
 
 from __future__ import annotations

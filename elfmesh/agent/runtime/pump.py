@@ -1,12 +1,12 @@
-"""The asyncio pump: drives one agent's core and carries out what it wants.
+"""The asyncio pump: it drives the core of one agent and executes the core's effects.
 
-Owns the loop's side of an agent: its timer, its clients' questions, the threads' answers. The order in which
-effects happen is the outbox's. Every part of the outside world is handed in (transport, storage, executor,
-workers, results, wall clock), so that the simulator runs this very pump. Decides nothing about jobs, trees or
-peers.
+Owns the event loop's part of an agent: the timer, the requests of clients, the answers of threads. The outbox
+owns the order of effects. The constructor takes every part of the outside world (transport, storage,
+executor, workers, results, wall clock), so the simulator runs the same pump. Decides nothing about jobs,
+trees or peers.
 
-Invariants: the core is only ever stepped here, one event at a time; a failed sync is fatal and ends the
-agent, never silently retried (D-1).
+Invariants: only the pump steps the core, one event at a time; a failed sync is fatal, ends the agent, and is
+never retried (D-1).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""One job's way into one sink: read on from the sink's position, write, declare what is lost, for ever.
+"""Copying one job to one sink: read from the sink's position, write, declare losses, until the sink stops.
 
-Owns the order of things and what is counted. Knows no kind of sink and no socket. The job never waits: a sink
-that cannot write falls behind, says so, and reads on later; what the results log has dropped meanwhile is
-declared in the sink and counted.
+Owns the order of these steps and the counters. Knows no kind of sink and no socket. The job never waits: a
+sink that cannot write falls behind, reports it, and continues later. Records that the results log has dropped
+meanwhile are declared in the sink and counted.
 
-Invariants: a record is offered again until the sink has it, has refused it for good, or its log is gone; what
-it refuses is kept as a letter before the position moves behind it.
+Invariants: a record is offered again until the sink has it, has refused it permanently, or its log is
+deleted; a refused record is stored as a dead letter before the position advances beyond it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A small certificate authority in a directory: one root, certificates for agents and people, a deny list.
+"""A small certificate authority in a directory: one root, certificates for agents and users, a deny list.
 
-Owns the directory: `ca.key` (mode 0600), `ca.pem`, `issued/NAME/` with what was issued last for a name,
-`issued.jsonl` with all that ever was, `deny` with what is revoked, `tokens/` (`joining`). Keys are elliptic
-(P-256): cheap for the hosts that use them.
+Owns the directory: `ca.key` (mode 0600), `ca.pem`, `issued/NAME/` with the newest certificate of a name,
+`issued.jsonl` with all issued certificates, `deny` with the revoked ones, `tokens/` (`joining`). Keys are
+elliptic curve keys (P-256), which cost the hosts little.
 
-Invariants: the cluster is in the root and in every certificate; an agent keeps its id when it is renewed, and
-nobody but the CA chooses it; a private key is written with mode 0600 and never over another one.
+Invariants: the root and every certificate contain the cluster; an agent keeps its id on renewal, and only the
+CA chooses the id; a private key is written with mode 0600 and never overwrites another one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Who leads which job: beginning, taking over, handing over, giving way.
+"""Leadership of jobs at one agent: creating, taking over, handing over and giving up the role of master.
 
-Owns this agent's masters and what it holds of other masters' jobs, and the highest epoch seen of every job.
+Owns the masters of this agent, its replicas of other masters' jobs, and the highest known epoch of every job.
 Closes no interval and answers no client.
 
-Invariants: at most one master per job at this agent, and only by a change that the job's control register
-chose (D-4, `election.py`); what comes from a lower epoch than the highest seen is refused, counted and
-answered, and the highest is kept on disk (D-5). The master of a job is the root of its tree, or is about to
-hand over to it.
+Invariants: this agent has at most one master per job, and only after a change that the job's control
+register chose (D-4, `election.py`); a message with an epoch below the highest known one is refused, counted
+and answered, and the highest epoch is kept on disk (D-5). The master of a job is the root of its tree, or is
+about to hand over to the root.
 
 Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 """

@@ -1,10 +1,10 @@
-"""What one closed interval is, and how it is written: as the JSON of the command line, as Arrow IPC bytes.
+"""The record of one closed interval, and its encodings: the JSON of the command line, and Arrow IPC bytes.
 
 Owns the count buckets, the terminal record of an interval and the two encodings of its rows. Knows no job,
-no file and no network: `elf run`, the results log, the API and the Spark bridge all use it.
+no file and no network: `elf run`, the results log, the API and the Spark bridge use it.
 
-Invariants: a record in the results log is terminal (D-17), its `index` is the interval's one number
-everywhere (`floor(start_us / slide_us)`), and `counts` holds every bucket of `BUCKETS` (D-1).
+Invariants: a record in the results log is terminal (D-17); its `index` is the only number of the interval
+(`floor(start_us / slide_us)`); `counts` contains every bucket of `BUCKETS` (D-1).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What a job's control register holds, and the changes that may be made to it.
+"""The value of a job's control register, and the changes that can be made to it.
 
 Owns the value and the comparisons that make each change a compare-and-set (D-4). Knows no message and no
 acceptor.
 
-Invariants: epochs only grow, each has one master; within an incarnation `closed` and `latest` only grow, and
-only the master of the epoch moves them; a tombstone stays until a new incarnation follows in a higher epoch.
-A change that is found to be there already changes nothing, so that it may be tried again after a lost answer.
+Invariants: epochs only grow, and each has one master; within an incarnation `closed` and `latest` only grow,
+and only the master of the epoch advances them; a tombstone remains until a new incarnation follows in a
+higher epoch. A change that is already made has no effect, so a client can repeat it after a lost answer.
 
-The records of the intervals that were closed last, the *tail*, go with the value: who has accepted it can
-publish them. All earlier ones its log holds already (see `register_acceptor.py`).
+The records of the intervals that the last change closed, the *tail*, are part of the value, so every acceptor
+of the value can publish them. The acceptor's log already has all earlier ones (see `register_acceptor.py`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2: a change is a function of the value found.
 """

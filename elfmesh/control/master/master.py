@@ -1,10 +1,11 @@
-"""The master of one job in one epoch: announces it, keeps its roster, has its intervals closed and published.
+"""The master of one job in one epoch: announces the job, keeps its roster, closes and publishes intervals.
 
-Owns the parts of one job's leadership (roster, activation, closing, desk, replicas) and how they meet. Knows
-the overlay only through the office; evaluates no query.
+Owns the parts that lead one job (roster, activation, interval closer, result service, replicas) and their
+composition. Reaches the overlay only through the context; evaluates no query.
 
-Invariants: everything said carries the epoch; a roster change takes effect above every frontier seen; a
-record is stored by a majority of the acceptors, then published, and only then released by the members.
+Invariants: every message carries the epoch; a roster change takes effect above every known frontier; a
+majority of the acceptors stores a record before the master publishes it, and the members release it only
+after that.
 
 Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
 coordinator.

@@ -1,9 +1,9 @@
-"""Verification of a closed interval: agents compute it again from their raw logs, the rows are compared.
+"""Verification of a closed interval: agents recompute it from the raw logs, the master compares the rows.
 
-Owns what is being verified and what came out, for one job. Changes nothing about the job or its results.
+Owns the running verification of one job and its outcome. Changes nothing about the job or its results.
 
-Invariants: one interval is verified at a time, at most `WAITING_MAX` wait; an answer counts once and only for
-the verification it was made for; a verification ends, at the latest `VERIFY_S` after it began.
+Invariants: one interval is verified at a time, and at most `WAITING_MAX` requests wait; an answer counts
+once, and only for the verification that asked for it; a verification ends at most `VERIFY_S` after its start.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""What became of one member's contributions whose intervals are closed: inside, or a dead letter (D-15).
+"""The outcome of one member's contributions to closed intervals: in the record, or a dead letter (D-15).
 
-Owns the question and what follows from its answer. Contributions to an interval that was closed without them
-become dead letters, and their counts are *owed*: they are added to the next interval that this member
-contributes, its records as `expired`, so that no record vanishes (D-1). Of revisions that came too late to be
-inside, what they added is owed as `late_dropped`. Decides nothing by itself: the marks of the master say
-which members an interval lacks, and for older intervals the master is asked, who reads its results log.
+Owns the question for the outcome and its consequences. A contribution whose interval was closed without it
+becomes a dead letter. Its counts become a pending correction: the member adds them to the next interval that
+it contributes, with its records as `expired`, so that every record is counted (D-1). If a revision came too
+late for its record, the records that it added are corrected as `late_dropped`. This module decides no
+outcome: the closed watermarks of the master name the members that an interval lacks, and for older intervals
+the master reads its results log on request.
 
 Invariants: contributions are settled in the order of their intervals, each once, also across restarts; the
-ledger is on disk before the worker may forget what it is about, and before the first contribution with owed
-counts goes up; counts are only added to an interval that was never contributed before.
+ledger is on disk before the worker may discard the settled contributions, and before the first contribution
+with corrected counts is sent; counts are added only to an interval that was not contributed before.
 """
 
 from __future__ import annotations

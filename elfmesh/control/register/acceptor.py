@@ -1,20 +1,20 @@
-"""This agent's votes in the control registers of jobs.
+"""The votes of this agent in the control registers of jobs.
 
-Owns the votes, on disk before they are answered, and what an acceptor must hold before it votes. Proposes
-nothing.
+Owns the votes, which are on disk before the agent answers, and the data that an acceptor must have before it
+votes. Proposes nothing.
 
-Invariants: an acceptor votes only for what a successor could go on from with this acceptor alone: it holds
-the terms of the value's roster, its log had every record before the tail (what damage takes of it later is a
-hole that is filled), and the tail is stored with the vote, after the pages of rows that its records name. So
-whatever a register says is closed, a majority can publish. A value of another job, one that contradicts
-itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what it lacks
-from whoever may have it. An acceptor that has lost its votes refuses, and says so, until it is one anew
-(`lost_votes.py`). What was voted on in an earlier generation of a job is void as soon as a later one is
-known, and nothing of the earlier one is voted on any more (`control/requests/recovery.py`). Of votes on jobs
-that are over the last ones are kept (`ended.py`).
+Invariants: an acceptor votes only for a value from which a successor could continue with this acceptor alone.
+It has the terms of the value's roster; its log had every record before the tail (a record that is damaged
+later is a hole, which is filled); and it stores the tail with the vote, after the pages of rows that the
+records name. So a majority can publish whatever a register says is closed. A value of another job, a value
+that contradicts itself, and a ballot out of bounds are refused and counted. An acceptor that lags behind
+fetches the missing data from any agent that may have it. An acceptor that has lost its votes refuses, and
+says so, until an exchange makes it an acceptor again (`lost_votes.py`). Votes of an earlier incarnation of a
+job are void once a later incarnation is known, and the agent does not vote on the earlier one any more
+(`control/requests/recovery.py`). Of the votes on deleted jobs, the last ones are kept (`ended.py`).
 
-Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: a vote is refused while the acceptor is behind; the
-paper's values carry no log.
+Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: an acceptor refuses to vote while it lags behind,
+because the paper's values carry no log.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Changing the control register of one job: one change after the other, tried until it is decided.
+"""The proposer of one job's control register: it makes one change after another, each until it is decided.
 
-Owns the round in progress, who has answered it, and when it is said again. Decides nothing about jobs.
+Owns the current round, the answers to it, and when it is repeated. Decides nothing about jobs.
 
-Invariants: changes are decided in the order they were submitted, each once; a change is reported as made
-only when a quorum has accepted it, and an incarnation as over only when a quorum has accepted that: what few
-have accepted may never be chosen, and nobody who has buried a job hears of it again. Who was not asked is not
-counted. Nothing is decided by a clock: a time-out only repeats what was said, or begins a round with a higher
+Invariants: changes are decided in the order of their submission, each once. A change is reported as made only
+when a quorum has accepted it, and an incarnation is reported as deleted only when a quorum has accepted that,
+because a value that fewer acceptors have accepted may never be chosen. Only acceptors that were asked are
+counted. No decision depends on a clock: a time-out only repeats a message, or starts a round with a higher
 ballot.
 
 Paper: CASPaxos (Rystsov 2018) 2.2, proposers, and 2.2.1, one round trip.

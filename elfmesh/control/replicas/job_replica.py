@@ -1,12 +1,12 @@
-"""A job as its possible successors hold it: the terms, and a copy of the results log.
+"""The replica of a job at its possible successors: the terms, and a copy of the results log.
 
-Owns what this agent knows of jobs it does not lead, and how a copy of a log is completed. Decides nothing
-about who leads.
+Owns what this agent knows of jobs that other agents lead, and how a copy of a log is completed. Does not
+decide which agent leads.
 
-Invariant: the copy has no hole but those that damage left, which are known and filled (`mending.py`): what
-is appended follows what is there, or was fetched from an agent whose copy has none; a record whose rows are
-pages is appended when all of them are here, unless every source has lost one. Only records whose interval
-the control register has closed are appended (D-5).
+Invariant: the copy has no holes except those of damage, which are known and filled (`mending.py`). An
+appended record follows the newest one, or was fetched from an agent whose copy has no hole. A record whose
+rows are pages is appended when all pages are here, unless every source has lost one. Only records whose
+interval the control register has closed are appended (D-5).
 """
 
 from __future__ import annotations
