@@ -23,6 +23,12 @@ SAMPLE, OF_A_FILE = 200, 20
 IN_JSON = {"int", "bigint", "smallint", "tinyint", "double", "string", "boolean"}
 """Types whose values a JSON log holds as they are."""
 
+NONE_TAKEN = {
+    "group-by#21", "group-by#22", "group-by#34", "listagg#5", "postgreSQL/aggregates_part2#2",
+    "postgreSQL/aggregates_part2#12",
+}  # fmt: skip
+"""WHERE takes no record: a query without a window has one row then, and an interval none (docs/elf-ql.md)."""
+
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
@@ -36,6 +42,7 @@ def in_logs(case: Golden) -> bool:
     names = {name.lower() for name, _ in columns}
     return (
         case.accepted
+        and case.name not in NONE_TAKEN
         and bool(case.views)
         and bool(case.rows)
         and all(view.rows for view in case.views.values())

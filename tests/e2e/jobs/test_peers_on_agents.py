@@ -89,12 +89,22 @@ def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
     return {each["interval"]["index"]: parse_line(encode_json(each)) for each in found}
 
 
+def applied(fleet: Fleet, job: Job) -> dict[str, Any] | None:
+    """The answer to a job; None: an agent was too busy to answer, and we are told to ask again."""
+    try:
+        return fleet[2].apply(job.text)
+    except AssertionError as refused:
+        if "Ask again" not in str(refused):
+            raise
+        return None
+
+
 def wrong_on_agents(fleet: Fleet, jobs: list[Job], tmp_path: Path) -> dict[str, str]:
     """By case how what agents publish of it differs from what one process says; empty: not at all."""
 
     def apply(job: Job) -> str:
         try:
-            answer = fleet[2].apply(job.text)
+            answer = eventually(partial(applied, fleet, job), what=f"an answer about {job.case.name}")
         except AssertionError as refused:
             return f"{job.case.name}: {refused}"
         counts = (answer["acknowledged"], answer["expected"])
