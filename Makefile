@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,11 +47,14 @@ quick: $(NATIVE) ## what a contributor runs before each commit: style, types, im
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types imports
 	@ELF_SIM_SEEDS=3 $(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive and not spark and not slow" \
 		tests/test_tidy.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
-		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py
+		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
-test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one
-	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "exhaustive or hypothesis" \
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (30 minutes)
+	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "(exhaustive or hypothesis) and not nightly" \
 		--hypothesis-profile exhaustive
+
+test-nightly: $(NATIVE) ## what `make test-all` runs a part of: all golden queries on Spark, five times the fuzzing (an hour)
+	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m nightly
 
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
 	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
@@ -77,7 +80,7 @@ $(SANITIZED): $(NATIVE)
 
 sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 20 s of fuzzing
 	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." \
-		$(wildcard tests/cbt/kernel tests/agent/parsers/scanner)
+		tests/cbt/kernel tests/ingest/parsers/scanner
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
 	@$(SANITIZE) $(BIN)/python -P -m tests.ingest.parsers.fuzz_scan 20
 	@$(MAKE) --no-print-directory SANITIZED=build/portable PORTABLE=-DELFMESH_PORTABLE fuzz-portable
@@ -172,7 +175,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: lint types imports test seeds test-numpy sanitize try-fleet ## everything .ci/run does
+check: lint types imports test seeds test-numpy sanitize try-fleet test-all ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600

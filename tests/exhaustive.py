@@ -1,4 +1,7 @@
-"""Which cases `make test` runs, and which only `make test-all`, which takes the long versions of checks."""
+"""Which cases `make test` runs, and which only `make test-all`, which takes the long versions of checks.
+
+What takes longer than a change can wait for is left to `make test-nightly`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ EXAMPLES_SHARE, EXAMPLES_MIN = 5, 15
 """`make test` tries so small a share of the examples that a test states, but so many; `make test-all` all."""
 ATTRIBUTE = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps the settings of a test; `settings` itself may decorate a test only once."""
+
+
+def nightly(test: Any) -> Any:
+    """Leave a test to `make test-nightly`; `make test` and `make test-all` run a small version of it."""
+    return pytest.mark.exhaustive(pytest.mark.nightly(test))
 
 
 def few(values: Iterable[Any], count: int) -> list[Any]:

@@ -22,7 +22,7 @@ from elfmesh.storage.frames import Forgotten, Released, Sealed, SealedInterval
 from elfmesh.storage.identity import IDENTITY_FILE, load_identity
 from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.storage import MemoryStorage
-from tests.fuzz.engine import Harness, memory_directory
+from tests.fuzz.engine import DEAR, Harness, memory_directory
 from tests.fuzz.examples import examples
 from tests.fuzz.mutate import BYTES, PACKED, mutated, of
 from tests.fuzz.wire_targets import packed, repacked
@@ -137,7 +137,7 @@ def results_logs() -> Harness:
             for path in target.iterdir():
                 path.unlink()
 
-    return Harness("results-logs", "results logs on disk", generate, run, around=around)
+    return Harness("results-logs", "results logs on disk", generate, run, DEAR, around=around)
 
 
 def manifests() -> Harness:

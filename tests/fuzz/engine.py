@@ -41,6 +41,8 @@ SLOW_S = 0.02
 """The calls and the memory of an input that takes so long are measured."""
 FINDINGS_MAX = 20
 WARM_UP = 30
+DEAR = 20_000
+"""Inputs of a harness each of whose inputs costs a millisecond, so that it takes as long as the others."""
 
 
 class HangError(Exception):
@@ -69,7 +71,7 @@ class Harness:
         about: what the inputs are.
         generate: dice to an input.
         run: gives an input to the product and checks what comes back; raises a refusal, or a finding.
-        inputs: how many in CI.
+        inputs: how many `make test-all` gives it.
         refusals: exceptions by which the product declares an input as bad.
         count: how many inputs the bytes are, where one call brings many.
         calls_per_byte: functions of Python and C that the product may call for each byte of an input.

@@ -22,7 +22,7 @@ from elfmesh.cbt import (
 )
 from elfmesh.cbt.laws import LAWS
 from tests.cbt.partial.test_partial_wire import put_together, take_apart
-from tests.fuzz.engine import Harness
+from tests.fuzz.engine import DEAR, Harness
 from tests.fuzz.mutate import BYTES, PACKED, changed, mutated, of
 from tests.fuzz.wire_targets import repacked
 
@@ -103,7 +103,7 @@ def partials() -> Harness:
             for _ in blocks.blocks():
                 pass
 
-    return Harness("partials", "partial aggregates of every law", generate, run, 50_000)
+    return Harness("partials", "partial aggregates of every law", generate, run, DEAR)
 
 
 def _copied(value: Any) -> Any:
@@ -146,7 +146,7 @@ def checkpoints() -> Harness:
         other.load([data])
         assert other.flush().num_rows >= 0
 
-    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run)
+    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run, DEAR)
 
 
 def _other_block(rng: random.Random, body: bytes) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.errors import DataError
+from tests.exhaustive import nightly
 from tests.fuzz.catalog import NAMES, build
 from tests.fuzz.engine import BYTES_MAX, CALLS_MAX, Campaign, Found, HangError, Harness
 from tests.fuzz.mutate import changed, mutated, of
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.apart
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
-QUICK_INPUTS = 2000
+QUICK_INPUTS = 1000
 QUICK_PROCESSES = 4
+NIGHTLY_TIMES = 5
 BLOCK_BYTES = 8 << 10
 
 
@@ -45,6 +47,12 @@ def test_some_hostile_input_is_taken_or_refused_within_its_limits(names: list[st
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
     fuzz(tmp_path, [name])
+
+
+@nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_much_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
+    fuzz(tmp_path, [name], "--times", str(NIGHTLY_TIMES))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("lines-")])

@@ -16,7 +16,7 @@ from elfmesh.errors import ElfError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.stream_settings import parse_stream
 from elfmesh.units import parse_duration_us, parse_size
-from tests.fuzz.engine import Harness, memory_directory
+from tests.fuzz.engine import DEAR, Harness, memory_directory
 from tests.fuzz.mutate import BYTES, mutated
 
 ROOT = Path(__file__).parents[2]
@@ -174,7 +174,7 @@ def queries() -> Harness:
             read_job(text)
 
     about = "ELF-QL texts, to the plan"
-    return Harness("elf-ql", about, generate, run, 40_000, calls_per_byte=1000.0)  # sqlglot
+    return Harness("elf-ql", about, generate, run, DEAR, calls_per_byte=1000.0)  # sqlglot
 
 
 def _documented() -> list[bytes]:
