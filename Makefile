@@ -38,9 +38,9 @@ docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a bro
 	@echo "build/docs/html/README.html"
 
 # Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
-PARALLEL ?= -n auto --maxprocesses 4
+PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 
-test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (14 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
