@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from elfmesh.cli.local.diff import parse as parse_line
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.ql import Statement, parse
 from elfmesh.spark_bridge.history.compare import EQUAL, compare
@@ -189,5 +188,5 @@ class Job:
 
 
 def as_json(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows as a client of the API reads them, with all digits."""
-    return [parse_line(encode_json(row)) for row in rows]
+    """Rows as a client of the API reads them."""
+    return [json.loads(encode_json(row)) for row in rows]

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from elfmesh.cli.local.diff import parse as parse_line
-from elfmesh.control.jobs.records import encode_json
 from tests.compat.cases import NO_DATA, PEERS
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.jobs.peers_jobs import AGENTS, Job, Stream, Streams, left_out
@@ -86,7 +84,7 @@ def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
         return found if any(each["interval"]["index"] >= wanted for each in found) else []
 
     found = eventually(closed, what=f"interval {wanted} of {job.case.name}")
-    return {each["interval"]["index"]: parse_line(encode_json(each)) for each in found}
+    return {each["interval"]["index"]: each for each in found}
 
 
 def applied(fleet: Fleet, job: Job) -> dict[str, Any] | None:
