@@ -21,8 +21,8 @@ WAYS = {"expression": "expression", "columns": "Python, vectorised", "records": 
 def measure(kind: str, *, small: bool) -> list[Figure]:
     """CPU of a record in nanoseconds, and the worker's memory."""
     arguments = (kind, str(ROWS[small]), str(PASSES[small]))
-    everybody = [Contestant(way, "benchmarks.peers.functions", (way, *arguments)) for way in WAYS]
-    outcomes = contest.run(everybody, repeats=1 if small else 3)
+    all_agents = [Contestant(way, "benchmarks.peers.functions", (way, *arguments)) for way in WAYS]
+    outcomes = contest.run(all_agents, repeats=1 if small else 3)
     base = outcomes["expression"].median("record_ns")
     figures = []
     for way, name in WAYS.items():

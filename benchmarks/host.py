@@ -102,11 +102,11 @@ def heartbeats(*, small: bool = False) -> list[Figure]:
                 after, memory = _counts(agent), memory_kb(pid)
             finally:
                 swarm.terminate()
-    said = after["out"] - before["out"]
+    reported = after["out"] - before["out"]
     return [
         Figure(f"{count} peers: processor", percent, "% of a core"),
         Figure(f"{count} peers: processor of each", 1e4 * percent / count, "millionths of a core"),
-        Figure(f"{count} peers: messages sent", said / seconds, "/s"),
+        Figure(f"{count} peers: messages sent", reported / seconds, "/s"),
         Figure(f"{count} peers: contacts, connections", after["contacts"], f"and {after['connections']}"),
         Figure(f"{count} peers: resident memory", memory["resident"] / 1000, "MB"),
         Figure(f"{count} peers: processor of the swarm, all of them", swarm_percent, "% of a core"),
@@ -116,11 +116,11 @@ def heartbeats(*, small: bool = False) -> list[Figure]:
 def _counts(agent: AgentProcess) -> dict[str, int]:
     from elfmesh.api.client.client import connect
 
-    said = connect(agent.api).agent()
+    reported = connect(agent.api).agent()
     return {
-        "out": said["transport"]["messages_out"],
-        "connections": said["transport"]["connections"],
-        "contacts": said["overlay_stats"]["contacts"],
+        "out": reported["transport"]["messages_out"],
+        "connections": reported["transport"]["connections"],
+        "contacts": reported["overlay_stats"]["contacts"],
     }
 
 
@@ -184,8 +184,8 @@ def _fluent_bit(log: Path, directory: Path) -> list[str]:
 
 
 def _syslog_ng(log: Path, directory: Path) -> list[str]:
-    said = subprocess.run(["syslog-ng", "--version"], capture_output=True, text=True, check=True).stdout
-    version = said.split("Config version:")[1].split()[0]
+    reported = subprocess.run(["syslog-ng", "--version"], capture_output=True, text=True, check=True).stdout
+    version = reported.split("Config version:")[1].split()[0]
     text = '@include "scl.conf"\n' + SYSLOG_NG.format(version=version, log=log, directory=directory)
     first, *rest = text.splitlines()
     (directory / "conf").write_text("\n".join([rest[0], first, *rest[1:]]))

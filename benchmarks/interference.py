@@ -187,7 +187,7 @@ def live(
 
 
 @dataclass(slots=True)
-class Turns:
+class Alternation:
     """What was noted while a set of operators ran.
 
     Attributes:
@@ -221,7 +221,7 @@ class Turns:
 
 
 def turn(
-    live: tuple[Client, Followers, ProbedFleet], names: Iterable[str], seconds: float, turns: Turns
+    live: tuple[Client, Followers, ProbedFleet], names: Iterable[str], seconds: float, turns: Alternation
 ) -> None:
     """Run operators for a while, and note how late their results come, but for the first."""
     client, followers, fleet = live
@@ -246,7 +246,7 @@ def operators(*, small: bool) -> list[Figure]:
 
 
 def _operators(agents: int, names: tuple[str, ...], rounds: int, seconds: float) -> list[Figure]:
-    none, alone, together = Turns(), {name: Turns() for name in names}, Turns()
+    none, alone, together = Alternation(), {name: Alternation() for name in names}, Alternation()
     with live(agents, read_from="end") as fleet:
         for _ in range(rounds):
             none.take(*fleet, seconds)

@@ -294,8 +294,8 @@ def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) 
             by_missing[missing] = _expected([job], others)[job.name]
         expected = by_missing[missing].get(index, canonical([]))
         if rows != expected:
-            told = f"{job.name}, interval {index} of {min(got, default=None)} to {max(got, default=None)}"
-            raise RuntimeFailure(f"{told}: {rows}, elf run says {expected}; {job.text}")
+            notified = f"{job.name}, interval {index} of {min(got, default=None)} to {max(got, default=None)}"
+            raise RuntimeFailure(f"{notified}: {rows}, elf run says {expected}; {job.text}")
         compared += 1
     return compared, sum(index <= last for index in partial)
 

@@ -27,8 +27,8 @@ def measure(aggregates: str, *, small: bool) -> list[Figure]:
     rows = CHILD_ROWS[small]
     stream = data.wide(CHILDREN * rows, KEYS[small])
     arguments = (str(stream), aggregates, str(CHILDREN), str(rows))
-    everybody = [Contestant(name, "benchmarks.peers.merge", (name, *arguments)) for name in ("elf", *PEERS)]
-    outcomes = contest.run(everybody, repeats=1 if small else REPEATS)
+    all_agents = [Contestant(name, "benchmarks.peers.merge", (name, *arguments)) for name in ("elf", *PEERS)]
+    outcomes = contest.run(all_agents, repeats=1 if small else REPEATS)
     ours = outcomes["elf"]
     figures = [
         Figure(f"{aggregates}: keys of the result", ours.median("keys"), "keys", checksum=ours.checksum),

@@ -63,7 +63,7 @@ def memory(field: str) -> int:
 
 
 def reset_peak() -> None:
-    """Begin the kernel's count of the peak anew."""
+    """Begin the kernel's count of the peak again."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

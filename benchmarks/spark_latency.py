@@ -35,7 +35,7 @@ CLOSED = {False: 50, True: 4}
 """Intervals that a reader is measured with, behind SETTLING others."""
 
 SETTLING = {False: 40, True: 2}
-"""A JVM that has just begun compiles for half a minute; each reader waits that out anew."""
+"""A JVM that has just begun compiles for half a minute; each reader waits that out again."""
 
 POLL_S = 0.002
 

@@ -49,7 +49,7 @@ class Peer:
         self.contact = Contact(agent, "", 0)
         self.echo = False
         self.checksum = self.bytes = 0
-        self.heard = asyncio.Event()
+        self.arrived = asyncio.Event()
 
     async def start(self) -> None:
         """Listen."""
@@ -63,7 +63,7 @@ class Peer:
         self.bytes += len(payload)
         if self.echo:
             self.transport.send(sender, message)
-        self.heard.set()
+        self.arrived.set()
 
     def lost(self, peer: bytes) -> None:
         """Part of the transport's `Handler`."""
@@ -100,10 +100,10 @@ async def _there_and_back(peers: list[Peer], rounds: int) -> list[float]:
     here, there = peers
     took = []
     for number in range(rounds):
-        here.heard.clear()
+        here.arrived.clear()
         began = time.perf_counter()
         here.transport.send(there.contact, Say(number))
-        await asyncio.wait_for(here.heard.wait(), 10)
+        await asyncio.wait_for(here.arrived.wait(), 10)
         took.append(time.perf_counter() - began)
     return took
 
@@ -118,8 +118,8 @@ async def _bulk(peers: list[Peer], partials: int) -> tuple[float, int]:
             payload = sent.to_bytes(8, "big") + CHUNK[8:]
             here.transport.send(there.contact, Say(sent), payload, lane=BULK_LANE)
             sent += 1
-        there.heard.clear()
-        await asyncio.wait_for(there.heard.wait(), 30)
+        there.arrived.clear()
+        await asyncio.wait_for(there.arrived.wait(), 30)
     there.echo = True
     return there.bytes / (time.perf_counter() - began), there.checksum
 
@@ -155,12 +155,18 @@ def connections(*, small: bool) -> list[Figure]:
     speed, plain_speed = median(speeds), median(plain_speeds)
     way, plain_way = median(took), median(plain_took)
     spread = (max(speeds) - min(speeds)) / speed
-    said = f"{checksum:08x}"
+    reported = f"{checksum:08x}"
     return [
         Figure(
-            "TLS, partials of 256 KiB", speed / 1e6, "MB/s", "clear text", speed / plain_speed, said, spread
+            "TLS, partials of 256 KiB",
+            speed / 1e6,
+            "MB/s",
+            "clear text",
+            speed / plain_speed,
+            reported,
+            spread,
         ),
-        Figure("clear text, partials of 256 KiB", plain_speed / 1e6, "MB/s", checksum=said),
+        Figure("clear text, partials of 256 KiB", plain_speed / 1e6, "MB/s", checksum=reported),
         Figure("TLS, a message there and back", way * 1e6, "us", "clear text", way / plain_way),
         Figure("clear text, a message there and back", plain_way * 1e6, "us"),
     ]

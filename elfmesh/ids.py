@@ -31,7 +31,7 @@ def job_id(name: str, creator: str) -> bytes:
     return _sha1(b"job", name.encode(), creator.encode())
 
 
-def job_seats(name: str, creator: str) -> tuple[bytes, bytes]:
+def job_placements(name: str, creator: str) -> tuple[bytes, bytes]:
     """Both ids that a job may live under, its home first (`control/requests/placement.py`)."""
     return job_id(name, creator), _sha1(b"job", name.encode(), creator.encode(), b"second seat")
 

@@ -73,7 +73,6 @@ class _Hidden:
         self._names = frozenset(names)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
         if name in self._names:
             raise ModuleNotFoundError(f"{name} is hidden in this process", name=name)
         return None

@@ -59,8 +59,8 @@ class Asked:
 
     def __str__(self) -> str:
         keys = ("state", "version", "incarnation", "earlier", "error")
-        told = {key: self.body[key] for key in keys if key in self.body}
-        return f"{self.verb} at {self.since:.3f} to {self.until:.3f}: {self.status or 'no answer'} {told}"
+        notified = {key: self.body[key] for key in keys if key in self.body}
+        return f"{self.verb} at {self.since:.3f} to {self.until:.3f}: {self.status or 'no answer'} {notified}"
 
 
 class State(NamedTuple):
@@ -88,15 +88,15 @@ def following(state: State, asked: Asked, *, taken_back: bool = False) -> Iterat
 
     `taken_back`: versions that can use few records are undone by the master, which is no client's request.
     """
-    told = asked.body.get("version") if asked.status == OK and asked.verb != "delete" else None
+    notified = asked.body.get("version") if asked.status == OK and asked.verb != "delete" else None
     # A master that is asked again for what it has done answers what the job is by then.
     later = asked.verb in ("pause", "resume") or asked.body.get("state") == "unchanged"
     before = [state]
-    if taken_back and told is not None and told > state.version:
+    if taken_back and notified is not None and notified > state.version:
         made = 0 if asked.verb in (*READS, "pause", "resume") else 1
-        before.append(state._replace(text=None, version=told - made))
+        before.append(state._replace(text=None, version=notified - made))
     for reached in (each for state in before for each in _reached(state, asked)):
-        if told is None or told == reached.version or (later and told > reached.version):
+        if notified is None or notified == reached.version or (later and notified > reached.version):
             yield reached
 
 
@@ -109,7 +109,7 @@ def _reached(state: State, asked: Asked) -> Iterator[State]:
     elif verb == "delete":
         yield _ended(state)
     elif verb in ("apply", "update"):
-        yield from _applied(state, asked, told=str(asked.body.get("state", "")) if known else "")
+        yield from _applied(state, asked, notified=str(asked.body.get("state", "")) if known else "")
     elif state.lives and verb == "undo":
         yield state._replace(text=None, version=state.version + 1)
     elif state.lives and verb in ("pause", "resume"):
@@ -121,29 +121,29 @@ def _ended(state: State) -> State:
     return State(over=over)
 
 
-def _applied(state: State, asked: Asked, told: str) -> Iterator[State]:
-    """`told`: what its client was told became of the job, "" if nothing: "unchanged" is also said of a change
-    that was made already when its master was asked for it again."""
+def _applied(state: State, asked: Asked, notified: str) -> Iterator[State]:
+    """`notified`: what its client was told became of the job, "" if nothing: "unchanged" is also said of a
+    change that was made already when its master was asked for it again."""
     if not state.lives:
-        if asked.verb == "apply" and told in ("", "new", "unchanged"):
+        if asked.verb == "apply" and notified in ("", "new", "unchanged"):
             yield State(True, asked.text, 1, False, "", state.over)
         return
-    if told in ("", "unchanged") and state.text in (None, asked.text):
+    if notified in ("", "unchanged") and state.text in (None, asked.text):
         yield state._replace(text=asked.text)
-    if told != "new" and state.text != asked.text:
+    if notified != "new" and state.text != asked.text:
         yield state._replace(text=asked.text, version=state.version + 1)
 
 
 def _read(state: State, asked: Asked) -> Iterator[State]:
     body = asked.body
-    told = str(body.get("incarnation", state.incarnation))
-    if not state.lives or told in state.over or state.incarnation not in ("", told):
+    notified = str(body.get("incarnation", state.incarnation))
+    if not state.lives or notified in state.over or state.incarnation not in ("", notified):
         return
     if body.get("state") in ("paused", "running") and (body["state"] == "paused") != state.paused:
         return
     if "text" in body and state.text not in (None, body["text"]):
         return
-    yield state._replace(incarnation=told, text=body.get("text", state.text))
+    yield state._replace(incarnation=notified, text=body.get("text", state.text))
 
 
 class Undecided(AssertionError):
@@ -204,17 +204,17 @@ class _Search:
                     key = ((more & ~goal).bit_count(), -(more & goal).bit_count(), steps)
                     heappush(queue, (*key, more, reached))
             if steps > STEPS_MAX:
-                raise Undecided(f"not decided in {STEPS_MAX} steps; perhaps {self._told()}")
-        return self._told()
+                raise Undecided(f"not decided in {STEPS_MAX} steps; perhaps {self._notified()}")
+        return self._notified()
 
     def _read(self, done: int, goal: int, state: State) -> int:
         """With all reads that this state explains: none of them needs a later one."""
         while done & goal != goal:
             reads = [number for number in self._next(done) if self._all[number].verb in READS]
-            told = [number for number in reads if [*following(state, self._all[number])] == [state]]
-            if not told:
+            notified = [number for number in reads if [*following(state, self._all[number])] == [state]]
+            if not notified:
                 break
-            for number in told:
+            for number in notified:
                 done |= 1 << number
         return done
 
@@ -240,7 +240,7 @@ class _Search:
                 same.add((each.verb, each.text))
             yield number
 
-    def _told(self) -> str:
+    def _notified(self) -> str:
         left = [each for number, each in enumerate(self._known) if not self._best >> number & 1]
         last = [each for number, each in enumerate(self._known) if self._best >> number & 1][-3:]
         first = "; ".join(str(each) for each in left[:3])

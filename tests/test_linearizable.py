@@ -10,7 +10,7 @@ A, B = "CREATE JOB sim.a AS one", "CREATE JOB sim.a AS other"
 UPDATED = "warm up"
 
 
-def told(verb: str, since: float, until: float, text: str = "", **body: object) -> Asked:
+def notified(verb: str, since: float, until: float, text: str = "", **body: object) -> Asked:
     return Asked(verb, since, until, text, 200, body)
 
 
@@ -23,45 +23,45 @@ def read(until: float, version: int, text: str, incarnation: str = "i", state: s
     return Asked("describe", until - 0.1, until, "", 200, body)
 
 
-NEW = told("apply", 0.0, 1.0, A, state="new", version=1)
-CHANGED = told("update", 2.0, 3.0, B, state=UPDATED, version=2)
+NEW = notified("apply", 0.0, 1.0, A, state="new", version=1)
+CHANGED = notified("update", 2.0, 3.0, B, state=UPDATED, version=2)
 
 POSSIBLE: dict[str, list[Asked]] = {
     "nothing": [],
     "one after the other": [NEW, read(1.5, 1, A), CHANGED, read(3.5, 2, B)],
     "two at once, in the order of their versions": [
         NEW,
-        told("update", 2.0, 5.0, A, state=UPDATED, version=3),
-        told("update", 2.1, 4.0, B, state=UPDATED, version=2),
+        notified("update", 2.0, 5.0, A, state=UPDATED, version=3),
+        notified("update", 2.1, 4.0, B, state=UPDATED, version=2),
     ],
     "an update without an answer was made": [NEW, silent("update", 2.0, B), read(9.0, 2, B)],
     "an update without an answer was not made": [NEW, silent("update", 2.0, B), read(9.0, 1, A)],
     "an update without an answer is made late": [
         NEW,
         silent("update", 2.0, B),
-        told("pause", 4.0, 5.0, state="paused", version=1),
+        notified("pause", 4.0, 5.0, state="paused", version=1),
         read(9.0, 2, B, state="paused"),
     ],
     "a read that is behind": [NEW, CHANGED, read(9.0, 1, A)],
-    "a delete without an answer, and the job anew": [
+    "a delete without an answer, and the job again": [
         NEW,
         read(1.5, 1, A, "i"),
         silent("delete", 2.0),
-        told("apply", 3.0, 4.0, A, state="new", version=1),
+        notified("apply", 3.0, 4.0, A, state="new", version=1),
         read(5.0, 1, A, "k"),
     ],
     "a master that is asked again tells what is there by then": [
         NEW,
-        told("update", 2.0, 9.0, B, state="unchanged", version=3),
+        notified("update", 2.0, 9.0, B, state="unchanged", version=3),
         read(4.0, 2, B),
-        told("update", 5.0, 6.0, A, state=UPDATED, version=3),
+        notified("update", 5.0, 6.0, A, state=UPDATED, version=3),
     ],
     "what was refused has changed nothing": [NEW, Asked("update", 2.0, 3.0, B, 400), read(4.0, 1, A)],
     "nobody knows the job where it was asked for": [NEW, Asked("delete", 2.0, 3.0, "", 404), read(4.0, 1, A)],
     "an undo brings some text back": [
         NEW,
         CHANGED,
-        told("undo", 4.0, 5.0, state=UPDATED, version=3),
+        notified("undo", 4.0, 5.0, state=UPDATED, version=3),
         read(6.0, 3, A),
     ],
     "fifteen without an answer": [
@@ -73,16 +73,19 @@ POSSIBLE: dict[str, list[Asked]] = {
 
 IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
     "an update is made twice": (
-        [NEW, CHANGED, told("update", 4.0, 5.0, A, state=UPDATED, version=3), read(6.0, 4, B)],
+        [NEW, CHANGED, notified("update", 4.0, 5.0, A, state=UPDATED, version=3), read(6.0, 4, B)],
         "describe",
     ),
-    "an update is lost": ([NEW, CHANGED, told("update", 4.0, 5.0, A, state=UPDATED, version=2)], "update"),
+    "an update is lost": (
+        [NEW, CHANGED, notified("update", 4.0, 5.0, A, state=UPDATED, version=2)],
+        "update",
+    ),
     "a text that nobody asked for": ([NEW, read(2.0, 1, B)], "describe"),
     "a read of what is to come": ([NEW, read(1.5, 2, B), CHANGED], "describe"),
     "a version that was refused": ([NEW, Asked("update", 2.0, 3.0, B, 400), read(4.0, 2, B)], "describe"),
-    "founded beside itself": ([NEW, told("apply", 2.0, 3.0, B, state="new", version=1)], "apply"),
+    "founded beside itself": ([NEW, notified("apply", 2.0, 3.0, B, state="new", version=1)], "apply"),
     "a deleted job is changed": (
-        [NEW, told("delete", 2.0, 3.0), told("update", 4.0, 5.0, B, state=UPDATED, version=2)],
+        [NEW, notified("delete", 2.0, 3.0), notified("update", 4.0, 5.0, B, state=UPDATED, version=2)],
         "update",
     ),
     "results of an incarnation that nobody founded": (
@@ -90,14 +93,14 @@ IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
         "describe",
     ),
     "a pause that nobody ended": (
-        [NEW, told("pause", 1.6, 1.9), CHANGED, read(4.0, 2, B, state="running")],
+        [NEW, notified("pause", 1.6, 1.9), CHANGED, read(4.0, 2, B, state="running")],
         "describe",
     ),
     "in one order to one client and in another to the next": (
         [
             NEW,
-            told("update", 2.0, 3.0, B, state=UPDATED, version=3),
-            told("update", 4.0, 5.0, A, state=UPDATED, version=2),
+            notified("update", 2.0, 3.0, B, state=UPDATED, version=3),
+            notified("update", 4.0, 5.0, A, state=UPDATED, version=2),
         ],
         "update",
     ),

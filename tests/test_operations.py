@@ -14,7 +14,7 @@ LEVELS = {"warning", "error", "exception", "critical"}
 LOGGED = [path for path in (ROOT / "elfmesh").rglob("*.py") if "cli" not in path.parts]
 
 
-def said() -> set[str]:
+def reported() -> set[str]:
     """Every warning and error that is logged, with ... for what differs."""
     found = set()
     for path in LOGGED:
@@ -30,7 +30,7 @@ def said() -> set[str]:
 
 def test_every_warning_and_error_of_an_agent_says_what_to_do() -> None:
     documented = set(re.findall(r"^\| `([^`]+)` \| [^|]{3,} \|$", TEXT, re.M))
-    found = said()
+    found = reported()
     assert len(found) > 20
     assert found - documented == set()
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.peers.slide VARIANT STREAM invertible|four PANES PANE_ROWS SLIDES
 
-`elf` slides; `tree` groups the window's records anew in our tree; `records` does so in pyarrow; `panes` keeps
-the groups of each pane and groups those in pyarrow, the cheapest way without state between windows.
+`elf` slides; `tree` groups the window's records again in our tree; `records` does so in pyarrow; `panes`
+keeps the groups of each pane and groups those in pyarrow, the cheapest way without state between windows.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Sliding:
 
 
 class Recomputing:
-    """Keeps what a window is made of and makes each window anew."""
+    """Keeps what a window is made of and makes each window again."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ def make_app(
     programs: ProgramHost | None = None,
     audit: Recorder | None = None,
     identifier: Identifier | None = None,
-    door: RequestLimits | None = None,
+    request_limits: RequestLimits | None = None,
 ) -> web.Application:
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
@@ -107,8 +107,8 @@ def make_app(
     calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
-    door = door or RequestLimits()
-    middlewares = [door.middleware, _errors, _local_only, known, door.shares, authorised]
+    request_limits = request_limits or RequestLimits()
+    middlewares = [request_limits.middleware, _errors, _local_only, known, request_limits.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend
@@ -155,7 +155,6 @@ def make_app(
 
 
 async def _as_it_is_called(request: web.Request, response: web.StreamResponse) -> None:
-    """No browser is to take an answer, with keys of logs in it, for a page."""
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
 
 
@@ -164,14 +163,15 @@ async def _as_it_is_called(request: web.Request, response: web.StreamResponse) -
 
 @web.middleware
 async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every error as JSON."""
     try:
         return await handler(request)
     except web.HTTPException as error:
         if error.status < 400:
             raise
         hint = (
-            "See docs/operations.md for the routes, such as `GET /v1/health`." if error.status == 404 else ""
+            "docs/operations/monitoring.md lists the routes, such as `GET /v1/health`."
+            if error.status == 404
+            else ""
         )
         return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
     except QueryError as error:
@@ -195,7 +195,6 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 @web.middleware
 async def _local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what a web page could make a browser send here."""
     try:
         host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
         origin = request.headers.get("Origin")
@@ -379,7 +378,6 @@ def _job(request: web.Request) -> dict[str, Any]:
 
 
 def _numbered(request: web.Request) -> dict[str, Any]:
-    """A job, and which numbering of its intervals is meant if it need not be the present one."""
     name = request.query.get("incarnation")
     return _job(request) | ({"incarnation": name} if name else {})
 

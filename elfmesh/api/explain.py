@@ -130,7 +130,6 @@ def _table(part: Statement, table: TableSpec) -> dict[str, Any]:
 
 
 def _kept(part: Statement, table: TableSpec, kind: str) -> dict[str, str]:
-    """How an aggregate gets from one window to the next."""
     window = part.window
     if window is not None and window.is_session:
         return {"window": "joined at the root"}
@@ -143,7 +142,6 @@ def _kept(part: Statement, table: TableSpec, kind: str) -> dict[str, str]:
 
 
 def _bytes_per_group(table: TableSpec) -> dict[str, Any]:
-    """What states take beside the key, before they are packed: lifted from one small number a group."""
     total, unknown = 0.0, []
     column, ids = pa.array(range(SAMPLE_GROUPS), pa.int64()), pa.array(range(SAMPLE_GROUPS)).to_numpy()
     for name, (kind, given) in table.aggregates.items():
@@ -261,7 +259,6 @@ def _end(statement: Statement) -> Iterator[str]:
 
 
 def _by_time(statement: Statement) -> Iterator[str]:
-    """What `first` and `last` go by."""
     nodes = [node for value in statement.plan.values for node in walk(value)]
     times = [node.args[0] for node in nodes if isinstance(node, Call) and node.name == "event time"]
     for path in sorted({time.path for time in times if isinstance(time, Field)}):
@@ -273,7 +270,6 @@ def _by_time(statement: Statement) -> Iterator[str]:
 
 
 def _names(statement: Statement) -> dict[str, str]:
-    """What the plan's columns stand for."""
     plan = statement.plan
     names = {f"k{at}": text_of(key) for at, key in enumerate(plan.keys)}
     names |= {one.name: f"distinct {_listed([text_of(arg) for arg in one.args])}" for one in plan.distincts}

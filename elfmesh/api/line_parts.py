@@ -14,12 +14,10 @@ Place = tuple[int, int, int]
 
 
 def place_of(found: dict[str, Any]) -> Place:
-    """Which line it is."""
     return int(found["interval"]["index"]), int(found.get("rev", 1)), int(found.get("part", 1))
 
 
 def ends(found: dict[str, Any]) -> bool:
-    """Whether a line is the last of its record."""
     return bool(found.get("part", 1) == found.get("parts", 1))
 
 
@@ -38,7 +36,6 @@ class Parts:
         self._had: Place | None = None
 
     def is_new(self, found: dict[str, Any]) -> bool:
-        """Whether it is no part that was there; takes note of it."""
         had, place = self._had, place_of(found)
         self._had = place
         return had is None or place[:2] != had[:2] or place[2] > had[2] or "part" not in found

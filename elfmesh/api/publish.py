@@ -56,13 +56,12 @@ def publish_table(
         ql.parse(text)  # all of them, before the first one is changed
     answers = []
     for job, (text, version) in texts.items():
-        said = {"job": job, "table": name, "digest": version.digest, "rows": table.num_rows}
-        answers.append(client.update(job, text, dry_run=dry_run) | said | {"bytes": len(version.data)})
+        reported = {"job": job, "table": name, "digest": version.digest, "rows": table.num_rows}
+        answers.append(client.update(job, text, dry_run=dry_run) | reported | {"bytes": len(version.data)})
     return answers
 
 
 def declared_table(text: str, name: str) -> InlineTable | None:
-    """The table of this name that a job's text declares."""
     job = ql.parse(text).job
     return next((each for each in job.tables if each.name == name), None) if job is not None else None
 

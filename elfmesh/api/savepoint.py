@@ -120,8 +120,8 @@ def read_results(path: Path) -> Iterator[tuple[int, bytes]]:
     for block in parts:
         for line in block.splitlines():
             try:
-                said: dict[str, Any] = msgspec.json.decode(line)
-                yield int(said["interval"]["index"]), line
+                reported: dict[str, Any] = msgspec.json.decode(line)
+                yield int(reported["interval"]["index"]), line
             except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
                 raise _damaged(path, "it contains a line that is not a result") from None
 

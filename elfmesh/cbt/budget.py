@@ -58,34 +58,24 @@ class BlobStore(Protocol):
         ...
 
     @property
-    def nbytes(self) -> int:
-        """Bytes kept."""
-        ...
+    def nbytes(self) -> int: ...
 
 
 class Lock(Protocol):
     """What `threading.Lock` gives."""
 
-    def acquire(self, blocking: bool = True) -> bool:
-        """Whether it is ours now."""
-        ...
+    def acquire(self, blocking: bool = True) -> bool: ...
 
-    def release(self) -> None:
-        """Give it back."""
-        ...
+    def release(self) -> None: ...
 
-    def __enter__(self) -> bool:
-        """Acquire."""
-        ...
+    def __enter__(self) -> bool: ...
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        """Release."""
-        ...
+    ) -> None: ...
 
 
 class NoLock:
@@ -106,7 +96,6 @@ class NoLock:
         return True
 
     def release(self) -> None:
-        """Give it back."""
         self._taken = False
 
     def __enter__(self) -> bool:
@@ -121,7 +110,7 @@ class NoLock:
         self.release()
 
 
-class Holder(Protocol):
+class BudgetUser(Protocol):
     """A tree, as the budget sees it."""
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
@@ -190,7 +179,6 @@ class Account:
 
     @property
     def beyond_bytes(self) -> int:
-        """By how much they hold more than that."""
         return max(0, self.nbytes - self.share_bytes)
 
     @property
@@ -205,12 +193,10 @@ class Account:
 
     @property
     def store(self) -> BlobStore | None:
-        """Where to put what does not fit."""
         return self._budget.store
 
     @property
     def problem(self) -> StorageError | None:
-        """The last error of the store."""
         return self._budget.problem
 
     @problem.setter
@@ -222,12 +208,10 @@ class Account:
         """Makes locks."""
         return self._budget.new_lock
 
-    def join(self, tree: Holder) -> Share:
-        """Count a tree, for this job."""
+    def join(self, tree: BudgetUser) -> Share:
         return self._budget.join(tree, self)
 
     def relieve(self) -> None:
-        """See `MemoryBudget.relieve`."""
         self._budget.relieve()
 
 
@@ -264,7 +248,7 @@ class MemoryBudget:
         self.nbytes = 0
         self.problem: StorageError | None = None
         # Living trees in the order of their last use.
-        self._trees: dict[int, tuple[weakref.ref[Holder], Account | None]] = {}
+        self._trees: dict[int, tuple[weakref.ref[BudgetUser], Account | None]] = {}
         self._joined = 0
         self._gone: deque[tuple[int, int]] = deque()
         self._counting = new_lock()
@@ -279,10 +263,9 @@ class MemoryBudget:
         return self.nbytes > self.limit_bytes
 
     def account(self) -> Account:
-        """What to give to the trees of one job."""
         return Account(self, self._job_share)
 
-    def join(self, tree: Holder, account: Account | None = None) -> Share:
+    def join(self, tree: BudgetUser, account: Account | None = None) -> Share:
         """Count a tree, for somebody; the share must live as long as the tree, and no longer."""
         with self._counting:
             self._part()
@@ -312,7 +295,6 @@ class MemoryBudget:
                 self._counting.release()
 
     def _part(self) -> None:
-        """Count the trees that are gone no longer."""
         while self._gone:
             number, nbytes = self._gone.popleft()
             self._count(number, -nbytes)
@@ -350,8 +332,7 @@ class MemoryBudget:
         finally:
             self._relieving.release()
 
-    def _ask_beyond(self, trees: list[tuple[Holder, Account | None]]) -> None:
-        """Have those who hold more than their share come down to it, the furthest beyond first."""
+    def _ask_beyond(self, trees: list[tuple[BudgetUser, Account | None]]) -> None:
         accounts = {id(account): account for _, account in trees if account is not None}
         beyond = [each for each in accounts.values() if each.beyond_bytes]
         for account in sorted(beyond, key=lambda each: -each.beyond_bytes):
@@ -365,7 +346,7 @@ class MemoryBudget:
                     if wanted > 0:
                         tree.release(wanted, root=not spill, spill=spill)
 
-    def _ask(self, trees: list[Holder], *, root: bool, spill: bool) -> None:
+    def _ask(self, trees: list[BudgetUser], *, root: bool, spill: bool) -> None:
         goal = int(self.limit_bytes * RELIEVED_SHARE)
         for tree in trees:
             if self.nbytes <= goal:

@@ -75,7 +75,6 @@ def is_orderable_as_int(data_type: pa.DataType) -> bool:
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
-    """Whether values are of variable length."""
     return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
 
 

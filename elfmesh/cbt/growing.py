@@ -52,7 +52,6 @@ class Growing:
         return self.reach(groups)[:groups]
 
     def replace(self, rows: np.ndarray) -> None:
-        """Hold these rows instead."""
         self._data, self._used = rows, len(rows)
 
     def clear(self) -> None:
@@ -67,7 +66,6 @@ class Growing:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated."""
         return int(self._data.nbytes)
 
     def _fresh(self, rows: int) -> np.ndarray:

@@ -119,7 +119,7 @@ def form_of(columns: Sequence[pa.Array]) -> KeyForm:
     """The form that holds these canonical columns: plain if it can be, else ready for nulls.
 
     A marker that no key needs costs next to nothing, since neighbours share it. Without it, the first null
-    would have all keys of a tree encoded anew, and those of all other agents at every merge.
+    would have all keys of a tree encoded again, and those of all other agents at every merge.
     """
     form = without_nulls(tuple(column.type for column in columns))
     return KeyForm(form.types, (True,)) if form.plain and columns[0].null_count else form
@@ -224,7 +224,6 @@ def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array
 
 
 def _check_canonical(parts: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
-    """Two encodings of one value would be two groups."""
     for part, column in zip(parts, columns, strict=True):
         if part.width == 1 and part.values is not None and (part.values > 1).any():
             raise ValueError("a boolean key that is neither 0 nor 1")

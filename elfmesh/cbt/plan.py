@@ -75,7 +75,6 @@ class Plan:
         return out
 
     def values(self, columns: Mapping[str, pa.Array]) -> list[Values]:
-        """What each aggregate takes from canonical columns."""
         return [
             None
             if not names

@@ -75,7 +75,6 @@ class Rows:
 
     @property
     def types(self) -> Types:
-        """Types of keys and of aggregated values."""
         return (*(key.type for key in self.keys), *(state.type for state in self.states))
 
     @property
@@ -97,7 +96,6 @@ class Rows:
         return Rows(self.layout, self.count, keys, states)
 
     def take(self, places: np.ndarray) -> Rows:
-        """Rows at these places."""
         index = pa.array(places)
         keys = tuple(key.take(index) for key in self.keys)
         return Rows(self.layout, len(places), keys, tuple(state.take(places) for state in self.states))
@@ -109,7 +107,6 @@ class Rows:
 
 
 def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
-    """No rows at all, in the given types (unknown ones are null)."""
     types = types or layout.null_types
     keys = tuple(pa.array([], data_type) for data_type in types[: len(layout.keys)])
     states = tuple(
@@ -183,7 +180,7 @@ class _StateColumns(msgspec.Struct, array_like=True, frozen=True):
     parts: tuple[str, ...]
 
 
-class _Marks(msgspec.Struct, array_like=True, frozen=True):
+class _Metadata(msgspec.Struct, array_like=True, frozen=True):
     """What the columns of a PAO table are, in order: keys, then the parts of each state."""
 
     keys: tuple[str, ...]
@@ -191,12 +188,12 @@ class _Marks(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode_marks = msgspec.json.Encoder().encode
-_decode_marks = msgspec.json.Decoder(_Marks).decode
+_decode_marks = msgspec.json.Decoder(_Metadata).decode
 
 
 @lru_cache(maxsize=256)
 def _schema_metadata(keys: tuple[str, ...], states: tuple[_StateColumns, ...]) -> dict[bytes, bytes]:
-    return {METADATA_KEY: _encode_marks(_Marks(keys, states))}
+    return {METADATA_KEY: _encode_marks(_Metadata(keys, states))}
 
 
 def to_table(rows: Rows) -> pa.Table:

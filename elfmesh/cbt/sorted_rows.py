@@ -54,12 +54,10 @@ class SortedRows:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return self.run.rows
 
     @property
     def types(self) -> Types:
-        """Types of keys and of aggregated values."""
         return (*self.form.types, *(state.type for state in self.states))
 
     @property
@@ -98,7 +96,6 @@ def merge_sorted(blocks: Sequence[SortedRows]) -> SortedRows:
 
 
 def _alike(blocks: Sequence[SortedRows]) -> Sequence[SortedRows]:
-    """The blocks in one form and with states of one type each."""
     form, types = blocks[0].form, blocks[0].types
     names = blocks[0].layout.keys
     for block in blocks[1:]:
@@ -192,7 +189,6 @@ def reform(rows: SortedRows, form: KeyForm, types: Types) -> SortedRows:
 
 
 def empty_sorted(layout: Layout, form: KeyForm, types: Types, bits: int = 0, prefix: int = 0) -> SortedRows:
-    """No rows at all."""
     (run,) = kernel.active.front_code(encode([], form, 0), np.zeros(0, np.int64), np.zeros(2, np.int64))
     states = tuple(
         LAWS[kind].accumulator(data_type).freeze(0)

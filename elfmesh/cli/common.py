@@ -133,7 +133,7 @@ def read_signatures(path: str, given: str | None) -> dict[str, str]:
     beside = given or f"{path}.sig"
     if given is None and (path == "-" or not Path(beside).exists()):
         return {}
-    return {envelope.said.sha256: envelope.encode().decode() for envelope in read_envelopes(beside)}
+    return {envelope.reported.sha256: envelope.encode().decode() for envelope in read_envelopes(beside)}
 
 
 def read_envelopes(path: str) -> list[Envelope]:
@@ -146,7 +146,7 @@ def read_envelopes(path: str) -> list[Envelope]:
     text, source = read_text(path)
     try:
         found = [decode_envelope(line.encode()) for line in text.splitlines() if line.strip()]
-        return [each for each in found if each.said]
+        return [each for each in found if each.reported]
     except DataError as error:
         raise DataError(error.message, where=source) from None
 

@@ -207,7 +207,6 @@ def _add_verbosity(command: click.Command) -> None:
 
 
 def _name_variables(command: click.Command, prefix: str) -> None:
-    """Let each option be set by the names of its flag; click takes that of the parameter, often another."""
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
             _name_variables(child, f"{prefix}_{name}")
@@ -307,7 +306,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _suggesting(error: click.UsageError) -> click.UsageError:
-    """The error with the suggestion that `nearest` makes everywhere, in place of click's own."""
     if isinstance(error, click.NoSuchOption):
         known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
         near = nearest(error.option_name, known)

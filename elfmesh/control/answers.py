@@ -21,7 +21,7 @@ from elfmesh.wire import UNREADABLE
 
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE = 200, 400, 404, 409, 410
 FAILED, NOT_IMPLEMENTED, UNAVAILABLE = 500, 501, 503
-ANEW = 425
+AGAIN = 425
 """To an asking agent only: it may be asked once more, as another question (`once.py`)."""
 
 NO_MASTER = "the job has no master now; ask again soon"
@@ -55,8 +55,8 @@ def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
     if placed is None:
         hint = f"Refused by it{more}." if more else ""
         return error_body(first, where=where, hint=hint, code=QueryError.exit_code)
-    agent, line, column, said = placed.groups()
-    what, _, hint = said.partition("\n  ")
+    agent, line, column, reported = placed.groups()
+    what, _, hint = reported.partition("\n  ")
     hint = f"{hint} Refused by {agent}{more}.".lstrip()
     body = error_body(what, where=f"query:{line}:{column}", hint=hint, code=QueryError.exit_code)
     return body | {"line": int(line), "column": int(column)}
@@ -66,7 +66,7 @@ def respond(
     context: Context, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
 ) -> None:
     """Send the answer to the agent whose client asked."""
-    if status != ANEW:
+    if status != AGAIN:
         context.once.answered(origin, token)
     text = encode_json(body)
     if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
@@ -82,10 +82,10 @@ def refuse(context: Context, origin: Contact, token: int, status: int, text: str
     respond(context, origin, token, status, error_body(text, hint=hint, code=code))
 
 
-def ask_anew(context: Context, origin: Contact, token: int) -> None:
+def request_again(context: Context, origin: Contact, token: int) -> None:
     """Send a word back that may be a late copy: it is nothing to who has its answer (see `once`)."""
     context.stats["control.asked_anew"] += 1
-    respond(context, origin, token, ANEW, {})
+    respond(context, origin, token, AGAIN, {})
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -35,7 +35,7 @@ GONE_S = 30.0
 GONE_MAX = 1024
 
 NUMBERS_BITS, LIVES_MAX = 36, 1 << 26
-"""Lives number their questions apart: what was on its way to an agent when it died comes to its next life,
+"""Lives number their questions apart: what was on its way to an agent when it died comes to its next boot,
 since agents are reached by their ids. Of a thousand numbers a second, a life has for two years."""
 
 NOT_ROOT_S = 0.02
@@ -51,7 +51,6 @@ class Timer:
         self.at, self.order, self.call = at, order, call
 
     def cancel(self) -> None:
-        """Never call."""
         self.call = _nothing
 
     def __lt__(self, other: Timer) -> bool:
@@ -99,14 +98,13 @@ class Context:
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent: it let four examinations pass, said good-bye or began a new life."""
+        """The overlay has lost an agent: it let four examinations pass, said good-bye or began a new boot."""
         self._gone[agent] = self.changed_at = self.now
         self._gone.move_to_end(agent)
         while len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
 
     def met(self, agent: bytes) -> None:
-        """An agent is heard of again."""
         self._gone.pop(agent, None)
 
     def grown(self, agent: bytes) -> None:
@@ -120,7 +118,6 @@ class Context:
         return since is not None and self.now - since < GONE_S
 
     def emit(self, effect: Effect) -> None:
-        """Give an effect to the host."""
         self.out.append(effect)
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
@@ -145,11 +142,9 @@ class Context:
         self.out.append(Publish(tree, pack(message), timeout_s, token))
 
     def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
-        """Find the agents closest to `key`."""
         self.out.append(Lookup(key, self._ask(then, QUESTION_S)))
 
     def probe(self, contact: Contact, then: Callable[[ProbeDone | None], None]) -> None:
-        """Ask whether an agent is alive."""
         self.out.append(Probe(contact, self._ask(then, QUESTION_S)))
 
     def read_log(
@@ -175,7 +170,7 @@ class Context:
         then: Callable[[Answered | None, bytes], None],
     ) -> None:
         """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
-        self.route(job, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+        self.route(job, Ask(verb, job, body, self.me, self._new_question(timeout_s, then)))
 
     def ask_agent(
         self,
@@ -187,9 +182,9 @@ class Context:
         then: Callable[[Answered | None, bytes], None],
     ) -> None:
         """Ask an agent something about a job; `then` gets its answer, or None after the time-out."""
-        self.send(to, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+        self.send(to, Ask(verb, job, body, self.me, self._new_question(timeout_s, then)))
 
-    def _asking(self, timeout_s: float, then: Callable[[Answered | None, bytes], None]) -> int:
+    def _new_question(self, timeout_s: float, then: Callable[[Answered | None, bytes], None]) -> int:
         token = self.token()
         self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
         return token
@@ -224,13 +219,11 @@ class Context:
         return delay_s * self.rng.uniform(1.0, 1.25)
 
     def fire(self) -> None:
-        """Call what is due."""
         while self._timers and self._timers[0].at <= self.now:
             heapq.heappop(self._timers).call()
 
     @property
     def deadline(self) -> float | None:
-        """When the next timer is due."""
         while self._timers and self._timers[0].call is _nothing:
             heapq.heappop(self._timers)
         return self._timers[0].at if self._timers else None

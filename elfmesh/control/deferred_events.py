@@ -97,7 +97,6 @@ class DeferredEvents:
             self._context.emit(LoadEngine())
 
     def release(self, take: Callable[[Event], None]) -> None:
-        """The engine is there: give what waited."""
         self.loaded = True
         kept, self._kept, self._kept_bytes = self._kept, [], 0
         for event in kept:
@@ -116,7 +115,6 @@ def _message(event: Event) -> Message | None:
 
 
 def _bytes_of(event: Event) -> int:
-    """What a peer has sent; what clients send is limited where they are heard."""
     if isinstance(event, Received):
         return len(words.pack(event.message)) + len(event.payload)
     if isinstance(event, RouteDelivered):

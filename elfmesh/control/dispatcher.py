@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.answers import ask_anew
+from elfmesh.control.answers import request_again
 from elfmesh.control.context import Context
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.fencing import Fencing
@@ -47,19 +47,24 @@ class Dispatcher:
     def __init__(
         self,
         context: Context,
-        carrier: MemberHost,
+        member_host: MemberHost,
         roots: Roots,
         rendezvous: Rendezvous,
         requests: Requests,
         leadership: Leadership,
-        asks: RequestHandler,
-        departure: Drain,
+        request_handler: RequestHandler,
+        drain: Drain,
         programs: Programs,
     ) -> None:
-        self._context, self._carrier, self._roots, self._rendezvous = context, carrier, roots, rendezvous
-        self._requests, self._leadership, self._asks = requests, leadership, asks
-        self._departure, self._masters = departure, leadership.masters
-        self._leading = Leading(context, carrier.trials)
+        self._context, self._member_host, self._roots, self._rendezvous = (
+            context,
+            member_host,
+            roots,
+            rendezvous,
+        )
+        self._requests, self._leadership, self._request_handler = requests, leadership, request_handler
+        self._drain, self._masters = drain, leadership.masters
+        self._leading = Leading(context, member_host.preflight)
         self._confirming = confirming.Confirming(context, requests.waits)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {
@@ -76,7 +81,6 @@ class Dispatcher:
     # -- the walk of a message -------------------------------------------------------------------------
 
     def received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
-        """A message from an agent (or ourselves), sent or routed."""
         handle = self._routed.get(type(message)) if routed else None
         handle = handle or self._handlers.get(type(message))
         if handle is None:
@@ -108,7 +112,6 @@ class Dispatcher:
     # -- the tables ------------------------------------------------------------------------------------
 
     def _first_looks(self) -> dict[type[Message], Callable[[Any, Any, bytes], bool]]:
-        """What is looked at before the fence."""
         return {
             ctl.Mark: lambda sender, message, payload: self._marked(message) is not None,
             parts.Part: self._is_part,
@@ -118,24 +121,24 @@ class Dispatcher:
         }
 
     def _on_multicast(self) -> dict[type[Message], Callable[[Any], bytes | None]]:
-        carrier = self._carrier
+        member_host = self._member_host
         return {
-            ctl.Announce: lambda message: pack(carrier.announced(message)),
-            ctl.Question: self._asks.question,
-            versions.Rehearse: lambda message: pack(carrier.rehearse(message)),
-            ctl.Roster: lambda message: _packed(carrier.roster(message.terms)),
+            ctl.Announce: lambda message: pack(member_host.announced(message)),
+            ctl.Question: self._request_handler.question,
+            versions.Rehearse: lambda message: pack(member_host.rehearse(message)),
+            ctl.Roster: lambda message: _packed(member_host.roster(message.terms)),
             ctl.Mark: self._on_mark,
-            safety.Surrender: lambda message: carrier.keeper.surrender(message.master, message),
-            ctl.Stop: lambda message: carrier.stop(message.job, message.incarnation),
-            versions.Coming: lambda message: None,  # what it is for is done: see `holding`
+            safety.Surrender: lambda message: member_host.copy_store.surrender(message.master, message),
+            ctl.Stop: lambda message: member_host.stop(message.job, message.incarnation),
+            versions.Coming: lambda message: None,  # what it is for is done: see `deferred_events`
         }
 
     def _from_masters(self) -> Handlers:
-        carrier, leadership, rendezvous = self._carrier, self._leadership, self._rendezvous
+        member_host, leadership, rendezvous = self._member_host, self._leadership, self._rendezvous
         return {
             ctl.Roster: self._on_roster,
             ctl.Mark: lambda sender, message, payload: self._on_mark(message),
-            ctl.Stop: lambda sender, message, payload: carrier.stop(message.job, message.incarnation),
+            ctl.Stop: lambda sender, message, payload: member_host.stop(message.job, message.incarnation),
             ctl.Fenced: lambda sender, message, payload: None,  # its fence has learned the epoch
             ctl.Announce: lambda sender, message, payload: rendezvous.announced(message),
             versions.Coming: lambda sender, message, payload: rendezvous.coming(message),
@@ -144,7 +147,7 @@ class Dispatcher:
             parts.TreeOrder: lambda sender, message, payload: self._roots.ordered(message),
             parts.PartAck: lambda sender, message, payload: self._roots.acknowledged(message),
             safety.Verify: self._on_verify,
-            ctl.Running: lambda sender, message, payload: carrier.running(message),
+            ctl.Running: lambda sender, message, payload: member_host.running(message),
             succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),
             succession.Handover: lambda sender, message, payload: leadership.on_handover(message),
         }
@@ -164,17 +167,17 @@ class Dispatcher:
             ctl.Enroll: self._on_enroll,
             ctl.Leaving: self._on_leaving,
             Resign: self._on_resign,
-            Resigned: lambda sender, message, payload: self._departure.resigned(message),
+            Resigned: lambda sender, message, payload: self._drain.resigned(message),
             ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.what_runs(message),
             safety.KeptCopy: self._on_kept_copy,
-            safety.AskFates: self._on_ask_fates,
+            safety.AskFates: self._on_ask_outcomes,
             safety.Verified: self._on_verified,
         }
 
     def _between_agents(self) -> Handlers:
         return {
             succession.Inquire: self._on_inquire,
-            succession.Known: lambda sender, message, payload: self._leadership.inquiry.answered(
+            succession.Known: lambda sender, message, payload: self._leadership.terms_query.answered(
                 sender, message
             ),
             succession.Fetch: lambda sender, message, payload: serve_fetch(self._context, sender, message),
@@ -182,63 +185,61 @@ class Dispatcher:
             Departed: self._on_departed,
             safety.Keep: self._on_keep,
             safety.Kept: self._on_kept,
-            safety.Fates: self._on_fates,
+            safety.Fates: self._on_outcomes,
             ctl.Submit: self._on_request,
             ctl.Ask: self._on_request,
-            ctl.AskAll: lambda sender, message, payload: self._asks.ask_all(message),
+            ctl.AskAll: lambda sender, message, payload: self._request_handler.ask_all(message),
             ctl.Answered: self._on_answered,
         }
 
     # -- for members -----------------------------------------------------------------------------------
 
     def _on_roster(self, sender: Contact, message: ctl.Roster, payload: bytes) -> None:
-        ack = self._carrier.roster(message.terms)
+        ack = self._member_host.roster(message.terms)
         if ack is not None:
             self._context.send(message.terms.master, ack)
 
     def _marked(self, message: ctl.Mark) -> Member | None:
-        """The member of a watermark's incarnation."""
-        member = self._carrier.members.get(message.job)
+        member = self._member_host.members.get(message.job)
         return member if member is not None and member.manifest.incarnation == message.incarnation else None
 
     def _on_mark(self, message: ctl.Mark) -> None:
         if member := self._marked(message):
-            member.mark(message)
+            member.watermark(message)
 
     def _on_withdraw(self, sender: Contact, message: ctl.Withdraw, payload: bytes) -> None:
         self._rendezvous.withdraw(message)
         self._leadership.forget(message.job, message.incarnation)
 
     def _on_verify(self, sender: Contact, message: safety.Verify, payload: bytes) -> None:
-        if member := self._carrier.members.get(message.manifest.job_id):
+        if member := self._member_host.members.get(message.manifest.job_id):
             member.verify(sender, message)
 
-    def _keeper(self, message: safety.Keep | safety.Kept | safety.Fates) -> Member | None:
-        """The member of the incarnation that keeps copies, and has its own kept."""
-        member = self._carrier.members.get(message.job)
+    def _copy_store(self, message: safety.Keep | safety.Kept | safety.Fates) -> Member | None:
+        member = self._member_host.members.get(message.job)
         if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
             self._context.stats["control.misplaced"] += 1
             return None
         return member
 
     def _on_keep(self, sender: Contact, message: safety.Keep, payload: bytes) -> None:
-        if member := self._keeper(message):
-            self._carrier.keeper.keep(sender, message, payload, member.closed)
+        if member := self._copy_store(message):
+            self._member_host.copy_store.keep(sender, message, payload, member.closed)
 
     def _on_kept(self, sender: Contact, message: safety.Kept, payload: bytes) -> None:
-        if member := self._keeper(message):
-            member.safekeeping.kept(sender, message)
+        if member := self._copy_store(message):
+            member.copy_sender.kept(sender, message)
 
-    def _on_fates(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
-        if member := self._keeper(message):
-            member.settlement.answered(message)
+    def _on_outcomes(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
+        if member := self._copy_store(message):
+            member.accounting.answered(message)
 
     # -- for masters -----------------------------------------------------------------------------------
 
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
         master = self._masters[message.job]
         if master.book.entry(message.number) is not None:
-            master.closer.rates.said(message.number, message.records)
+            master.closer.rates.reported(message.number, message.records)
 
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
         closer = self._masters[message.job].closer
@@ -246,7 +247,6 @@ class Dispatcher:
             closer.dropped(message.partition, message)
 
     def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
-        """Whether a part is well-formed and of a job led here; then its root need not send it again."""
         master = self._masters.get(message.job)
         payloads = split_payload(message.segment, payload)
         if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
@@ -279,10 +279,10 @@ class Dispatcher:
         if message.copy.incarnation == master.manifest.incarnation:
             master.closer.recovered(message.copy, payload)
 
-    def _on_ask_fates(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:
+    def _on_ask_outcomes(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:
         master = self._masters.get(message.job)
         if master is not None and message.incarnation == master.manifest.incarnation:
-            master.asked_fates(sender, message)
+            master.on_ask_outcomes(sender, message)
 
     def _on_verified(self, sender: Contact, message: safety.Verified, payload: bytes) -> None:
         if master := self._masters.get(message.job):
@@ -342,8 +342,8 @@ class Dispatcher:
         self._context.send(sender, known)
 
     def _on_departed(self, sender: Contact, message: Departed, payload: bytes) -> None:
-        self._leadership.first.acquaintances.departed(sender)
-        self._asks.dead.gone(sender.id)
+        self._leadership.first.known_peers.departed(sender)
+        self._request_handler.dead.gone(sender.id)
 
     def _on_page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
         _, copy = self._leadership.held(message.job)
@@ -375,13 +375,13 @@ class Dispatcher:
 
     def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
         if self._is_late(message):
-            ask_anew(self._context, message.origin, message.token)
-        elif self._asks.no_majority.answered(message):
+            request_again(self._context, message.origin, message.token)
+        elif self._request_handler.no_majority.answered(message):
             pass
         elif isinstance(message, ctl.Submit):
-            self._leading.submitted(message, self._asks.submit)
+            self._leading.submitted(message, self._request_handler.submit)
         else:
-            self._leading.asked(message, self._leadership.masters.get(message.job), self._asks.ask)
+            self._leading.asked(message, self._leadership.masters.get(message.job), self._request_handler.ask)
 
 
 def _packed(ack: ctl.RosterAck | None) -> bytes:

@@ -1,9 +1,9 @@
 """The control machine of one agent: everything about jobs, sans-IO.
 
 Owns which part hears which event. The parts: `requests` (this agent's clients), `programs` (users' processes
-beside this agent), `asks` (questions answered here), `carrier` and `member` (jobs worked on here),
-`rendezvous` (streams that meet here), `leadership` and `master` (jobs led here), `roots` (trees that end here
-for another's job).
+beside this agent), `request_handler` (questions answered here), `member_host` and `member` (jobs worked on
+here), `rendezvous` (streams that meet here), `leadership` and `master` (jobs led here), `roots` (trees that
+end here for another's job).
 
 Invariants: a malformed or misplaced message is counted and changes nothing; messages to ourselves are handled
 before the step ends; timers fire in their order.
@@ -43,7 +43,7 @@ from elfmesh.control.protocol.events import (
     LogRead,
     ProgramAttached,
     ProgramGone,
-    ProgramSaid,
+    ProgramReported,
     Recomputed,
     Reply,
     Restored,
@@ -81,7 +81,6 @@ from elfmesh.srt.events import (
 
 
 def no_facts(topic: str) -> dict[str, Any]:
-    """A host that tells nothing about itself."""
     return {}
 
 
@@ -116,29 +115,29 @@ class Control:
         engine: bool = True,
     ) -> None:
         self.context = Context(me, name, rng, facts, policy)
-        self.holding = DeferredEvents(self.context, loaded=engine)
+        self.deferred_events = DeferredEvents(self.context, loaded=engine)
         self.context.loads_late = not engine
-        self.carrier = member_host.MemberHost(self.context)
+        self.member_host = member_host.MemberHost(self.context)
         self.roots = Roots(self.context)
         self.rendezvous = Rendezvous(self.context)
-        self.requests = Requests(self.context, self.carrier)
-        self.leadership = Leadership(self.context, self.carrier, self.roots)
+        self.requests = Requests(self.context, self.member_host)
+        self.leadership = Leadership(self.context, self.member_host, self.roots)
         self.dead = dead_agents.DeadAgents(self.context, self._name_of)
         self.requests.dead = self.dead.rows
-        self.asks = RequestHandler(self.context, self.leadership, self.carrier, self.dead)
+        self.request_handler = RequestHandler(self.context, self.leadership, self.member_host, self.dead)
         self.programs = beside.Programs(self.context, self.leadership.masters)
-        self.departure = Drain(self.context, self.leadership)
+        self.drain = Drain(self.context, self.leadership)
         self.requests.voting = self.voting = partial(voting, self.context, self.leadership)
-        self.carrier.departed, self.carrier.votes_on = self.departure.over, self.departure.jobs
-        self.mail = Dispatcher(
+        self.member_host.departed, self.member_host.votes_on = self.drain.over, self.drain.jobs
+        self.dispatcher = Dispatcher(
             self.context,
-            self.carrier,
+            self.member_host,
             self.roots,
             self.rendezvous,
             self.requests,
             self.leadership,
-            self.asks,
-            self.departure,
+            self.request_handler,
+            self.drain,
             self.programs,
         )
         self._joined = False
@@ -149,7 +148,7 @@ class Control:
         """Apply one event; return what should happen outside."""
         context = self.context
         context.now = max(now, context.now)
-        if not self.holding.keeps(event):
+        if not self.deferred_events.keeps(event):
             self._take(event)
         context.fire()
         while context.inbox:
@@ -161,7 +160,6 @@ class Control:
 
     @property
     def deadline(self) -> float | None:
-        """When the next `Tick` is wanted."""
         return self.context.deadline
 
     def stats(self) -> dict[str, int]:
@@ -169,8 +167,8 @@ class Control:
         return {
             **dict(sorted(self.context.stats.items())),
             "masters": len(self.leadership.masters),
-            "members": len(self.carrier.members),
-            "replicas": len(self.leadership.holders),
+            "members": len(self.member_host.members),
+            "replicas": len(self.leadership.replicas),
             "votes": len(self.leadership.registers.acceptors),
         }
 
@@ -180,7 +178,7 @@ class Control:
                 pass
             case Received():
                 self.context.met(event.sender.id)
-                self.leadership.first.acquaintances.heard(event.sender.id)
+                self.leadership.first.known_peers.received(event.sender.id)
                 self._received(event.sender, event.message, event.payload)
             case RouteDelivered():
                 message = self._unpacked(event.body)
@@ -204,25 +202,23 @@ class Control:
             case ClientRequest():
                 self._not_joined(event.token)
             case _:
-                self._host_said(event)
+                self._host_reported(event)
 
     def _received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
-        self.mail.received(sender, message, payload, routed=routed)
+        self.dispatcher.received(sender, message, payload, routed=routed)
 
     def _delivered(self, event: Delivered, message: Message | None) -> None:
-        """A multicast; its answer may have to wait until functions were tried out."""
-
         def answer() -> None:
-            body = self.mail.delivered(message) if message is not None else b""
+            body = self.dispatcher.delivered(message) if message is not None else b""
             self.context.emit(Answer(event.tree, event.seq, body))
 
         if isinstance(message, Announce | Rehearse):
-            self.carrier.when_tried(message.manifest, answer)
+            self.member_host.when_tried(message.manifest, answer)
         else:
             answer()
 
-    def _host_said(self, event: Event) -> None:
-        masters, members = self.leadership.masters, self.carrier.members
+    def _host_reported(self, event: Event) -> None:
+        masters, members = self.leadership.masters, self.member_host.members
         match event:
             case BecameRoot():
                 self.context.roots[event.tree] = None
@@ -241,15 +237,15 @@ class Control:
                     self.roots.dropped(event)
             case PeerUp():
                 self.context.grown(event.contact.id)
-                self.leadership.first.acquaintances.met(event.contact)
+                self.leadership.first.known_peers.met(event.contact)
                 self.dead.gone(event.contact.id)
             case PeerDown():
                 self.context.lost(event.id)
-                self.dead.lost(self.leadership.first.acquaintances.lost(event.id))
+                self.dead.lost(self.leadership.first.known_peers.lost(event.id))
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
                 for master in masters.values():
-                    master.closer.judge.lost_sight(event.id)
+                    master.closer.straggler_policy.lost_sight(event.id)
             case Sealed():
                 if event.job in members:
                     members[event.job].sealed(event)
@@ -264,19 +260,19 @@ class Control:
                     master = masters[event.job]
                     (master.verifier if event.rev == REV else master.closer).finalised(event)
             case Recomputed():
-                for member in self.carrier.members.values():
+                for member in self.member_host.members.values():
                     if member.rechecks.recomputed(event):
                         break
-            case ProgramAttached() | ProgramSaid() | ProgramGone() | Attached() | Detached():
-                self.programs.host_said(event)
+            case ProgramAttached() | ProgramReported() | ProgramGone() | Attached() | Detached():
+                self.programs.host_reported(event)
             case EngineLoaded():
-                self.holding.release(self._take)
+                self.deferred_events.release(self._take)
             case FunctionsTried():
-                self.carrier.trials.tried(event)
+                self.member_host.preflight.tried(event)
             case LocalStreams():
                 self._local = event
                 if self._joined:
-                    self.carrier.carries(event)
+                    self.member_host.carries(event)
             case Joined():
                 self._enter()
             case Restored():
@@ -296,13 +292,13 @@ class Control:
     def _enter(self) -> None:
         """The overlay is there: only now, or this agent would take itself for the root of all its groups."""
         if self._joined:
-            self.carrier.ask_soon()
+            self.member_host.ask_soon()
             return
         self._joined = True
         self.context.joined_at = self.context.grown_at = self.context.now
         self.context.emit(Subscribe(ids.ALL_AGENTS))
         if self._local is not None:
-            self.carrier.carries(self._local)
+            self.member_host.carries(self._local)
         early, self._early = self._early, {}
         for request in early.values():
             self.requests.request(request)
@@ -339,38 +335,38 @@ class Control:
             elif kind == "member":
                 message = self._unpacked(data)
                 if isinstance(message, Roster) and message.terms.manifest.job_id == key:
-                    self.carrier.remember(message.terms)
+                    self.member_host.remember(message.terms)
             elif kind == member_host.KIND:
-                self.carrier.was_stopped(key, data.decode(errors="replace"))
+                self.member_host.was_stopped(key, data.decode(errors="replace"))
             elif kind == known_peers.KIND:
-                self.leadership.first.acquaintances.restored(key, data)
+                self.leadership.first.known_peers.restored(key, data)
             elif kind == dead_agents.KIND:
                 self.dead.restored(key, data)
             elif kind == member_host.LEAVING:
-                self.carrier.was_leaving(lambda jobs: self.context.emit(Left()))
+                self.member_host.was_leaving(lambda jobs: self.context.emit(Left()))
             elif kind == KIND:
                 kept.append(data)
             elif kind == beside.KIND:
                 self.programs.restored(key, data)
             elif kind == accounting.KIND:
-                self.carrier.ledgers[key] = data
-        if known := self.leadership.first.acquaintances.known():
+                self.member_host.ledgers[key] = data
+        if known := self.leadership.first.known_peers.known():
             self.context.emit(Remember(known))
             self.context.after(SEEN_AGAIN_S, self._missed)
         self.leadership.registers.acceptors.lost_since()
-        self.carrier.restored(kept)
+        self.member_host.restored(kept)
         self.leadership.restored(epochs, terms, event.logs)
 
     def _name_of(self, agent: bytes) -> str:
-        """What people call an agent, as rosters say that are known here."""
         rosters = [master.book.entries for master in self.leadership.masters.values()]
-        rosters += [holder.terms.members for holder in self.leadership.holders.values()]
-        rosters += [each.terms.members for each in self.carrier.members.values() if each.terms is not None]
+        rosters += [job_replica.terms.members for job_replica in self.leadership.replicas.values()]
+        rosters += [
+            each.terms.members for each in self.member_host.members.values() if each.terms is not None
+        ]
         return next((each.name for roster in rosters for each in roster if each.contact.id == agent), "")
 
     def _missed(self) -> None:
-        """Agents that died while this one was away are lost by nobody's word."""
-        for contact in self.leadership.first.acquaintances.away():
+        for contact in self.leadership.first.known_peers.away():
             self.dead.lost(contact)
 
     def _unpacked(self, body: bytes) -> Message | None:

@@ -65,7 +65,6 @@ class KnownPartials:
                 self.nbytes -= _bytes_of(*self._held.popitem(last=False))
 
     def take(self, partials: Sequence[bytes]) -> dict[bytes, Mapping[str, SortedContent]]:
-        """What is held of these; it is held no longer."""
         with self._lock:
             found = {partial: self._held.pop(partial) for partial in partials if partial in self._held}
             self.nbytes -= sum(_bytes_of(partial, tables) for partial, tables in found.items())
@@ -133,7 +132,6 @@ class PartialCompute:
         return table_to_ipc(self._merged(effect)[0])
 
     def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:
-        """The rows that partials and newest results of other jobs make. Partitions hold different keys."""
         query = self._query(effect.manifest)
         window = query.statement.window
         assert window is not None, "a job has intervals"
@@ -149,7 +147,6 @@ class PartialCompute:
     def _packed(
         self, effect: Finalise, table: pa.Table, contents: Mapping[str, Content], open_bytes: int = 0
     ) -> tuple[bytes, tuple[bytes, ...]]:
-        """Rows as they are published: with what they were made of, where the job keeps that."""
         statement, tail = self._query(effect.manifest).statement, b""
         if statement.job is not None and statement.job.partials and effect.open is None:
             tail = packed_partials(partial_table(statement, contents))
@@ -185,7 +182,6 @@ class PartialCompute:
         )  # fmt: skip
 
     def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:
-        """The rows that are made of other jobs' results, and the counts of their records."""
         statement = self._query(effect.manifest).statement
         window = statement.window
         assert window is not None, "a job has intervals"

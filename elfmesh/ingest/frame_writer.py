@@ -88,10 +88,8 @@ class FrameWriter:
             self._spawn(partial(self._executor.run, "store", self._releases.tell))
 
     def stop_waiting(self) -> None:
-        """Wait for room no longer."""
         self._closing = True
 
     async def close(self) -> None:
-        """Write what waits and close the frame log."""
         for work in (self._releases.write, self._frames.close):
             await self._executor.run("store", work)

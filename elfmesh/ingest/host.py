@@ -35,13 +35,9 @@ SLOW_THREADS_MAX = 16
 class Executor(Protocol):
     """Runs blocking work off the loop. Calls of one lane run one at a time, in the order they were made."""
 
-    async def run(self, lane: Lane, work: Callable[[], T]) -> T:
-        """The result of `work`; its exception is raised here."""
-        ...
+    async def run(self, lane: Lane, work: Callable[[], T]) -> T: ...
 
-    def close(self) -> None:
-        """Finish what runs and end."""
-        ...
+    def close(self) -> None: ...
 
 
 class ThreadExecutor:
@@ -109,7 +105,6 @@ class _SharedLane:
         return future
 
     def _next(self) -> None:
-        """Run one call; the lane's next one queues up behind the other lanes."""
         with self._lock:
             future, work = self._queue.popleft()
         if future.set_running_or_notify_cancel():
@@ -132,8 +127,7 @@ class InlineExecutor:
         await asyncio.sleep(0)
         return work()
 
-    def close(self) -> None:
-        """Nothing to end."""
+    def close(self) -> None: ...
 
 
 def wall_clock_us() -> int:

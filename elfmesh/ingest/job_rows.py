@@ -41,7 +41,6 @@ class JobRows:
         self._sizes_us: dict[str, int] = {}
 
     def begin(self, statement: Statement) -> None:
-        """A job runs; its results follow."""
         if statement.job is not None:
             self._columns[statement.job.qualified] = statement.columns
             self._tables[statement.job.qualified] = []
@@ -49,7 +48,6 @@ class JobRows:
             self._sizes_us[statement.job.qualified] = statement.window.size_us
 
     def add(self, statement: Statement, result: IntervalResult) -> None:
-        """The rows of one interval."""
         start_us, table = result.record.start_us, result.table
         if statement.job is None or start_us is None:
             return
@@ -90,7 +88,6 @@ class JobRows:
         return read
 
     def blocks(self, statement: Statement) -> Iterator[tuple[Parsed, Block]]:
-        """The rows that a statement reads, interval by interval."""
         for name in self.check(statement):
             for start_us, table in () if name in statement.latest else self._tables[name]:
                 yield result_block(statement, name, start_us, table)
@@ -116,7 +113,6 @@ def latest_tables(query: Query, name: str, start_us: int, table: pa.Table) -> di
 
 
 def result_block(statement: Statement, name: str, start_us: int, table: pa.Table) -> tuple[Parsed, Block]:
-    """The rows of one interval of the job `name` as records of a statement that reads it."""
     if TIME_COLUMN not in table.column_names:
         start = pa.scalar(start_us, pa.int64()).cast(TIMESTAMP)
         table = table.append_column(TIME_COLUMN, pa.repeat(start, table.num_rows))

@@ -30,7 +30,7 @@ else:
 log = logging.getLogger("elf.worker")
 
 ROWS_MAX = 1 << 20
-"""Rows of a lookup table: it is held in memory, and hashed anew for every block of records."""
+"""Rows of a lookup table: it is held in memory, and hashed again for every block of records."""
 
 BYTES_MAX = 64 << 20
 
@@ -53,7 +53,6 @@ class LookupTables:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All tables of this host."""
         return tuple(sorted(self._configs))
 
     def __call__(self, name: str, columns: tuple[str, ...]) -> pa.Table:

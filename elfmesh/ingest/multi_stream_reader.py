@@ -47,7 +47,6 @@ class MultiStreamReader:
         read_from: Literal["beginning", "end", "resume"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
     ) -> None:
-        """Begin to read for a job; of each stream its own columns, whatever is asked for."""
         given, edges = list(positions), list(boundaries)
         for name, reader in self._readers.items():
             reader.add(
@@ -59,12 +58,10 @@ class MultiStreamReader:
             )
 
     def remove(self, job: str) -> None:
-        """Stop reading for a job."""
         for reader in self._readers.values():
             reader.remove(job)
 
     def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
-        """Read and parse what is there, stream by stream."""
         deliveries = []
         for name, reader in self._readers.items():
             for delivery in reader.poll(bytes_max):
@@ -74,12 +71,10 @@ class MultiStreamReader:
         return deliveries
 
     def look(self) -> None:
-        """See what there is, read nothing."""
         for reader in self._readers.values():
             reader.look()
 
     def sources(self, job: str) -> list[SourceState]:
-        """The files behind a job, of all streams."""
         return [state for reader in self._readers.values() for state in reader.sources(job)]
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
@@ -96,7 +91,6 @@ class MultiStreamReader:
         return {path: why for reader in self._readers.values() for path, why in reader.problems().items()}
 
     def close(self) -> None:
-        """Stop reading for everybody."""
         for reader in self._readers.values():
             reader.close()
 
@@ -115,7 +109,6 @@ def check_apart(sources: Collection[SourceState]) -> None:
 
 
 def together(configs: Sequence[StreamConfig]) -> StreamConfig:
-    """The settings under which several streams are read as one: the more careful of each."""
     return msgspec.structs.replace(
         configs[0],
         path=", ".join(config.path for config in configs),

@@ -64,13 +64,9 @@ class Memory(Protocol):
         ...
 
     @property
-    def problem(self) -> Exception | None:
-        """Why not."""
-        ...
+    def problem(self) -> Exception | None: ...
 
-    def relieve(self) -> None:
-        """Try again to give memory up."""
-        ...
+    def relieve(self) -> None: ...
 
 
 class Ingest:
@@ -92,7 +88,7 @@ class Ingest:
         apart: the lanes are those of slow jobs, and what is read at once depends on what it costs.
         caught_up: told once that the only job stands at the end of its files and is not slow.
         budget: the agent's processor time; None: without limit.
-        courtesy: when to let others go first; None: never.
+        yielding: when to let others go first; None: never.
 
     Attributes:
         due_us, sealed_s: see `elfmesh.ingest.scheduling.yielding.Closes`.
@@ -116,16 +112,16 @@ class Ingest:
         apart: bool = False,
         caught_up: Callable[[], None] | None = None,
         budget: HostBudget | None = None,
-        courtesy: Yielding | None = None,
+        yielding: Yielding | None = None,
     ) -> None:
-        self._budget, self._courtesy = budget, courtesy
+        self._budget, self._yielding = budget, yielding
         self.due_us: int | None = None
         self.sealed_s = float("-inf")
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
         self._tidy, self._slow, self._caught_up = tidy, slow, caught_up
-        self._pace = BatchSizing() if apart else None
+        self._batch_sizing = BatchSizing() if apart else None
         self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
         if apart:
             self._reading, self._working = f"{APART}{self._reading}", f"{APART}{self._working}"
@@ -146,7 +142,6 @@ class Ingest:
         return 0.0 if self._turned_s is None else now - self._turned_s
 
     def wake(self) -> None:
-        """Look at the stream soon."""
         self._wake.set()
 
     def close(self) -> None:
@@ -193,7 +188,7 @@ class Ingest:
                 continue
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
-            bytes_max = POLL_BYTES if self._pace is None else self._pace.bytes_max
+            bytes_max = POLL_BYTES if self._batch_sizing is None else self._batch_sizing.bytes_max
             poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max)
             polled = await self._executor.run(self._reading, poll)
             since_us = polled.now_us - (self._polled_us or polled.now_us)
@@ -219,19 +214,17 @@ class Ingest:
         """How long the next poll has to wait for processor time; what is being evaluated goes on."""
         jobs = self.stream.jobs.values()
         own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
-        if self._courtesy is not None:
+        if self._yielding is not None:
             now_s = asyncio.get_running_loop().time()
             block_s = self.stream.poll_cost_s if self.stream.polls else LONG_S
-            own_s = max(own_s, self._courtesy.delay_s(now_s, block_s))
+            own_s = max(own_s, self._yielding.delay_s(now_s, block_s))
         return max(own_s, self._budget.delay_s(self.stream.name) if self._budget is not None else 0.0)
 
     def _heavy(self) -> list[LocalJob]:
-        """Jobs of which too much is sealed and not closed."""
         jobs = () if self._sheds else self.stream.jobs.values()
         return [job for job in jobs if job.held_bytes > self.held_bytes_max and "memory" not in job.held]
 
     async def _settle(self) -> None:
-        """Wait for the block that is being evaluated."""
         task, self._evaluating = self._evaluating, None
         if task is not None:
             await task
@@ -271,8 +264,8 @@ class Ingest:
             await self._hand_out(outcome)
         if sealed:
             await self._executor.run(self._working, self._tidy)
-        if self._pace is not None:
-            self._judge(self._pace, polled)
+        if self._batch_sizing is not None:
+            self._judge(self._batch_sizing, polled)
 
     async def _hand_out(self, outcome: Evaluated) -> None:
         if outcome.frames:
@@ -287,13 +280,12 @@ class Ingest:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
 
-    def _judge(self, pace: BatchSizing, polled: Polled) -> None:
-        """Set the pace of a job that is read by itself; see whether it may be read with the others again."""
-        pace.polled(polled.bytes_read, self.stream.poll_cost_s)
+    def _judge(self, batch_sizing: BatchSizing, polled: Polled) -> None:
+        batch_sizing.polled(polled.bytes_read, self.stream.poll_cost_s)
         if self._caught_up is None or not polled.places:
             return
         tell = self._caught_up
-        if pace.is_slow:
+        if batch_sizing.is_slow:
             self._caught_up = None
             for job in self.stream.jobs.values():
                 self._slow(job.manifest.job_id)

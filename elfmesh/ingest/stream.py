@@ -75,7 +75,6 @@ class Polled:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of all blocks."""
         return sum(len(delivery.block.data) for delivery in self.deliveries)
 
 
@@ -126,7 +125,6 @@ class Stream:
         self.poll_cost_s = 0.0
 
     def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
-        """Read and parse what is there, about `bytes_max` of it."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
         agreed_us = self.agreed_us(now_us)
         began = self._cpu_s()
@@ -255,7 +253,6 @@ class Stream:
         return min(dues, default=None)
 
     def describe(self) -> dict[str, object]:
-        """For people."""
         return {
             "path": self.config.path,
             "format": self.config.format,

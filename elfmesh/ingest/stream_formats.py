@@ -46,7 +46,6 @@ def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> Stream
 def run_format(
     spec: str, *, multiline: str, timezone: str, year: int | None, patterns: Mapping[str, str], host: str
 ) -> StreamFormat:
-    """The format of the logs of `elf run`. Errors as `format_of`."""
     config = StreamConfig(
         path="-", format=spec, multiline=multiline, timezone=timezone, year=year, patterns=dict(patterns)
     )

@@ -54,20 +54,20 @@ def in_a_child(work: Callable[[], T], kind: type[T]) -> T:
         _answer(work, send)
     os.close(send)
     with os.fdopen(receive, "rb") as pipe:
-        said = pipe.read()
+        reported = pipe.read()
     _, status = os.waitpid(child, 0)
     if status:
         return work()
-    return msgspec.msgpack.decode(said, type=kind)
+    return msgspec.msgpack.decode(reported, type=kind)
 
 
 def _answer(work: Callable[[], T], send: int) -> None:
     """Write the result and end this process, with 1 if there is none."""
     status = 1
     try:
-        said = msgspec.msgpack.encode(work())
+        reported = msgspec.msgpack.encode(work())
         with os.fdopen(send, "wb") as pipe:
-            pipe.write(said)
+            pipe.write(reported)
         status = 0
     finally:
         os._exit(status)

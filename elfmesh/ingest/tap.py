@@ -100,16 +100,16 @@ class Taps:
     async def _follow(self, tap: Tap, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
         from elfmesh.ingest.tap_lines import READER
 
-        end, told, heard = time.monotonic() + request.seconds, dict(tap.counts), time.monotonic()
+        end, notified, received = time.monotonic() + request.seconds, dict(tap.counts), time.monotonic()
         while True:
             began = time.monotonic()
             found = await self._executor.run(READER, tap.poll)
             for line in found:
                 yield line
             now = time.monotonic()
-            if tap.counts != told or now - heard > QUIET_S:
-                told, heard = dict(tap.counts), now
-                yield {**told, "unseen": tap.unseen} if tap.unseen else told
+            if tap.counts != notified or now - received > QUIET_S:
+                notified, received = dict(tap.counts), now
+                yield {**notified, "unseen": tap.unseen} if tap.unseen else notified
             if tap.left == 0 or now >= end:
                 return
             await asyncio.sleep(min(max(POLL_S, (now - began) / BUSY_SHARE), max(0.0, end - now)))

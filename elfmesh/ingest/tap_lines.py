@@ -51,11 +51,9 @@ class Tap:
         self._reader.add(READER, columns, read_from=self._from)
 
     def close(self) -> None:
-        """Close the files."""
         self._reader.close()
 
     def poll(self) -> list[dict[str, Any]]:
-        """What may be shown of what has come."""
         now = time.monotonic()
         self._tokens = min(float(self._rate), self._tokens + self._rate * (now - self._then))
         self._then = now
@@ -101,7 +99,6 @@ class Filter:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields it looks at."""
         where = self.part.plan.where
         return () if where is None else tuple(n.path for n in walk(where) if isinstance(n, Field))
 

@@ -28,7 +28,6 @@ class Histogram:
         self.sum_s = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum_s += max(0.0, seconds)
 
@@ -50,7 +49,6 @@ TIMINGS: dict[str, Histogram] = {name: Histogram() for name in NAMES}
 
 
 def observe(name: str, seconds: float) -> None:
-    """Count one of `NAMES`."""
     TIMINGS[name].observe(seconds)
 
 

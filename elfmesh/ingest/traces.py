@@ -48,7 +48,6 @@ def begin(agent: str, stack: AsyncExitStack) -> None:
 
 
 def end() -> None:
-    """Send what is left, export no more."""
     global _traces
     traces, _traces = _traces, None
     if traces is not None:
@@ -79,7 +78,6 @@ def trees_of(job: bytes, trees: tuple[bytes, ...]) -> None:
 
 
 def is_on() -> bool:
-    """Whether spans go anywhere."""
     return _traces is not None
 
 
@@ -133,5 +131,4 @@ class Traces:
         )
 
     def close(self) -> None:
-        """Send what is queued, for a moment."""
         self._processor.shutdown()  # type: ignore[no-untyped-call]  # the SDK declares nothing

@@ -99,8 +99,8 @@ class WorkerHost:
         self._budget, self._gate, self._guard = budget, gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
-        self._turns = TaskQueue(fatal)
-        self._writer = FrameWriter(frames, executor, self._turns.spawn)
+        self._task_queue = TaskQueue(fatal)
+        self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
         def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
@@ -124,59 +124,56 @@ class WorkerHost:
         self.ingests = {
             name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
         }
-        self._places = JobIsolation(
+        self._isolation = JobIsolation(
             self.ingests,
             streams,
             open_apart=self._open_apart,
-            run=lambda each: self._turns.spawn(each.run),
+            run=lambda each: self._task_queue.spawn(each.run),
             leave=self._leave,
             wall_us=wall_us,
             budget=budget,
             is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
-            again=lambda job, move: self._turns.command(job, partial(self._place, job, move)),
+            again=lambda job, move: self._task_queue.command(job, partial(self._place, job, move)),
         )
         for each in self.ingests.values():
-            self._turns.spawn(each.run)
+            self._task_queue.spawn(each.run)
         if budget is not None:
             budget.watch(self._costs, self._slow_down)
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         """Begin a job, or go on with it after a restart."""
-        self._turns.command(effect.manifest.job_id, partial(self._start, effect))
+        self._task_queue.command(effect.manifest.job_id, partial(self._start, effect))
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
-        """End a job and forget its frames."""
-        self._turns.command(effect.job, partial(self._stop, effect))
+        self._task_queue.command(effect.job, partial(self._stop, effect))
 
     def pause_job(self, job: bytes) -> None:
-        """Stop reading for a job."""
-        self._turns.command(job, partial(self._hold, job, "control", True))
+        self._task_queue.command(job, partial(self._hold, job, "control", True))
 
     def resume_job(self, job: bytes) -> None:
-        """Go on reading for a job."""
-        self._turns.command(job, partial(self._hold, job, "control", False))
+        self._task_queue.command(job, partial(self._hold, job, "control", False))
 
-    def release(self, job: bytes, stop: int, heard: int) -> None:
-        """Intervals of a job below `stop` are closed, revisions up to `heard` accounted for."""
-        if not self._turns.busy(job):
-            self._release(job, stop, heard)
+    def release(self, job: bytes, stop: int, received: int) -> None:
+        """Intervals of a job below `stop` are closed, revisions up to `received` accounted for."""
+        if not self._task_queue.busy(job):
+            self._release(job, stop, received)
             return
 
         async def in_turn() -> None:
-            self._release(job, stop, heard)
+            self._release(job, stop, received)
 
-        self._turns.command(job, in_turn)
+        self._task_queue.command(job, in_turn)
 
     async def close(self) -> None:
         """Stop reading where we are and flush the frame log."""
         if self._closing:
             return
         self._closing = True
-        self._turns.close()
+        self._task_queue.close()
         self._writer.stop_waiting()
         for ingest in self.ingests.values():
             ingest.close()
-        await self._turns.wait_done()
+        await self._task_queue.wait_done()
         self._end_functions()
         for ingest in self.ingests.values():
             await ingest.at_rest(ingest.stream.reader.close)
@@ -187,7 +184,7 @@ class WorkerHost:
         self._closing = True
         self._writer.stop_waiting()
         self._end_functions()
-        self._turns.kill()
+        self._task_queue.kill()
 
     def _end_functions(self) -> None:
         if self._budget is not None:
@@ -232,7 +229,7 @@ class WorkerHost:
             for event in recovered:
                 job.given(event)
                 self._emit(event)
-            begin = await ingest.at_rest(partial(self._places.begin, job, ingest.stream))
+            begin = await ingest.at_rest(partial(self._isolation.begin, job, ingest.stream))
         except StorageError:
             raise
         except Exception as error:  # one bad job must not hurt the others
@@ -247,7 +244,7 @@ class WorkerHost:
             await self._writer.write([begin])
         for reason in sorted(held - {"memory", MOVING}):
             await self._hold(manifest.job_id, reason, True)
-        await self._places.settle(job)
+        await self._isolation.settle(job)
         start = job.worker.next_index
         begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
         log.info("job %s from %s", manifest.qualified, begins)
@@ -268,7 +265,6 @@ class WorkerHost:
         self._leave(job.home)
 
     def _home(self, job: LocalJob) -> Ingest:
-        """Where a job is read: with all jobs of its stream, or by itself if it reads several of ours."""
         names = job.reads(self._streams)
         if not names:
             raise RuntimeFailure(f"no stream {job.stream!r} here")
@@ -287,11 +283,11 @@ class WorkerHost:
         config = together(list(configs.values()))
         waits = has_functions(job.stages)
         ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits=waits)
-        self._turns.spawn(ingest.run)
+        self._task_queue.spawn(ingest.run)
         return ingest
 
     def _too_slow(self, job_id: bytes) -> None:
-        self._turns.command(job_id, partial(self._place, job_id, self._places.set_apart))
+        self._task_queue.command(job_id, partial(self._place, job_id, self._isolation.set_apart))
 
     async def _place(self, job_id: bytes, move: Callable[[LocalJob], Coroutine[Any, Any, None]]) -> None:
         if (job := self._jobs.get(job_id)) is not None:
@@ -300,14 +296,13 @@ class WorkerHost:
     def _open_apart(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
         reader, config = self._open_reader(stream, self._streams[stream]), self._streams[stream]
         ingest = self._new_ingest(
-            name, config, reader, apart=True, caught_up=caught_up, courtesy=self._places.courtesy()
+            name, config, reader, apart=True, caught_up=caught_up, yielding=self._isolation.yielding()
         )
         if self._closing:
             ingest.close()
         return ingest
 
     def _slow_down(self, verdict: Verdict) -> None:
-        """The watchdog has named a job, or lets one go."""
         job = next((job for job in self._jobs.values() if job.key == verdict.job), None)
         if job is not None and self._budget is not None:
             job.cost.sheds = job.sheds and verdict.cores is not None
@@ -316,15 +311,13 @@ class WorkerHost:
                 self._too_slow(job.manifest.job_id)
 
     def _leave(self, name: str) -> None:
-        """Nobody reads here any more; the reader of several streams goes with its job."""
-        self._places.gone(name)
+        self._isolation.gone(name)
         ingest = None if name in self._streams else self.ingests.pop(name, None)
         if ingest is not None:
             ingest.close()
-            self._turns.spawn(partial(self._end, ingest))
+            self._task_queue.spawn(partial(self._end, ingest))
 
     async def _end(self, ingest: Ingest) -> None:
-        """Close the files of an ingest that ends."""
         await ingest.at_rest(ingest.stream.reader.close)
 
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
@@ -333,14 +326,13 @@ class WorkerHost:
             await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
             ingest.wake()
 
-    def _release(self, job_id: bytes, stop: int, heard: int) -> None:
+    def _release(self, job_id: bytes, stop: int, received: int) -> None:
         if (job := self._jobs.get(job_id)) is not None:
             job.release(stop)
-            self._writer.release(Released(job.key, stop, heard))
+            self._writer.release(Released(job.key, stop, received))
             if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
-                self._turns.command(job_id, partial(self._hold, job_id, "memory", False))
+                self._task_queue.command(job_id, partial(self._hold, job_id, "memory", False))
 
     def _ended(self, job_id: bytes) -> None:
-        """A job has failed by itself."""
         if (job := self._jobs.pop(job_id, None)) is not None:
             self._leave(job.home)

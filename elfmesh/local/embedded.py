@@ -224,7 +224,6 @@ class LogRun(LogInput):
         return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))
 
     def _end(self) -> None:
-        """Say how long it took, and which fields turned out to be nowhere."""
         self.stats.seconds = time.monotonic() - self._began
         if self._first is None or not self.stats.records or "json" not in self.stats.formats.values():
             return
@@ -322,7 +321,7 @@ def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.
 
 
 def _with_metadata(answer: IntervalResult) -> pa.Table:
-    said = to_json(answer.record, pa.table({}))
-    del said["rows"]
+    reported = to_json(answer.record, pa.table({}))
+    del reported["rows"]
     table = answer.table
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: encode_json(said)})
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: encode_json(reported)})

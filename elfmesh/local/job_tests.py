@@ -195,7 +195,6 @@ def _run(
 
 
 def _needed(number: int, statements: Sequence[Statement]) -> list[int]:
-    """The statement and, before it, the jobs that it reads, and those that they read."""
     names = {each.job.qualified: at for at, each in enumerate(statements[:number]) if each.job}
     wanted = [number]
     for at in wanted:
@@ -245,7 +244,6 @@ Lines = list[tuple[str, str]]
 
 
 def _comparable(expected: list[Any], found: list[Any]) -> tuple[Lines, Lines]:
-    """Both sides as lines; intervals where something expected has rows, else all rows below each other."""
     if not any("rows" in each for each in expected):
         return _rows(expected), _rows([row for each in found for row in each["rows"]])
     plain = [{key: each[key] for key in ("interval", "rows")} for each in found]
@@ -257,7 +255,6 @@ def _comparable(expected: list[Any], found: list[Any]) -> tuple[Lines, Lines]:
 
 
 def _projected(found: Any, expected: Any) -> Any:
-    """What was found, without what nothing is said of; rows are compared whole."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return found
     return {

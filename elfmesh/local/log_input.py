@@ -93,16 +93,15 @@ class LogInput:
             self._check_static()
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        """All parsed blocks, the next one being read and parsed meanwhile."""
         # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
         waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
         items = self._parse_all() if waits else ahead(self._parse_all())
         with contextlib.closing(items):
-            told = 0
+            notified = 0
             for parsed, block, bytes_read in items:
                 if self._on_bytes is not None:
-                    self._on_bytes(bytes_read - told)
-                told = bytes_read
+                    self._on_bytes(bytes_read - notified)
+                notified = bytes_read
                 self.stats.records += parsed.lines
                 yield parsed, block
 
@@ -138,13 +137,11 @@ class LogInput:
     def _opened(
         self, path: str, formats: StreamFormat, count: Callable[[int], None]
     ) -> tuple[Parser, Generator[Block]]:
-        """The parser of a log, and its blocks."""
         cutter, stdin = cutter_for(formats.framing), self._stdin
         blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
         return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
 
     def _sampled(self, block: Block, framing: Framing | None) -> Block:
-        """The part of a block that the sample still wants."""
         assert self._left is not None
         lines = Lines(block.data)
         lines = lines if framing is None else framing.merge(lines)
@@ -180,7 +177,6 @@ class LogInput:
             self.stats.formats[path] = name
 
     def _expand(self, stream: str, parser: Parser, block: Block) -> None:
-        """Learn what `*` means from the first block of a run, and of each other stream, if it is asked."""
         self._first = (parser, block.data)
         if not self.statement.star:
             return

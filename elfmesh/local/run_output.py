@@ -100,7 +100,6 @@ class _PlainEnds:
         self._out = out
 
     def write(self, line: str) -> object:
-        """Write one line of csv."""
         return self._out.write(line.removesuffix(CSV_END) + "\n")
 
 
@@ -170,7 +169,6 @@ class TableWriter(_Tabular):
 
 
 def _has_bounds(statement: Statement) -> bool:
-    """Whether a column shows the window: by its name or, whatever it is called, by what it is."""
     if set(BOUNDS) & set(statement.columns):
         return True
     own = () if statement.relation is not None else statement.plan.outputs

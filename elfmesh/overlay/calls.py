@@ -53,24 +53,21 @@ class Timers:
         self._serial = 0
 
     def set(self, name: Hashable, when: float, then: Callable[[], None]) -> None:
-        """Call `then` at `when`, instead of whatever this name was set to."""
         self._serial += 1
         self._set[name] = (self._serial, then)
         heappush(self._heap, (when, self._serial, name))
 
     def cancel(self, name: Hashable) -> None:
-        """Unset a timer; harmless if it is not set."""
         self._set.pop(name, None)
 
     def clear(self) -> None:
-        """Unset all."""
         self._heap.clear()
         self._set.clear()
 
     def fire(self, now: float) -> None:
         """Run everything due, in order of time and setting."""
         heap = self._heap
-        last = self._serial  # what these runs set anew waits for the next tick
+        last = self._serial  # what these runs set again waits for the next tick
         while heap and heap[0][0] <= now and heap[0][1] <= last:
             _, serial, name = heappop(heap)
             entry = self._set.get(name)
@@ -80,7 +77,6 @@ class Timers:
 
     @property
     def deadline(self) -> float | None:
-        """When the earliest timer is due."""
         heap, entries = self._heap, self._set
         while heap:
             when, serial, name = heap[0]
@@ -121,7 +117,6 @@ class _Call:
         self.to, self.expected, self.done, self.sent, self.timeout = to, expected, done, sent, timeout
 
     def answered_by(self, sender: Contact, message: Message) -> bool:
-        """Whether this is the answer, from the agent that was asked."""
         return self.to.id in (b"", sender.id) and isinstance(message, self.expected)
 
 
@@ -129,7 +124,7 @@ class Calls:
     """Requests in flight of one agent.
 
     Args:
-        first_rid: where request ids start; random, so that answers to a former life match nothing.
+        first_rid: where request ids start; random, so that answers to a former boot match nothing.
     """
 
     def __init__(self, timers: Timers, lateness: Lateness, first_rid: int) -> None:
@@ -145,7 +140,6 @@ class Calls:
         return len(self._waiting)
 
     def next_rid(self) -> int:
-        """A fresh request id."""
         self._rid += 1
         return self._rid
 
@@ -212,7 +206,6 @@ class RoundTrip:
 
 
 def _patience(measured: Peer | RoundTrip, least: float) -> float:
-    """Seconds that an answer may take, by what was measured."""
     return min(max(measured.rtt + 4 * measured.deviation, least), TIMEOUT_MAX_S)
 
 

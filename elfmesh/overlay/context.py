@@ -43,11 +43,9 @@ class Context:
         self.counters: dict[str, int] = {}
 
     def emit(self, effect: Effect) -> None:
-        """Add an effect to the running step."""
         self.out.append(effect)
 
     def send(self, to: Contact, message: Message, payload: bytes = b"") -> None:
-        """Send on the control lane."""
         self.out.append(Send(to, message, payload))
 
     def count(self, what: str) -> None:
@@ -77,7 +75,6 @@ class Context:
         return contact.id != self.me.id and self.well_formed(contact)
 
     def well_formed(self, contact: Contact) -> bool:
-        """Whether the fields of a contact are within their limits."""
         return (
             len(contact.id) == ID_BYTES
             and 0 < contact.port < 65536

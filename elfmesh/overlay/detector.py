@@ -73,8 +73,7 @@ class Detector:
             return
         self._enter(case)
 
-    def heard(self, peer: Peer) -> None:
-        """The peer itself said something."""
+    def received(self, peer: Peer) -> None:
         case = self._cases.pop(peer.contact.id, None)
         if case is not None and case.peer.suspect:
             case.peer.suspect = False
@@ -82,7 +81,6 @@ class Detector:
             self._members.cleared(peer)
 
     def gone(self, peer: Peer) -> None:
-        """The peer is out of the books already."""
         self._cases.pop(peer.contact.id, None)
 
     def _patience(self, case: _Case) -> float:
@@ -116,12 +114,11 @@ class Detector:
         return self._context.rng.sample(others, min(HELPERS, len(others)))
 
     def _silent(self, case: _Case, stage: int, answer: Message | None, _: Contact) -> None:
-        """One request of a stage ended. The peer's own answer closed the case before this."""
         if self._cases.get(case.peer.contact.id) is not case or case.stage != stage:
             return
         if isinstance(answer, Relayed) and answer.alive:
             self._context.count("reached_only_through_others")
-            self.heard(case.peer)
+            self.received(case.peer)
             return
         case.outstanding -= 1
         if case.outstanding == 0:

@@ -20,7 +20,7 @@ class Start(Event):
 
 @dataclass(frozen=True, slots=True)
 class Remember(Event, Effect):
-    """Agents met in an earlier life: ways back in beside the seeds, which may all be gone. Before `Start`."""
+    """Agents met in an earlier boot: ways back in beside the seeds, which may all be gone. Before `Start`."""
 
     contacts: tuple[Contact, ...]
 
@@ -116,7 +116,7 @@ class PeerUp(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerDown(Effect, Event):
-    """A contact or watched peer is dead, gone, or began a new life. Any watch on it has ended."""
+    """A contact or watched peer is dead, gone, or began a new boot. Any watch on it has ended."""
 
     id: bytes
 

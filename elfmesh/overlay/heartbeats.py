@@ -65,7 +65,7 @@ class Heartbeats:
             return
         known = self._members.peer(contact.id)
         if known is None or known.contact.incarnation < contact.incarnation:
-            known = Peer(contact)  # the answer of the later life will end the former one
+            known = Peer(contact)  # the answer of the later boot will end the former one
         watched[contact.id] = known
         self._beat(contact.id)
 

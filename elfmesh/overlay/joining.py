@@ -1,13 +1,13 @@
 """How an agent gets in: seeds, itself, its siblings' rows, one look-up per row.
 
-    idle -> seeding (ping seeds, and agents met in an earlier life; jittered retries) -> looking (look up
+    idle -> seeding (ping seeds, and agents met in an earlier boot; jittered retries) -> looking (look up
     oneself) -> fetching (rows of the 3 closest) -> joined (then refresh each row once)
 
-Owns the seeds, the agents of an earlier life and the stage; refuses to keep contacts itself. A join that has
+Owns the seeds, the agents of an earlier boot and the stage; refuses to keep contacts itself. A join that has
 not succeeded within the limit says so once, with the reason, and goes on trying: a seed may come up later.
 
 Invariants: `Joined` is emitted when, and only when, the stage becomes joined; an agent without seeds is the
-first of its overlay and joined at once. Who was met in an earlier life counts only under the id that it had:
+first of its overlay and joined at once. Who was met in an earlier boot counts only under the id that it had:
 its address may be another's by now.
 """
 
@@ -33,7 +33,7 @@ RETRY_MAX_S = 5.0
 SEEDS_MAX = 64
 SEEDS_PINGED = 8
 REMEMBERED_PINGED = 8
-"""Of the agents of an earlier life, at each attempt: the seeds may all be gone by now."""
+"""Of the agents of an earlier boot, at each attempt: the seeds may all be gone by now."""
 SEED_GRACE_S = 0.1
 """After the first seed has answered, the others get this long: two islands are met in one join."""
 
@@ -78,11 +78,10 @@ class Joiner:
 
     @property
     def joined(self) -> bool:
-        """Whether this agent is in."""
         return self.stage == "joined"
 
     def remember(self, contacts: tuple[Contact, ...]) -> None:
-        """Agents that were met in an earlier life: asked beside the seeds."""
+        """Agents that were met in an earlier boot: asked beside the seeds."""
         self._remembered = tuple(each for each in contacts if self._context.acceptable(each))
 
     def start(self, seeds: Sequence[Address]) -> None:
@@ -139,7 +138,6 @@ class Joiner:
         return self._context.rng.sample(known, min(REMEMBERED_PINGED, len(known)))
 
     def _met(self, seed: Address, sender: Contact) -> bool:
-        """A seed answered; False if it is this agent itself, or an impostor."""
         me = self._context.me
         if sender == me:
             del self._seeds[seed]
@@ -229,8 +227,6 @@ class Joiner:
         self._lookups.start(context.me.id, lambda contacts: None, k=SIBLINGS, quarantined_too=True)
 
     def meet(self, seed: Address) -> None:
-        """Ping a seed after the join; if it is there, its part of the overlay and ours become one."""
-
         def there(sender: Contact) -> None:
             if self._met(seed, sender):
                 self.merge(sender)

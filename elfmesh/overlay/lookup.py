@@ -120,10 +120,9 @@ class Lookup:
             self._states[distance] = state
         return distance
 
-    def answered(self, contact: Contact, told: Iterable[Contact]) -> None:
-        """An agent answered with the contacts it knows; `contact` is how it presents itself."""
+    def answered(self, contact: Contact, notified: Iterable[Contact]) -> None:
         self._contacts[self._leave(contact, _State.ANSWERED)] = contact
-        for other in told:
+        for other in notified:
             self._add(other)
 
     def stalled(self, contact: Contact) -> None:
@@ -206,7 +205,6 @@ class Lookups:
         )
 
     def ask(self, search: _Search, to: Contact, attempt: int) -> None:
-        """Send one request of a search."""
         context = self._context
         rid = context.calls.next_rid()
         context.count("finds")
@@ -251,9 +249,9 @@ class _Search:
             self._done(self._lookup.result)
             self._owner._ended()
 
-    def answered(self, sender: Contact, told: tuple[Contact, ...]) -> None:
+    def answered(self, sender: Contact, notified: tuple[Contact, ...]) -> None:
         search, owner = self._lookup, self._owner
-        fresh = [contact for contact in told[: 2 * self.k] if not search.knows(contact)]
+        fresh = [contact for contact in notified[: 2 * self.k] if not search.knows(contact)]
         search.answered(sender, [c for c in fresh if owner.useful(c, self._quarantined_too)])
         self.go_on()
 

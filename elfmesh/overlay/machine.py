@@ -88,7 +88,7 @@ class Overlay:
         self._upkeep = Upkeep(context, self._members, self._detector, self._joiner, every_s=probe_s)
         self._k = k
         self._left = False
-        self._members.on_heard = self._detector.heard
+        self._members.on_received = self._detector.received
         self._members.on_gone = self._gone
         self._members.on_rumour = self._detector.examine
         self._members.on_rebirth = self._joiner.merge
@@ -96,17 +96,14 @@ class Overlay:
 
     @property
     def me(self) -> Contact:
-        """This agent."""
         return self._context.me
 
     @property
     def joined(self) -> bool:
-        """Whether this agent is in the overlay."""
         return self._joiner.joined
 
     @property
     def deadline(self) -> float | None:
-        """When the next `Tick` is wanted."""
         return None if self._left else self._context.timers.deadline
 
     def step(self, event: Event, now: float) -> list[Effect]:
@@ -137,7 +134,6 @@ class Overlay:
         return out
 
     def _asked(self, event: Event) -> None:
-        """What our own side wants."""
         match event:
             case e.Remember(contacts):
                 self._joiner.remember(contacts)
@@ -192,17 +188,16 @@ class Overlay:
         self._router.hop_lost(id)
 
     def _leave(self) -> None:
-        told = {peer.n: peer for peer in self._table.siblings()}
-        told.update((peer.n, peer) for peer in self._members.watched.values())
-        told.update((peer.n, peer) for peer in self._table.entries.values() if peer.beaten >= 0)
-        for peer in told.values():
+        notified = {peer.n: peer for peer in self._table.siblings()}
+        notified.update((peer.n, peer) for peer in self._members.watched.values())
+        notified.update((peer.n, peer) for peer in self._table.entries.values() if peer.beaten >= 0)
+        for peer in notified.values():
             self._context.send(peer.contact, m.Bye())
         self._left = True
         self._context.timers.clear()
         self._context.calls.clear()
 
     def _gone(self, peer: Peer) -> None:
-        """A peer left the books: nothing may go on waiting for it."""
         self._detector.gone(peer)
         self._heartbeats.gone(peer)
         self._router.hop_lost(peer.contact.id)
@@ -221,21 +216,20 @@ class Overlay:
             if match is None:
                 self._late(sender, message)
                 return
-            self._members.heard(sender, match[0], of_link=not isinstance(message, m.Relayed))
+            self._members.received(sender, match[0], of_link=not isinstance(message, m.Relayed))
             match[1](message, sender)
             return
-        accepted = self._members.heard(sender)
+        accepted = self._members.received(sender)
         self._requested(sender, message, event.payload, accepted)
 
     def _late(self, sender: Contact, message: m.Pong | m.Found | m.BeatBack | m.Relayed) -> None:
-        """An answer that no request waits for: a late one still shows that its sender lives."""
         context = self._context
         trip = context.calls.late(message.rid, sender, message)
         if trip is None or isinstance(message, m.Relayed) or self._members.is_quarantined(sender):
             context.count("stray_answers")
             return
         context.count("late_answers")
-        self._members.heard(sender, trip)
+        self._members.received(sender, trip)
 
     def _requested(self, sender: Contact, message: Message, payload: bytes, accepted: bool) -> None:
         context = self._context
@@ -293,7 +287,6 @@ class Overlay:
         return [peer.contact for peer in self._table.closest(int.from_bytes(key), k)]
 
     def contact(self, id: bytes) -> Contact | None:
-        """The contact or watched peer with this id, if known."""
         peer = self._members.peer(id)
         return None if peer is None else peer.contact
 
@@ -315,7 +308,6 @@ class Overlay:
         return self._skew.peers_us(now)
 
     def stats(self) -> dict[str, int | float | str]:
-        """Gauges and counters, by name."""
         context = self._context
         return {
             "stage": "left" if self._left else self._joiner.stage,

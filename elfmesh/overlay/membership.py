@@ -34,8 +34,8 @@ QUARANTINE_S = 30.0
 GRAVES_MAX = 256
 """The dead that are remembered, so that the two halves of a partition find each other again."""
 
-OBITUARIES_TOLD_MAX = 16
-OBITUARIES_HEARD_MAX = 16
+OBITUARIES_SENT_MAX = 16
+OBITUARIES_RECEIVED_MAX = 16
 OBITUARY_S = 20.0
 """An obituary is told for this long: everybody that shares a contact talks within it."""
 
@@ -70,17 +70,16 @@ class Membership:
         self._rumours: dict[bytes, float] = {}  # obituaries acted upon, until when to ignore them
         self._candidates: dict[bytes, None] = {}
         self.watched: dict[bytes, Peer] = {}
-        self.on_heard: Callable[[Peer], None] = lambda peer: None
+        self.on_received: Callable[[Peer], None] = lambda peer: None
         self.on_gone: Callable[[Peer], None] = lambda peer: None
         self.on_rumour: Callable[[Peer], None] = lambda peer: None
         self.on_rebirth: Callable[[Contact], None] = lambda contact: None
 
     def peer(self, id: bytes) -> Peer | None:
-        """A contact of the table or a watched peer."""
         return self._context.table.entries.get(int.from_bytes(id)) or self.watched.get(id)
 
     def is_quarantined(self, contact: Contact) -> bool:
-        """Whether hearsay about this life of this agent is to be ignored."""
+        """Whether hearsay about this boot of this agent is to be ignored."""
         grave = self._graves.get(contact.id)
         return (
             grave is not None
@@ -88,7 +87,7 @@ class Membership:
             and contact.incarnation <= grave.contact.incarnation
         )
 
-    def heard(self, sender: Contact, round_trip: float | None = None, *, of_link: bool = True) -> bool:
+    def received(self, sender: Contact, round_trip: float | None = None, *, of_link: bool = True) -> bool:
         """A message came from `sender`; with `round_trip`, it answers our request.
 
         Args:
@@ -97,14 +96,14 @@ class Membership:
             of_link: whether the answer came at once; a helper's answer about a dead agent takes its time.
 
         Returns:
-            False if it comes from the dead or from a former life, and must change nothing.
+            False if it comes from the dead or from a former boot, and must change nothing.
         """
         context = self._context
         peer = self.peer(sender.id)
         if round_trip is not None and of_link and (peer is None or peer.rtt < 0):
             learn_round_trip(context.calls.strangers, round_trip)
         if peer is None:
-            return self._heard_stranger(sender, round_trip)
+            return self._received_stranger(sender, round_trip)
         contact = peer.contact
         if sender.incarnation != contact.incarnation:
             if sender.incarnation < contact.incarnation and round_trip is None:
@@ -114,16 +113,16 @@ class Membership:
             peer = self.peer(sender.id)
             if peer is None:
                 return True
-        peer.heard = context.now
+        peer.received = context.now
         if round_trip is not None and of_link:
             learn_round_trip(peer, round_trip)
             context.table.measured(peer)
-        self.on_heard(peer)
+        self.on_received(peer)
         if sender.id in self.watched and peer.n not in context.table.entries:
             self._admit(sender, None)
         return True
 
-    def _heard_stranger(self, sender: Contact, round_trip: float | None) -> bool:
+    def _received_stranger(self, sender: Contact, round_trip: float | None) -> bool:
         context = self._context
         grave = self._graves.get(sender.id)
         if grave is not None:
@@ -147,7 +146,7 @@ class Membership:
         if not context.table.useful(contact):
             return False
         peer = self.watched.get(contact.id) or Peer(contact)
-        peer.heard = context.now
+        peer.received = context.now
         if round_trip is not None:
             learn_round_trip(peer, round_trip)
         context.table.add(peer)
@@ -155,7 +154,6 @@ class Membership:
         return True
 
     def _reborn(self, peer: Peer, contact: Contact) -> None:
-        """Another life of a known agent: the old one is gone for all who relied on it."""
         context = self._context
         context.count("restarts_seen")
         context.table.remove(peer.n)
@@ -219,14 +217,13 @@ class Membership:
         self._tell()
 
     def cleared(self, peer: Peer) -> None:
-        """A suspect has shown that it lives."""
         if self._obituaries.pop(peer.contact.id, None):
             self._tell()
 
     def hear_obituaries(self, obituaries: tuple[Obituary, ...]) -> None:
         """Somebody says these are dead: have the ones we know pinged, each rumour once."""
         context = self._context
-        for obituary in obituaries[:OBITUARIES_HEARD_MAX]:
+        for obituary in obituaries[:OBITUARIES_RECEIVED_MAX]:
             id = obituary.id
             if id == context.me.id:
                 context.count("own_obituary_heard")
@@ -239,8 +236,8 @@ class Membership:
                 self.on_rumour(peer)
 
     def _tell(self) -> None:
-        told = [obituary for obituary, _ in self._obituaries.values()]
-        self._context.obituaries = tuple(told[-OBITUARIES_TOLD_MAX:])
+        notified = [obituary for obituary, _ in self._obituaries.values()]
+        self._context.obituaries = tuple(notified[-OBITUARIES_SENT_MAX:])
 
     def graves(self) -> list[Contact]:
         """The remembered dead, oldest first, without strangers that never answered."""
@@ -256,5 +253,4 @@ class Membership:
             self._rumours = {id: until for id, until in self._rumours.items() if until > now}
 
 
-def _nothing(answer: Message | None, sender: Contact) -> None:
-    """The answer itself did its work when it was heard."""
+def _nothing(answer: Message | None, sender: Contact) -> None: ...

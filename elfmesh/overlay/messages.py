@@ -19,7 +19,7 @@ class Obituary(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         id: of the agent.
-        incarnation: the life it is said to have ended; a later life is not concerned.
+        incarnation: the life it is said to have ended; a later boot is not concerned.
     """
 
     id: bytes

@@ -79,7 +79,6 @@ class Router:
         return len(self._charges)
 
     def route(self, key: bytes, body: bytes, payload: bytes) -> None:
-        """Begin a message here."""
         nonce = self._context.rng.getrandbits(62)
         self._take(Hop(self._context.me, nonce, key, 0, body), payload)
 
@@ -162,7 +161,6 @@ class Router:
             self._forward(name, charge)
 
     def taken(self, sender: Contact, message: HopTaken) -> None:
-        """A hop was acknowledged: no longer our charge."""
         name = (message.origin, message.nonce)
         charge = self._charges.get(name)
         if charge is not None and charge.hop is not None and charge.hop.id == sender.id:

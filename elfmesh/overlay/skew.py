@@ -45,7 +45,6 @@ class Skew:
         self._median: tuple[float, int] | None = None
 
     def asked(self, peer: bytes, now: float) -> None:
-        """A heartbeat leaves."""
         self._asked_at[peer] = now
 
     def answered(self, peer: bytes, theirs_us: int, now: float) -> None:
@@ -92,7 +91,6 @@ class Skew:
         return self._ahead_us.get(peer)
 
     def forget(self, peer: bytes) -> None:
-        """The peer is not watched any more."""
         self._asked_at.pop(peer, None)
         self._ahead_us.pop(peer, None)
         self._shown_us.pop(peer, None)

@@ -44,19 +44,19 @@ class Peer:
         n: its id as an integer.
         rtt: smoothed round trip in seconds, negative until measured.
         deviation: smoothed mean deviation of the round trip.
-        heard: when its last message came (monotonic), negative if never.
+        received: when its last message came (monotonic), negative if never.
         beaten: when its last heartbeat came.
         suspect: under suspicion of death: not chosen as a next hop.
     """
 
-    __slots__ = ("beaten", "contact", "deviation", "heard", "n", "rtt", "suspect")
+    __slots__ = ("beaten", "contact", "deviation", "n", "received", "rtt", "suspect")
 
     def __init__(self, contact: Contact) -> None:
         self.contact = contact
         self.n = int.from_bytes(contact.id)
         self.rtt = -1.0
         self.deviation = 0.0
-        self.heard = -1.0
+        self.received = -1.0
         self.beaten = -1.0
         self.suspect = False
 

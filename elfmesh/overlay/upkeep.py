@@ -22,7 +22,7 @@ PROBE_S = 1.0
 EXCHANGE_EVERY = 5
 REVIVE_EVERY = 7
 REFRESH_EVERY = 30
-HEARD_LATELY_S = 3.0
+RECEIVED_LATELY_S = 3.0
 """A contact that spoke within this time needs no ping."""
 
 _SKIPS_MAX = 8
@@ -90,7 +90,6 @@ class Upkeep:
         self._context.ping(peer.contact, peer, done)
 
     def _next(self) -> Peer | None:
-        """The next contact of the round that has been silent for a while."""
         table, now = self._context.table, self._context.now
         for _ in range(_SKIPS_MAX):
             if not self._round:
@@ -99,7 +98,7 @@ class Upkeep:
                 if not self._round:
                     return None
             peer = table.entries.get(self._round.pop())
-            if peer is not None and now - peer.heard > HEARD_LATELY_S:
+            if peer is not None and now - peer.received > RECEIVED_LATELY_S:
                 return peer
         return None
 

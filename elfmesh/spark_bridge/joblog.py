@@ -292,7 +292,7 @@ class JobLog:
                     continue
                 if response.status != http.client.SERVICE_UNAVAILABLE:
                     return connection, response
-                reason, silent_rounds = f"{address}: {_said(response) or 'not ready'}", 0
+                reason, silent_rounds = f"{address}: {_reported(response) or 'not ready'}", 0
                 connection.close()
             time.sleep(PAUSE_S)
         raise Unreachable(
@@ -301,47 +301,46 @@ class JobLog:
         )
 
     def _refusal(self, route: str, response: http.client.HTTPResponse, query: dict[str, object]) -> ElfError:
-        said = _said(response)
+        reply = _reported(response)
         if response.status == http.client.NOT_FOUND:
             return RuntimeFailure(
-                f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({said or 'not found'}). "
+                f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({reply or 'not found'}). "
                 "`elf get jobs` lists them; a deleted job's results are gone with it."
             )
-        if response.status == http.client.CONFLICT and self.view and "partial aggregates" in said:
+        if response.status == http.client.CONFLICT and self.view and "partial aggregates" in reply:
             return RuntimeFailure(
-                f"{NO_PARTIALS}: job {self.job!r}: {said}. Write KEEP PARTIALS before AS in its text and "
+                f"{NO_PARTIALS}: job {self.job!r}: {reply}. Write KEEP PARTIALS before AS in its text and "
                 "apply it again, or begin with a later interval."
             )
         if response.status == http.client.CONFLICT and route == "arrow":
             return DataError(
-                f"{SCHEMA_MISMATCH}: job {self.job!r}: {said}. CAST it in the query to one type."
+                f"{SCHEMA_MISMATCH}: job {self.job!r}: {reply}. CAST it in the query to one type."
             )
         if response.status == http.client.CONFLICT:
             return RuntimeFailure(
                 f"{NO_RESULT_YET}: job {self.job!r} has no result yet, so its columns' types are not known. "
                 "Try again when its first interval has closed, or give a schema of your own."
             )
-        if response.status == http.client.GONE and " lost: " in said:
+        if response.status == http.client.GONE and " lost: " in reply:
             return RuntimeFailure(
-                f"{INTERVALS_LOST}: job {self.job!r}: {said}. Read what is before and behind with "
+                f"{INTERVALS_LOST}: job {self.job!r}: {reply}. Read what is before and behind with "
                 "startingInterval and endInterval; a stream needs a new checkpoint that begins behind."
             )
-        if response.status == http.client.GONE and "no such numbering" in said:
+        if response.status == http.client.GONE and "no such numbering" in reply:
             return recreated(self.job, str(query.get("incarnation")), self.offsets().incarnation)
         if response.status == http.client.GONE:
             first = int(str(query["from"])) + 1
             return RuntimeFailure(
                 f"{INTERVALS_EXPIRED}: job {self.job!r} no longer holds interval {first} "
-                f"({said or 'gone'}). Start from a later interval; a stream needs a new checkpoint for that."
+                f"({reply or 'gone'}). Start from a later interval; a stream needs a new checkpoint for that."
             )
         return RuntimeFailure(
-            f"{AGENT_ERROR}: the agent refused with status {response.status}: {said or response.reason}"
+            f"{AGENT_ERROR}: the agent refused with status {response.status}: {reply or response.reason}"
         )
 
 
-def _before(said: dict[str, Any]) -> int:
-    """The interval in front of the first that a log ever had; agents did not always say it."""
-    return BEFORE_ALL if said.get("first") is None else int(said["first"]) - 1
+def _before(reply: dict[str, Any]) -> int:
+    return BEFORE_ALL if reply.get("first") is None else int(reply["first"]) - 1
 
 
 def recreated(job: str, was: str, now: str) -> RuntimeFailure:
@@ -352,8 +351,7 @@ def recreated(job: str, was: str, now: str) -> RuntimeFailure:
     )
 
 
-def _said(response: http.client.HTTPResponse) -> str:
-    """What the agent gave as the reason, on one line."""
+def _reported(response: http.client.HTTPResponse) -> str:
     try:
         body = json.loads(response.read())
     except (ValueError, OSError, http.client.HTTPException):

@@ -83,10 +83,10 @@ def require_java() -> None:
 def java_version(java: str) -> int | None:
     """The major version that a Java runtime says it is; None if it says nothing of the kind."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        reported = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', reported.stderr + reported.stdout)
     return int(found[1]) if found else None
 
 

@@ -168,7 +168,6 @@ class _Reads:
         self.schema = schema
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of one range of intervals, as batches of the declared schema; runs on an executor."""
         if isinstance(partition, Range):  # Spark sends an empty partition when there is nothing to read
             log = self.log.turned(partition.turn)
             for batch in log.batches(
@@ -330,7 +329,6 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         raise recreated(self.log.job, offset["incarnation"], held.incarnation)
 
     def _offset(self, interval: int, held: Offsets, *, first: bool = False) -> dict[str, Any]:
-        """An offset as a checkpoint holds it; those of final intervals know no revisions."""
         offset: dict[str, Any] = {"interval": interval, "incarnation": held.incarnation}
         if self.log.state == "all":
             self.shown = max(self.shown, 0 if first else held.revision or 0)
@@ -339,7 +337,6 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _word(options: Any, name: str, *known: str) -> str:
-    """An option that is one of some words; the first is the default."""
     text = str(options.get(name, known[0]))
     if text not in known:
         raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is none of {', '.join(known)}.")

@@ -17,7 +17,7 @@ Rules:
    terminates.
 4. What a departing child left here goes up at once and alone, as the same partial the child itself will
    send again to its next parent.
-5. A revision replaces what waits here of its agent and goes up at once and alone, in every attempt anew.
+5. A revision replaces what waits here of its agent and goes up at once and alone, in every attempt again.
 6. A higher epoch empties everything; a lower one is refused and counted (D-5).
 
 Invariants: parts in `pending` lie at or above `front` and have attempt 0; the coverages of all parts
@@ -33,7 +33,7 @@ from dataclasses import replace
 
 from elfmesh.srt.coverage import Cell, Cells, Revisions, Verdict, extend, judge
 from elfmesh.srt.gates import Gates
-from elfmesh.srt.holding import Holding
+from elfmesh.srt.held_parts import HeldParts
 from elfmesh.srt.merging import Job, Merger, still_wanted
 from elfmesh.srt.messages import FIRST, Refused
 from elfmesh.srt.outflow import Outflow
@@ -67,7 +67,7 @@ class Barrier:
         self._payload_bytes_max = payload_bytes_max
         self._merger = Merger(request, payload_bytes_max, count)
         self._gates = Gates()
-        self._held = Holding(held_bytes_max)
+        self._held = HeldParts(held_bytes_max)
         self._up = Outflow(above, self._held)
         self.epoch = 0
         self.released = FIRST
@@ -84,7 +84,6 @@ class Barrier:
     # -- who contributes
 
     def child_joined(self, child: bytes, epoch: int, frontier: int | None) -> None:
-        """A child is here, or stands elsewhere than it was thought to."""
         self._gates.enter(child)
         if epoch >= self.epoch and self.meet(epoch):
             self._gates.place(child, frontier)
@@ -165,7 +164,6 @@ class Barrier:
     # -- what the root decides
 
     def release(self, stop: int) -> None:
-        """Everything below `stop` is closed."""
         if stop <= self.released:
             return
         self.released = stop
@@ -197,7 +195,6 @@ class Barrier:
         return [Refused(cell.start, cell.stop, max(cell.attempt, attempt)) for cell in wanted]
 
     def hasten(self, epoch: int, stop: int) -> None:
-        """Wait for nobody below `stop`."""
         if self.meet(epoch) and self._gates.hasten(stop):
             self.advance()
 
@@ -205,12 +202,10 @@ class Barrier:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all parts held."""
         return self._held.nbytes
 
     @property
     def merging(self) -> int:
-        """Merges the host has yet to answer."""
         return len(self._merger)
 
     @property
@@ -253,7 +248,6 @@ class Barrier:
             self._send(front, g, claims=True)
 
     def _send_own_again(self) -> None:
-        """Some of what was sent is not held any more; this agent's own contributions always are."""
         for part in self._held.own:
             for cell in self._cells.pieces(part.start, part.stop):
                 self._up.again(replace(part.cut(cell.start, cell.stop), attempt=cell.attempt))
@@ -266,7 +260,6 @@ class Barrier:
                     self._finish(done)
 
     def _finish(self, job: Job) -> None:
-        """Send what a job made of its range, as far as it is still wanted."""
         for drop in job.drops:
             self._above.fault(drop.interval, drop.interval + 1, drop.coverage, drop.error)
         for part, claims in job.parts():
@@ -342,6 +335,5 @@ class Barrier:
         return pieces
 
     def _shrink(self) -> None:
-        """Keep what is held under its limit."""
         for _ in range(self._held.shrink()):
             self._count("retained_dropped")

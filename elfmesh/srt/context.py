@@ -35,12 +35,10 @@ class Context:
         self.now = 0.0
 
     def token(self) -> int:
-        """A number not used before."""
         self._token += 1
         return self._token
 
     def count(self, what: str, n: int = 1) -> None:
-        """Count a named incident."""
         self.stats[what] += n
 
     def request_merge(self, tree: bytes, interval: int, parts: tuple[bytes, ...]) -> int:
@@ -55,20 +53,16 @@ class Context:
         return self._merges.pop(token, None)
 
     def emit(self, effect: Effect) -> None:
-        """Add an effect to this step's."""
         self.effects.append(effect)
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
-        """Add a `Send`."""
         self.effects.append(Send(to, message, payload, lane))
 
     def take(self) -> list[Effect]:
-        """This step's effects, which are then forgotten."""
         effects, self.effects = self.effects, []
         return effects
 
     def link(self, tree: bytes, peer: Contact) -> None:
-        """The peer is parent or child in the tree."""
         trees = self.links.get(peer.id)
         if trees is None:
             trees = self.links[peer.id] = {}
@@ -76,7 +70,6 @@ class Context:
         trees[tree] = None
 
     def unlink(self, tree: bytes, peer: bytes) -> None:
-        """The peer is neither any more."""
         trees = self.links.get(peer)
         if trees is not None and trees.pop(tree, tree) is None and not trees:
             del self.links[peer]
@@ -89,7 +82,6 @@ class Context:
             heapq.heappush(self._alarms, (at, self.token(), tree))
 
     def disarm(self, tree: bytes) -> None:
-        """The tree is gone."""
         self._armed.pop(tree, None)
 
     def due(self, now: float) -> list[bytes]:

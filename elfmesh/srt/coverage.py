@@ -33,7 +33,6 @@ def bitmap_of(bits: int) -> bytes:
 
 
 def is_in(bitmap: bytes, number: int) -> bool:
-    """Whether a roster number is in a bitmap, in constant time."""
     return number < 8 * len(bitmap) and bool(bitmap[number >> 3] >> (number & 7) & 1)
 
 
@@ -115,13 +114,11 @@ class Cells:
         self._starts[low:high] = [each.start for each in new]
 
     def drop_below(self, stop: int) -> None:
-        """Forget everything below `stop`."""
         self._cut(stop)
         keep = bisect_left(self._starts, stop)
         del self._cells[:keep], self._starts[:keep]
 
     def _cut(self, at: int) -> None:
-        """Make `at` a boundary if it lies inside a cell."""
         index = bisect_right(self._starts, at) - 1
         if index >= 0:
             cell = self._cells[index]
@@ -150,7 +147,7 @@ class Revisions:
         return Verdict.NEW
 
     def forget(self, start: int, stop: int) -> None:
-        """The range is closed, or is collected anew. Cost: O(log revisions + revisions in it)."""
+        """The range is closed, or is collected again. Cost: O(log revisions + revisions in it)."""
         for at in list(self._newest.irange((start, 0), (stop, 0))):
             del self._newest[at]
 

@@ -57,7 +57,7 @@ class Merged(Event, Effect):
 class Release(Event, Effect):
     """Everything below interval `stop` is closed for good: drop it. Within `epoch` it never goes backwards.
 
-    A later epoch may be another incarnation of the job, which closes everything anew.
+    A later epoch may be another incarnation of the job, which closes everything again.
     """
 
     tree: bytes
@@ -67,7 +67,7 @@ class Release(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Recollect(Event, Effect):
-    """Collect [start, stop) anew as `attempt`: every agent sends its own contribution alone. Root only."""
+    """Collect [start, stop) again as `attempt`: every agent sends its own contribution alone. Root only."""
 
     tree: bytes
     start: int

@@ -88,7 +88,7 @@ class Forest:
                     self._trees[tree].tick(now)
                     self._settle(tree)
             case Digest():
-                self._told(event, now)
+                self._notified(event, now)
             case PeerDown():
                 for tree in list(self._trees):
                     self._trees[tree].membership.peer_down(event.id, now)
@@ -108,7 +108,6 @@ class Forest:
         return self._context.take()
 
     def _asked(self, event: Event, now: float) -> None:
-        """The host's own wishes."""
         match event:
             case Subscribe():
                 self._get(event.tree).subscribe(now)
@@ -154,7 +153,6 @@ class Forest:
         self._settle(tree)
 
     def _stranger(self, sender: Contact, message: object, tree: bytes) -> None:
-        """A message for a tree this agent is not in: tell a child or a parent that it is mistaken."""
         self._context.count("not_in_tree")
         if isinstance(message, SegmentUp):
             self._context.send(sender, Reparent(tree, None))
@@ -176,7 +174,7 @@ class Forest:
         )
         return digest.pack(row for row in rows if row is not None)
 
-    def _told(self, event: Digest, now: float) -> None:
+    def _notified(self, event: Digest, now: float) -> None:
         try:
             rows = {row.prefix: row for row in digest.unpack(event.digest)}
         except ProtocolError:
@@ -186,14 +184,13 @@ class Forest:
         for tree in shared:
             row = rows.pop(tree[: digest.PREFIX_BYTES], None)
             if tree in self._trees:
-                self._trees[tree].told(event.peer, row, now)
+                self._trees[tree].notified(event.peer, row, now)
                 self._settle(tree)
 
     # -- upkeep
 
     @property
     def deadline(self) -> float | None:
-        """When the next `Tick` is wanted."""
         return self._context.deadline
 
     def stats(self) -> dict[str, int]:
@@ -208,7 +205,6 @@ class Forest:
         }
 
     def trees(self) -> tuple[TreeInfo, ...]:
-        """All trees this agent takes part in."""
         return tuple(tree.info for tree in self._trees.values())
 
     def tree(self, tree: bytes) -> TreeInfo | None:
@@ -217,7 +213,6 @@ class Forest:
         return found.info if found is not None else None
 
     def is_root(self, tree: bytes) -> bool:
-        """Whether this agent is the root of the tree."""
         return tree in self._trees and self._trees[tree].membership.root
 
     def _get(self, tree: bytes) -> Tree:
@@ -234,7 +229,6 @@ class Forest:
         return found
 
     def _settle(self, tree: bytes) -> None:
-        """After a tree has changed: prune it or set its alarm."""
         found = self._trees[tree]
         if found.needless:
             found.membership.exit()

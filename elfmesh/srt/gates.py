@@ -86,17 +86,14 @@ class Gates:
         self._own.set(stop if self._own.frontier is None else max(stop, self._own.frontier))
 
     def retire(self) -> None:
-        """This agent contributes no more."""
         self._own = Gate()
 
     # -- children
 
     def enter(self, child: bytes) -> None:
-        """A child is there; it is waited for when it says where it stands."""
         self._children.setdefault(child, Gate())
 
     def place(self, child: bytes, frontier: int | None) -> None:
-        """A child that is there says where it stands."""
         self._children[child].set(frontier)
 
     def correct(self, child: bytes, frontier: int) -> bool:
@@ -114,5 +111,4 @@ class Gates:
             gate.claim(start, stop)
 
     def leave(self, child: bytes) -> None:
-        """A child is dead or gone."""
         self._children.pop(child, None)

@@ -15,7 +15,7 @@ Rules:
 4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
    joins. A forwarder nobody needs prunes itself.
 5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot; one that sits deeper
-   still is sent to the root, which places it anew.
+   still is sent to the root, which places it again.
 
 Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form,
 whatever is lost, repeated or reordered.
@@ -47,7 +47,7 @@ DEEP_CLIMB_S = 5.0
 """Between tries of an agent that sits deeper than CLIMB_DEPTH."""
 
 CLIMB_DEPTH = 3
-"""Depth from which an agent tries to move up; beyond it, it is placed anew: F + F^2 agents fit above."""
+"""Depth from which an agent tries to move up; beyond it, it is placed again: F + F^2 agents fit above."""
 HOPS_MAX = 40
 UPWARD_HOPS = 3
 """Redirects after which a joiner is only sent downwards, so that stale loads cannot send it round."""
@@ -108,7 +108,6 @@ class Membership:
         self._context.send(target, join)
 
     def looked_up(self, token: int, contacts: tuple[Contact, ...], now: float) -> None:
-        """The overlay's answer."""
         if self.seek is None or self.seek.target is not None or self.seek.token != token:
             return
         self.seek = None
@@ -191,7 +190,6 @@ class Membership:
             self._search(now)
 
     def exit(self) -> None:
-        """Leave the tree."""
         self.seek = None
         if self.parent is not None:
             self._context.send(self.parent, Leave(self._tree, self._next_seq()))
@@ -205,7 +203,6 @@ class Membership:
     # -- children
 
     def asked(self, sender: Contact, join: Join, now: float) -> None:
-        """Somebody wants to be our child."""
         theirs = distance(sender.id, self._tree)
         child = self.children.get(sender.id)
         if not self._me < theirs:
@@ -273,14 +270,13 @@ class Membership:
         self._tenant.child_left(child)
 
     def _release(self, peer: bytes) -> None:
-        """Stop watching a peer that is neither parent nor child here."""
         if peer not in self.children and (self.parent is None or self.parent.id != peer):
             self._context.unlink(self._tree, peer)
 
     # -- what the overlay says
 
     def peer_down(self, peer: bytes, now: float) -> None:
-        """A peer is dead or began a new life."""
+        """A peer is dead or began a new boot."""
         if peer in self.children:
             self._drop_child(peer)
         if self.parent is not None and self.parent.id == peer:
@@ -296,7 +292,7 @@ class Membership:
         elif self.root:
             self._search(now)
 
-    def told_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:
+    def notified_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:
         """Our parent's digest: its depth and children, None if it does not think it is our parent."""
         if self.parent is None or self.parent.id != peer:
             return
@@ -310,7 +306,7 @@ class Membership:
             self._detach()
             self._search(now)
 
-    def told_child(self, peer: bytes, load_size: tuple[int, int] | None, now: float) -> None:
+    def notified_child(self, peer: bytes, load_size: tuple[int, int] | None, now: float) -> None:
         """A child's digest: its children and members, None if it does not think it is our child."""
         child = self.children.get(peer)
         if child is None:
@@ -350,14 +346,12 @@ class Membership:
         self._climb_at = now + pause * self._context.rng.uniform(0.8, 1.2)
 
     def _give_up(self, now: float) -> None:
-        """The agent we asked does not answer."""
         self.seek = None
         if self.parent is None:
             self._look_up(now)
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` has something to do."""
         return earliest(self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
 
     @safeguard("outward")

@@ -185,7 +185,7 @@ class Merger:
 def still_wanted(
     part: Part, claims: bool, released: int, cells: Iterable[Cell]
 ) -> Iterator[tuple[Part, bool]]:
-    """What of a merged first attempt goes up: only the claim where it is closed or collected anew by now."""
+    """What of a merged first attempt goes up: only the claim where it is closed or collected again by now."""
     position = part.start
     for cell in (Cell(part.start, released, 1), *cells):
         if cell.attempt and position < cell.stop:

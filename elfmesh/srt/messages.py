@@ -55,7 +55,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     entries: tuple[Entry, ...] = ()
 
 
-class Heard(msgspec.Struct, frozen=True, array_like=True):
+class ReceivedUpTo(msgspec.Struct, frozen=True, array_like=True):
     """Multicasts of one era are known up to `upto` without a gap."""
 
     era: Count
@@ -87,11 +87,11 @@ class Join(Message, frozen=True, tag="srt.join"):
         session: random per life of the sender, so that a restart is not taken for a repetition.
         epoch: of the frontier.
         frontier: everything below it will come as supplements; None = contributes nothing (yet).
-        heard: multicasts the sender has, per era.
+        received_upto: multicasts the sender has, per era.
         load: how many children it has.
         size: subscribed agents in its subtree.
         climb: it has a parent already and wants to sit higher: 1 only into a free slot near, more: so many
-            hops towards the root, from where it is placed anew; 0 is an ordinary join.
+            hops towards the root, from where it is placed again; 0 is an ordinary join.
         hops: redirects it has followed.
     """
 
@@ -100,7 +100,7 @@ class Join(Message, frozen=True, tag="srt.join"):
     session: Count
     epoch: Count
     frontier: Index | None
-    heard: tuple[Heard, ...] = ()
+    received_upto: tuple[ReceivedUpTo, ...] = msgspec.field(default=(), name="heard")
     load: Count = 0
     size: Count = 0
     climb: Count = 0
@@ -134,7 +134,7 @@ class Leave(Message, frozen=True, tag="srt.leave"):
 
 
 class Reparent(Message, frozen=True, tag="srt.reparent"):
-    """You are not my child any more: join `to` (a closer agent took your slot), or find a parent anew."""
+    """You are not my child any more: join `to` (a closer agent took your slot), or find a parent again."""
 
     tree: Id
     to: Contact | None
@@ -246,7 +246,7 @@ class Pull(Message, frozen=True, tag="srt.pull"):
     """Send me the multicasts I have not heard."""
 
     tree: Id
-    heard: tuple[Heard, ...]
+    received_upto: tuple[ReceivedUpTo, ...] = msgspec.field(name="heard")
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -34,8 +34,8 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Delivered, PublishDone
-from elfmesh.srt.letters import LOG_MAX, Hop, Logged, Record, Window
-from elfmesh.srt.messages import Heard, Multicast, MulticastAck, Pull
+from elfmesh.srt.messages import Multicast, MulticastAck, Pull, ReceivedUpTo
+from elfmesh.srt.multicast_log import LOG_MAX, Hop, Logged, Record, Window
 
 ERAS_MAX = 64
 """Eras remembered: more than the log can hold, so that no replay is delivered twice."""
@@ -62,7 +62,6 @@ USER, RECOLLECT, HASTEN = 0, 1, 2
 
 @safeguard("multicast-retry")
 def retry_s(tries: int) -> float:
-    """When a message that is not acknowledged is sent again."""
     return min(RETRY_S_MAX, RETRY_S * 2.0**tries)
 
 
@@ -94,7 +93,7 @@ class Multicasts:
         self.era = 0
         self._seq = 0
         self._log: dict[tuple[int, int], Logged] = {}
-        self._heard: dict[int, Window] = {}
+        self._received: dict[int, Window] = {}
         self._records: dict[tuple[int, int], Record] = {}
         self._delivered: dict[tuple[int, int], None] = {}
         self._pulled_at = float("-inf")
@@ -103,7 +102,6 @@ class Multicasts:
     # -- the root
 
     def begin_era(self) -> None:
-        """This agent has become root."""
         self.era = self._context.rng.getrandbits(63)
         self._seq = 0
 
@@ -124,7 +122,6 @@ class Multicasts:
     # -- coming down
 
     def received(self, sender: Contact, message: Multicast, body: bytes, now: float) -> None:
-        """A multicast from the parent, new or again."""
         key = (message.era, message.seq)
         if len(body) > BODY_BYTES_MAX or message.seq < 1 or not 0 <= message.budget_s < 86_400:
             self._context.count("malformed")
@@ -138,12 +135,11 @@ class Multicasts:
         self._take(record, now)
         if not record.done or not collects:
             self._context.send(sender, MulticastAck(self._tree, *key, not collects))
-        window = self._heard[message.era]
+        window = self._received[message.era]
         if window.upto < message.seq:
             self._pull(sender, now)
 
     def _again(self, sender: Contact, message: Multicast, record: Record | None) -> None:
-        """A repetition: whoever asks last gets the answers."""
         if record is None or not record.collects:
             self._context.send(sender, MulticastAck(self._tree, message.era, message.seq, True))
             return
@@ -155,7 +151,6 @@ class Multicasts:
             self._context.send(sender, MulticastAck(self._tree, message.era, message.seq, False))
 
     def _take(self, record: Record, now: float) -> None:
-        """A new message: remember, deliver, pass on."""
         key = (record.era, record.seq)
         self._window(record.era, record.seq).add(record.seq)
         self._log[key] = Logged(record.era, record.seq, record.kind, record.body)
@@ -208,7 +203,6 @@ class Multicasts:
         self._context.count("answer_late")
 
     def acknowledged(self, sender: Contact, message: MulticastAck, payload: bytes) -> None:
-        """A child has the message, or all answers of its subtree."""
         record = self._records.get((message.era, message.seq))
         hop = record.hops.get(sender.id) if record is not None else None
         if record is None or hop is None:
@@ -233,7 +227,6 @@ class Multicasts:
             self._finish(record)
 
     def _finish(self, record: Record) -> None:
-        """Answer with what there is."""
         if record.done:
             return
         record.done = True
@@ -261,9 +254,9 @@ class Multicasts:
     # -- who is there
 
     @safeguard("multicast-latecomers")
-    def child_joined(self, child: Contact, heard: Iterable[Heard], now: float) -> None:
+    def child_joined(self, child: Contact, received_upto: Iterable[ReceivedUpTo], now: float) -> None:
         """Replay what the child has not heard; ask it for answers that are still wanted."""
-        known = {each.era: each.upto for each in heard}
+        known = {each.era: each.upto for each in received_upto}
         for key, logged in list(self._log.items()):
             record = self._records.get(key)
             asks = record is not None and record.collects and not record.done
@@ -274,7 +267,6 @@ class Multicasts:
                 self._context.send(child, message, logged.body)
 
     def child_left(self, child: bytes) -> None:
-        """Nobody waits for its answers."""
         for record in list(self._records.values()):
             if record.hops.pop(child, None) is not None:
                 self._settle(record)
@@ -289,18 +281,18 @@ class Multicasts:
     # -- gaps
 
     @property
-    def heard(self) -> tuple[Heard, ...]:
+    def received_upto(self) -> tuple[ReceivedUpTo, ...]:
         """What this agent has, newest era last."""
-        return tuple(Heard(era, window.upto) for era, window in self._heard.items())
+        return tuple(ReceivedUpTo(era, window.upto) for era, window in self._received.items())
 
     @property
     def newest(self) -> tuple[int, int]:
         """The newest era and the highest number heard in it; (0, 0) if nothing was."""
-        for era in reversed(self._heard):
-            return era, self._heard[era].newest
+        for era in reversed(self._received):
+            return era, self._received[era].newest
         return 0, 0
 
-    def told(self, parent: Contact, era: int, seq: int, now: float) -> None:
+    def notified(self, parent: Contact, era: int, seq: int, now: float) -> None:
         """The parent's digest names the newest message it has."""
         if seq < 1:
             return
@@ -320,21 +312,19 @@ class Multicasts:
             self._pulled_at = now
             self._pulls += 1
             self._context.count("pulls")
-            self._context.send(parent, Pull(self._tree, self.heard))
+            self._context.send(parent, Pull(self._tree, self.received_upto))
 
     def _window(self, era: int, seq: int) -> Window:
-        """The window of an era; one that begins in the middle reaches back as far as the log of others."""
-        window = self._heard.get(era)
+        window = self._received.get(era)
         if window is None:
-            window = self._heard[era] = Window(max(0, seq - LOG_MAX))
-            while len(self._heard) > ERAS_MAX:
-                self._heard.pop(next(iter(self._heard)))
+            window = self._received[era] = Window(max(0, seq - LOG_MAX))
+            while len(self._received) > ERAS_MAX:
+                self._received.pop(next(iter(self._received)))
         return window
 
     # -- time
 
     def tick(self, now: float) -> None:
-        """Send again, and finish what is due."""
         for key, record in list(self._records.items()):
             if not record.done and record.deadline <= now:
                 self._finish(record)
@@ -347,7 +337,6 @@ class Multicasts:
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` has something to do."""
         found: float | None = None
         for record in self._records.values():
             at = record.deadline + (LINGER_S if record.done else 0.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elfmesh.srt.holding import Holding
+from elfmesh.srt.held_parts import HeldParts
 from elfmesh.srt.parts import Part
 from elfmesh.srt.ports import Above
 
@@ -23,7 +23,7 @@ class Outflow:
         held: keeps what went up.
     """
 
-    def __init__(self, above: Above, held: Holding) -> None:
+    def __init__(self, above: Above, held: HeldParts) -> None:
         self._above = above
         self._held = held
         self._open = False
@@ -31,7 +31,6 @@ class Outflow:
 
     @property
     def open(self) -> bool:
-        """Whether there is a parent, or this is the root."""
         return self._open
 
     def forget(self) -> None:
@@ -46,7 +45,6 @@ class Outflow:
             self.again(part)
 
     def pause(self) -> None:
-        """The parent is gone."""
         self._open = False
 
     def announce(self, frontier: int | None) -> None:
@@ -60,7 +58,6 @@ class Outflow:
         self._announced = frontier
 
     def forward(self, part: Part, *, claims: bool = False) -> None:
-        """Send a part up, and hold it."""
         if part.start >= part.stop:
             return
         if part.coverage:

@@ -92,7 +92,6 @@ class Part:
         return [piece for piece in pieces if piece.start < piece.stop], oversize
 
     def segment(self, epoch: int) -> Segment:
-        """Its description, without the payloads."""
         entries = tuple(Entry(item.interval, item.counts, len(item.payload), item.rev) for item in self.items)
         return Segment(epoch, self.attempt, self.start, self.stop, bitmap_of(self.coverage), entries)
 
@@ -161,7 +160,6 @@ def check_segment(segment: Segment) -> None:
 
 
 def _is_one(segment: Segment) -> bool:
-    """Whether it is what one agent has for one interval."""
     return segment.stop - segment.start == 1 and bits_of(segment.coverage).bit_count() == 1
 
 
@@ -205,7 +203,6 @@ class Shelf:
         return len(self._parts)
 
     def add(self, part: Part) -> None:
-        """Hold a part."""
         self._parts.append(part)
         self.nbytes += part.nbytes
         self.lowest = part.start if self.lowest is None else min(self.lowest, part.start)
@@ -239,7 +236,6 @@ class Shelf:
         return taken
 
     def take_from(self, source: bytes) -> list[Part]:
-        """Remove and return every part that came from `source`."""
         taken = [part for part in self._parts if part.source == source]
         if taken:
             self._hold([part for part in self._parts if part.source != source])

@@ -29,7 +29,6 @@ class Reports:
         self.due: float | None = None
 
     def add(self, start: int, stop: int, attempt: int, *, lagging: bool, now: float) -> None:
-        """An overlap in `attempt`, or (lagging) somebody who had not heard of `attempt`."""
         if len(self._reports) >= RANGES_MAX:
             self._count("overlaps_dropped")
             return
@@ -43,8 +42,10 @@ class Reports:
         self.due = None
         wanted = {
             each
-            for told, lagging in reports
-            for each in barrier.at_least(told.start, told.stop, told.attempt, behind_only=not lagging)
+            for notified, lagging in reports
+            for each in barrier.at_least(
+                notified.start, notified.stop, notified.attempt, behind_only=not lagging
+            )
         }
         ranges: list[Refused] = []
         for each in sorted(wanted, key=lambda each: (each.attempt, each.start, each.stop)):

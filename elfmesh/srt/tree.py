@@ -73,13 +73,11 @@ class Tree:
     # -- what the host says
 
     def subscribe(self, now: float) -> None:
-        """The host is a member."""
         if not self.multicasts.subscribed:
             self.multicasts.subscribe()
         self.membership.enter(now)
 
     def unsubscribe(self) -> None:
-        """The host is no member any more."""
         self.multicasts.subscribed = False
         self.barrier.retire()
 
@@ -103,7 +101,6 @@ class Tree:
         self.barrier.contribute(part, segment.epoch)
 
     def publish(self, body: bytes, timeout_s: float, token: int, now: float) -> None:
-        """Multicast the host's body."""
         self._check_root("publish")
         self.multicasts.publish(USER, body, timeout_s, token, now)
 
@@ -130,7 +127,6 @@ class Tree:
     # -- what peers say
 
     def received(self, sender: Contact, message: Message, payload: bytes, now: float) -> None:
-        """A message of this tree."""
         match message:
             case SegmentUp():
                 self._segment(sender, message, payload)
@@ -154,7 +150,7 @@ class Tree:
                 self.multicasts.acknowledged(sender, message, payload)
             case Pull():
                 if sender.id in self.membership.children:
-                    self.multicasts.child_joined(sender, message.heard, now)
+                    self.multicasts.child_joined(sender, message.received_upto, now)
             case Overlap():
                 if message.epoch == self.barrier.epoch and message.start < message.stop:
                     start, stop, attempt = message.start, message.stop, message.attempt
@@ -201,7 +197,6 @@ class Tree:
     # -- digests
 
     def row(self, peer: bytes) -> digest.Row | None:
-        """This tree's row in the digest for a peer."""
         relation = digest.PARENT if peer in self.membership.children else digest.CHILD
         parent = self.membership.parent
         if relation == digest.CHILD and (parent is None or parent.id != peer):
@@ -215,30 +210,31 @@ class Tree:
         depth, epoch = self.membership.depth, self.barrier.epoch
         return digest.Row(prefix, relation, depth, load, self.size, era, seq, epoch, front)
 
-    def told(self, peer: bytes, row: digest.Row | None, now: float) -> None:
+    def notified(self, peer: bytes, row: digest.Row | None, now: float) -> None:
         """What a peer's digest says about this tree; None = nothing."""
         is_parent = row is not None and row.relation == digest.PARENT
         is_child = row is not None and row.relation == digest.CHILD
-        self.membership.told_child(peer, (row.load, row.size) if row is not None and is_child else None, now)
+        self.membership.notified_child(
+            peer, (row.load, row.size) if row is not None and is_child else None, now
+        )
         above = (row.depth, row.load) if row is not None and is_parent else None
-        self.membership.told_parent(peer, above, now)
+        self.membership.notified_parent(peer, above, now)
         if row is not None and is_child and row.epoch == self.barrier.epoch and row.front != digest.UNKNOWN:
             self.barrier.child_stands(peer, row.front)
         parent = self.membership.parent
         if row is not None and is_parent and parent is not None and parent.id == peer:
-            self.multicasts.told(parent, row.era, row.seq, now)
+            self.multicasts.notified(parent, row.era, row.seq, now)
 
     # -- ports.Tenant
 
     def joining(self, token: int, *, climb: int, hops: int) -> Join:
-        """The JOIN to send now."""
         return Join(
             self.id,
             token,
             self._session,
             self.barrier.epoch,
             self.barrier.standing,
-            self.multicasts.heard,
+            self.multicasts.received_upto,
             len(self.membership.children),
             self.size,
             climb,
@@ -246,46 +242,38 @@ class Tree:
         )
 
     def attached(self, parent: Contact, join: Join, joined: Joined) -> None:
-        """There is a parent; it gets what the last one got."""
         self.uplink.attach(parent)
         self.release(joined.released, joined.epoch)
-        told = join.epoch == self.barrier.epoch == joined.epoch
-        self.barrier.opened(join.frontier if told else None)
+        notified = join.epoch == self.barrier.epoch == joined.epoch
+        self.barrier.opened(join.frontier if notified else None)
 
     def detached(self) -> None:
-        """There is no parent."""
         self.uplink.attach(None)
         self.barrier.closed()
 
     def became_root(self) -> None:
-        """Output goes to the owner."""
         self.uplink.become_root()
         self.multicasts.begin_era()
         self.barrier.opened(None)
 
     def lost_root(self) -> None:
-        """Output waits for a parent."""
         self.detached()
 
     def child_joined(self, child: Contact, join: Join) -> None:
-        """A child is there: wait for it, replay to it."""
         self.barrier.child_joined(child.id, join.epoch, join.frontier)
-        self.multicasts.child_joined(child, join.heard, self._context.now)
+        self.multicasts.child_joined(child, join.received_upto, self._context.now)
 
     def child_left(self, child: bytes) -> None:
-        """A child is gone: wait for it no more."""
         self.barrier.child_left(child)
         self.multicasts.child_left(child)
 
     def joined_reply(self, token: int, depth: int) -> Joined:
-        """What a new child is told."""
         load = len(self.membership.children)
         return Joined(self.id, token, depth, load, self.barrier.epoch, self.barrier.released)
 
     # -- ports.Owner
 
     def collected(self, part: Part) -> None:
-        """A part reached the root."""
         payloads = tuple(item.payload for item in part.items)
         self._context.emit(Collected(self.id, part.segment(self.barrier.epoch), payloads))
 
@@ -294,7 +282,6 @@ class Tree:
         self._reports.add(start, stop, attempt, lagging=lagging, now=self._context.now)
 
     def dropped(self, start: int, stop: int, coverage: int, error: str) -> None:
-        """Contributions could not be merged."""
         epoch = self.barrier.epoch
         self._context.emit(PartsDropped(self.id, epoch, start, stop, bitmap_of(coverage), error))
 
@@ -326,7 +313,6 @@ class Tree:
     # -- upkeep
 
     def tick(self, now: float) -> None:
-        """Due timers fire."""
         self.membership.tick(now)
         self.uplink.tick(now)
         self.multicasts.tick(now)
@@ -335,7 +321,6 @@ class Tree:
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` has something to do."""
         return earliest(
             self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._reports.due
         )
@@ -354,7 +339,6 @@ class Tree:
 
     @property
     def info(self) -> TreeInfo:
-        """A snapshot."""
         place, barrier = self.membership, self.barrier
         return TreeInfo(
             self.id,

@@ -5,7 +5,7 @@ again. Refuses to know what a segment means and whether it is wanted; the parent
 duplicates.
 
 Invariants: at most WINDOW messages are unacknowledged, and WINDOW_BYTES but for the last of them; reports
-(overlap, fault) survive a change of parent, everything else is produced anew by the barrier.
+(overlap, fault) survive a change of parent, everything else is produced again by the barrier.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class Uplink:
     # -- ports.Above
 
     def forward(self, part: Part, *, claims: bool) -> None:
-        """Send a part up."""
         if self.root:
             if part.coverage:
                 self._owner.collected(part)
@@ -103,7 +102,6 @@ class Uplink:
 
     @safeguard("repair:trees")
     def overlap(self, start: int, stop: int, attempt: int) -> None:
-        """Report an overlap to the root."""
         self.report(start, stop, attempt, lagging=False)
 
     def lagging(self, start: int, stop: int, attempt: int) -> None:
@@ -111,7 +109,6 @@ class Uplink:
         self.report(start, stop, attempt, lagging=True)
 
     def report(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
-        """Report either to the root."""
         if self.root:
             self._owner.overlapped(start, stop, attempt, lagging=lagging)
         else:
@@ -153,14 +150,12 @@ class Uplink:
                 self._owner.overlapped(start, stop, attempt, lagging=report.lagging)
 
     def acknowledged(self, seq: int) -> None:
-        """The parent has taken the message."""
         waiting = self._waiting.pop(seq, None)
         if waiting is not None and self._sent.pop(seq, None) is not None:
             self._sent_bytes -= len(waiting.payload)
         self.pump()
 
     def pump(self) -> None:
-        """Send what the window has room for."""
         while self.parent is not None and self._unsent and len(self._sent) < WINDOW:
             if self._sent and self._sent_bytes > WINDOW_BYTES:
                 break
@@ -172,7 +167,6 @@ class Uplink:
                 self._transmit(self.parent, waiting)
 
     def tick(self, now: float) -> None:
-        """Send again what is overdue."""
         if self.parent is not None:
             for waiting in list(self._sent.values()):
                 if waiting.due is not None and waiting.due <= now:
@@ -181,7 +175,6 @@ class Uplink:
 
     @property
     def deadline(self) -> float | None:
-        """When something is due to be sent again."""
         if self.parent is None:
             return None
         return min((w.due for w in self._sent.values() if w.due is not None), default=None)

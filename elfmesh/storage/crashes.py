@@ -234,7 +234,6 @@ class CrashGuard:
 
 
 def _doing(job: str, place: str) -> str:
-    """What was done, for people."""
     return f"job {job} was evaluated at {place}" if place else f"{job} were made"
 
 
@@ -254,7 +253,6 @@ def _short(name: str) -> str:
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
-    """A file in memory whose blocks are on the disk: to write into one that is not would end the process."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -273,19 +271,15 @@ class NoGuard:
 
     held: Mapping[str, str] = MappingProxyType({})
 
-    def check(self, job: str) -> None:
-        """Every job may run."""
+    def check(self, job: str) -> None: ...
 
     def making(self, what: str, interval: int) -> contextlib.AbstractContextManager[None]:
-        """Nothing is noted or refused."""
         return contextlib.nullcontext()
 
     def evaluating(self, job: str, place: str) -> contextlib.AbstractContextManager[None]:
-        """Nothing is noted."""
         return contextlib.nullcontext()
 
-    def stop(self) -> None:
-        """Nothing to forget."""
+    def stop(self) -> None: ...
 
 
 NO_GUARD = NoGuard()

@@ -33,7 +33,7 @@ BYTES_MAX = 64 << 20
 """Disk for all dead letters of an agent: some thousand intervals of a thousand groups each."""
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True):
+class StoredDeadLetter(msgspec.Struct, frozen=True, array_like=True):
     """What a file holds.
 
     Attributes:
@@ -54,7 +54,7 @@ class Letter(msgspec.Struct, frozen=True, array_like=True):
 
 
 _PACK = msgspec.msgpack.Encoder()
-_UNPACK = msgspec.msgpack.Decoder(Letter)
+_UNPACK = msgspec.msgpack.Decoder(StoredDeadLetter)
 
 
 class DeadLetters:
@@ -73,7 +73,7 @@ class DeadLetters:
         for name in storage.names(f"{DIRECTORY}/"):
             data = storage.read(name) or b""
             try:
-                self._add(_end_us(read_letter(data)), name, len(data))
+                self._add(_end_us(read_dead_letter(data)), name, len(data))
             except DataError:
                 log.warning("%s is damaged: left alone", name)
 
@@ -87,12 +87,12 @@ class DeadLetters:
             StorageError: the file cannot be written.
         """
         manifest = effect.manifest
-        letter = Letter(
+        dead_letter = StoredDeadLetter(
             manifest, self._agent, effect.interval, effect.counts, effect.payloads, effect.unknown
         )
         job = f"{manifest.namespace}.{manifest.name}"
         name = f"{DIRECTORY}/{job}/{effect.interval}.{manifest.incarnation}{SUFFIX}"
-        data = pack(_PACK.encode(letter))
+        data = pack(_PACK.encode(dead_letter))
         reach("letter")
         try:
             self._storage.write(name, data)
@@ -101,7 +101,7 @@ class DeadLetters:
             log.error("a dead letter of interval %d of %s is lost: %s", effect.interval, job, error)
             return
         log.warning("interval %d of %s was closed without this agent: %s", effect.interval, job, name)
-        self._add(_end_us(letter), name, len(data))
+        self._add(_end_us(dead_letter), name, len(data))
         while self.nbytes > self._bytes_max and len(self._files) > 1:
             (_, oldest), size = self._files.popitem(0)
             self._storage.delete(oldest)
@@ -113,11 +113,10 @@ class DeadLetters:
         self._files[end_us, name] = size
 
     def describe(self) -> dict[str, int]:
-        """How many there are, for people."""
         return {"files": len(self._files), "bytes": self.nbytes, "dropped": self.dropped}
 
 
-def read_letter(data: bytes) -> Letter:
+def read_dead_letter(data: bytes) -> StoredDeadLetter:
     """The letter of a file.
 
     Raises:
@@ -129,23 +128,23 @@ def read_letter(data: bytes) -> Letter:
     if len(found) != 1 or found[0] is None:
         raise DataError("not a dead letter, or a damaged one")
     try:
-        letter = _UNPACK.decode(found[0])
-        _end_us(letter)
+        dead_letter = _UNPACK.decode(found[0])
+        _end_us(dead_letter)
     except (*UNREADABLE, ElfError) as error:
         raise DataError(f"not a dead letter: {error}") from None
-    if len(letter.payloads) != letter.manifest.partitions:
+    if len(dead_letter.payloads) != dead_letter.manifest.partitions:
         raise DataError("not a dead letter: it does not have one partial per partition")
-    return letter
+    return dead_letter
 
 
-def window_us(letter: Letter) -> tuple[int, int]:
+def window_us(dead_letter: StoredDeadLetter) -> tuple[int, int]:
     """Start and end of its interval in microseconds since the epoch; raises DataError if its job has none."""
-    window = ql.parse(letter.manifest.text).window
+    window = ql.parse(dead_letter.manifest.text).window
     if window is None:
         raise DataError("its job has no intervals")
-    start = letter.interval * window.slide_us
+    start = dead_letter.interval * window.slide_us
     return start, start + window.size_us
 
 
-def _end_us(letter: Letter) -> int:
-    return window_us(letter)[1]
+def _end_us(dead_letter: StoredDeadLetter) -> int:
+    return window_us(dead_letter)[1]

@@ -51,7 +51,7 @@ class Records(Protocol):
         ...
 
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Add what a power cut took, durably; logs that were dropped or began anew stay as they are."""
+        """Add what a power cut took, durably; logs that were dropped or began again stay as they are."""
         ...
 
 
@@ -108,7 +108,6 @@ class Durable:
                 _log_loss(decode_loss(effect.data))
 
     def _kept(self, effect: Write, prepared: Iterator[bytes]) -> ctl.Persist:
-        """What the state log has of a write."""
         if isinstance(effect, ctl.Persist):
             return effect
         data = next(prepared)

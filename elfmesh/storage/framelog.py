@@ -55,7 +55,6 @@ class _Place(NamedTuple):
     void_from: int | None = None
 
     def below(self, void_from: int) -> _Place:
-        """The same without what lies there or behind."""
         least = void_from if self.void_from is None else min(self.void_from, void_from)
         return self._replace(stop=min(self.stop, void_from), void_from=least)
 
@@ -66,11 +65,10 @@ class _Job:
 
     frames: list[_Place] = field(default_factory=list)  # unreleased or last
     released: int | None = None
-    heard: int = 0
+    received: int = 0
 
     def is_live(self, place: _Place) -> bool:
-        """Whether somebody may still ask for a frame."""
-        return self.released is None or place.stop > self.released or place.seq > self.heard
+        return self.released is None or place.stop > self.released or place.seq > self.received
 
 
 @dataclass
@@ -142,7 +140,6 @@ class FrameLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
         return self._size
 
     @property
@@ -215,14 +212,12 @@ class FrameLog:
         return self._read(state.frames[-1]) if state and state.frames else None
 
     def released(self, job: str) -> int | None:
-        """Up to where the job's contributions are released."""
         state = self._jobs.get(job)
         return state.released if state else None
 
-    def heard(self, job: str) -> int:
-        """The last revision of the job that is accounted for."""
+    def received(self, job: str) -> int:
         state = self._jobs.get(job)
-        return state.heard if state else 0
+        return state.received if state else 0
 
     @safeguard("keep-until-closed")
     def unreleased(self, job: str) -> Iterator[Sealed]:
@@ -246,7 +241,7 @@ class FrameLog:
                     frame = msgspec.structs.replace(frame, entries=[], revised=[])
                 kept.append(pack(msgspec.msgpack.encode(frame)))
             if state.released is not None:
-                kept.append(pack(msgspec.msgpack.encode(Released(name, state.released, state.heard))))
+                kept.append(pack(msgspec.msgpack.encode(Released(name, state.released, state.received))))
         reach("compact")
         try:
             self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
@@ -269,7 +264,6 @@ class FrameLog:
         )
 
     def close(self) -> None:
-        """Sync what is there and close."""
         if not self._failed:
             self.sync()
         self._file.close()
@@ -296,7 +290,7 @@ class FrameLog:
             state.frames.append(_Place(frame.stop, offset, size, frame.seq if frame.revised else 0))
         else:
             state.released = frame.stop if state.released is None else max(state.released, frame.stop)
-            state.heard = max(state.heard, frame.heard)
+            state.received = max(state.received, frame.received)
         if state.released is not None and state.frames:  # the last one stays: it says where to go on
             state.frames = [place for place in state.frames[:-1] if state.is_live(place)] + state.frames[-1:]
 
@@ -336,7 +330,6 @@ class FrameLog:
         return recovery
 
     def _set_aside(self) -> Recovery:
-        """The file is another agent's: nothing of it counts."""
         self._jobs, self._size = {}, self._file.size()
         recovery = Recovery(cut_bytes=self._size, rotten=True)
         self._report(recovery)
@@ -348,7 +341,6 @@ class FrameLog:
         return isinstance(frame, Sealed) and bool(self._owner) and frame.owner not in (b"", self._owner)
 
     def _report(self, recovery: Recovery) -> None:
-        """Damage is an error in the agent's log, and the file is kept as it is."""
         end = [(self._size - recovery.cut_bytes, recovery.cut_bytes)] if recovery.rotten else []
         for offset, size in [*recovery.gaps, *end]:
             where = self._storage.where(FILE_NAME)
@@ -367,16 +359,16 @@ class FrameLog:
         before, seq = ends.get(frame.job, (None, 0))
         if before is not None and frame.annuls is not None:
             before = min(before, frame.annuls)
-        said = len(frame.revised) + (frame.annuls is not None)
-        if before is not None and (frame.start < before or (said and frame.seq <= seq)):
+        reported = len(frame.revised) + (frame.annuls is not None)
+        if before is not None and (frame.start < before or (reported and frame.seq <= seq)):
             recovery.repeated += 1
             return False
         fresh = before is None and frame.start == frame.stop
         if recovery.gaps and not fresh:
             if frame.start != before:
                 recovery.holes.setdefault(frame.job, []).append((before, frame.start))
-            if frame.seq - said != seq:
-                recovery.torn[frame.job] = frame.seq - said
+            if frame.seq - reported != seq:
+                recovery.torn[frame.job] = frame.seq - reported
         ends[frame.job] = (frame.stop, frame.seq)
         return True
 

@@ -52,7 +52,8 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         start: first interval of the range.
         stop: first interval after the range.
         entries: the intervals with rows or counts.
-        positions: per source how far what is in [start, stop) or `revised` was read, beside what is `told`.
+        positions: per source how far what is in [start, stop) or `revised` was read, beside what is
+            `read_up_to`.
         restart: per source where to read from again, so that every record after `stop` is seen once more.
         counters: cumulative counts of the job at this agent.
         carried: see `tally.Carried`: what is counted in intervals from `stop` on and no replay counts.
@@ -60,7 +61,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         revised: intervals below `start` that records came late for.
         seq: revisions of the job so far, these included, and annulments.
         once: the same as `carried`, of what is counted in [start, stop).
-        told: see `offsets.Told`: what lives before had counted, where they had read further.
+        read_up_to: see `offsets.Told`: what lives before had counted, where they had read further.
         revs: (interval, rev): of intervals from `stop` on, or empty ones, what another version has said last.
         before: (told, restart, shed) of the frame before: what to go on from if this one is annulled.
         annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
@@ -83,7 +84,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     revised: list[RevisedInterval] = []
     seq: int = 0
     once: Any = None
-    told: Any = None
+    read_up_to: Any = None
     revs: list[tuple[int, int]] = []
     before: Any = None
     annuls: int | None = None
@@ -106,14 +107,14 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
 
 
 class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
-    """Everything of a job below `stop` is closed, and what came up to revision `heard` of it accounted for.
+    """Everything of a job below `stop` is closed, its revisions up to `received` are accounted for.
 
-    Nobody will ask for that again.
+    No agent will ask for them again.
     """
 
     job: str
     stop: int
-    heard: int = 0
+    received: int = 0
     end: bool = True
 
 

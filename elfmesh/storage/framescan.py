@@ -42,7 +42,6 @@ def checksum(data: bytes) -> int:
 
 
 def pack(body: bytes) -> bytes:
-    """A body as a frame."""
     length = struct.pack(">4sI", MARK, len(body))
     return HEAD.pack(MARK, len(body), checksum(length), checksum(body)) + body
 

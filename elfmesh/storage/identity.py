@@ -37,7 +37,7 @@ class Identity:
 
     Attributes:
         id: 160 bits, random or by the certificate, kept for the life of the data directory.
-        incarnation: grows with each start, so that others tell this life from the last one.
+        incarnation: grows with each start, so that others tell this boot from the last one.
         rng: seeded once, for everything random in the cores.
     """
 
@@ -63,7 +63,6 @@ class _Stored(msgspec.Struct, omit_defaults=True):
 
     @property
     def checksum(self) -> str:
-        """What `sum` has to be."""
         return f"{zlib.crc32(f'{self.id} {self.incarnation} {self.rewritten}'.encode()):08x}"
 
 
@@ -121,7 +120,7 @@ def _stored(storage: Storage) -> _Stored | None:
         header = statelog.header_of(storage)
         if header is None or not header.owner.strip(b"\0"):
             raise
-        log.error("%s: it is taken from the state log, and the file is written anew", error)
+        log.error("%s: it is taken from the state log, and the file is written again", error)
         # The newest start may have been one that did not come to rewriting the state log.
         return _Stored(header.owner.hex(), header.boot + 1, header.boot)
 
@@ -160,7 +159,6 @@ def load_identity(storage: Storage, named: bytes = b"") -> Identity:
 
 
 def _check_same(stored: bytes, named: bytes) -> None:
-    """Raise ConfigError if a data directory is another agent's than the certificate."""
     if named and stored != named:
         raise ConfigError(
             f"the data directory is agent {stored.hex()}'s, the certificate agent {named.hex()}'s",

@@ -85,7 +85,6 @@ class SpillStore:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all blobs."""
         with self._swept():
             return self._live_bytes()
 
@@ -221,7 +220,6 @@ class SpillStore:
         return _Segment(fd)
 
     def _give_back(self, segment: _Segment) -> None:
-        """A segment without live blobs: the newest begins anew, another is closed."""
         if segment is self._segments[-1]:
             os.ftruncate(segment.fd, 0)
             segment.end = 0
@@ -230,7 +228,6 @@ class SpillStore:
             self._segments.remove(segment)
 
     def _tidy(self) -> None:
-        """Move the blobs of the emptiest full segment, while more is dead than alive."""
         full = self._segments[:-1]
         dead = sum(segment.end - segment.live for segment in full)
         if not full or dead <= self._live_bytes() + self._segment_bytes:

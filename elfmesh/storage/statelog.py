@@ -40,7 +40,7 @@ DAMAGED = f"{NAME}.damaged"
 """Begins the names under which damaged files are kept; the boot that found the damage follows."""
 
 SLACK_BYTES = 1 << 20
-"""What may lie in the file beside twice what is live, before it is written anew."""
+"""What may lie in the file beside twice what is live, before it is written again."""
 
 HEADER = "header"
 _HEAD = struct.Struct(">20sQQQ")
@@ -102,10 +102,9 @@ class StateLog:
         if problem:
             self._give_up_votes("is not there" if absent else problem)
         # A sync that failed before this start may have lost what still reads well: it is written again.
-        self._write_anew()
+        self._rewrite_file()
 
     def _recover(self, rewritten: int) -> str:
-        """Read the file; what is wrong with it, "" if nothing is."""
         end, bad_at, damaged = self._file.size(), -1, False
         header: Header | None = None
         for found in framescan.scan(self._file, end):
@@ -137,7 +136,6 @@ class StateLog:
             raise StorageError(f"is of another version at byte {offset}", where=NAME) from None
 
     def _not_ours(self, header: Header, rewritten: int, end: int) -> str:
-        """Whether a file without damage is not the one that this agent has written last."""
         if end < header.length:
             return f"ends at byte {end} of {header.length}"
         if self._owner and header.owner.strip(b"\0") and header.owner != self._owner:
@@ -150,7 +148,6 @@ class StateLog:
 
     @safeguard("rot-of-votes")
     def _give_up_votes(self, problem: str) -> None:
-        """Keep the damaged file beside, and remember that votes are lost instead of those that are left."""
         path, kept, content = self._storage.where(NAME), "", self._file.read()
         if content:
             self._storage.write(f"{DAMAGED}-{self._boot}", content)
@@ -184,10 +181,10 @@ class StateLog:
         self._note(changes)
         if self._file.size() > 2 * self._live_bytes + SLACK_BYTES:
             with contextlib.suppress(DiskFull):  # the old file is as good, only longer
-                self._write_anew()
+                self._rewrite_file()
 
     def forget(self, kind: str) -> list[bytes]:
-        """Remember nothing of a kind any more, from when the file is written anew; what it was, by key.
+        """Remember nothing of a kind any more, from when the file is written again; what it was, by key.
 
         Until then it is found again at every start. Cost: no sync.
         """
@@ -197,7 +194,6 @@ class StateLog:
         return data
 
     def close(self) -> None:
-        """Give the file back."""
         self._file.close()
 
     def _note(self, changes: Sequence[Change]) -> None:
@@ -209,7 +205,7 @@ class StateLog:
                 self._live[kind, key] = data
                 self._live_bytes += len(data)
 
-    def _write_anew(self) -> None:
+    def _rewrite_file(self) -> None:
         """Leave out what is forgotten. The old file is in force until the new one is durable."""
         body = b"".join(_frame([change]) for change in self.items())
         length = len(_header(Header(self._owner, self._boot, self.sequence, 0))) + len(body)
@@ -228,7 +224,6 @@ def _header(header: Header) -> bytes:
 
 
 def _header_of(changes: list[Change]) -> Header | None:
-    """What the first frame says of the file; None: it is no header."""
     if len(changes) != 2 or changes[0][0] != HEADER or len(changes[0][2]) != _HEAD.size:
         return None
     return Header(*_HEAD.unpack(changes[0][2]))

@@ -27,9 +27,7 @@ class AppendFile(Protocol):
         """Bytes from `offset`, all that follow if `size` is negative."""
         ...
 
-    def size(self) -> int:
-        """Bytes it holds."""
-        ...
+    def size(self) -> int: ...
 
     def append(self, data: bytes) -> None:
         """Add to the end; durable after the next `sync`.
@@ -40,25 +38,19 @@ class AppendFile(Protocol):
         """
         ...
 
-    def cut(self, size: int) -> None:
-        """Forget everything from `size` on."""
-        ...
+    def cut(self, size: int) -> None: ...
 
     def sync(self) -> None:
         """Return when everything appended is durable."""
         ...
 
-    def close(self) -> None:
-        """Give the file back."""
-        ...
+    def close(self) -> None: ...
 
 
 class Storage(Protocol):
     """A flat set of named files."""
 
-    def open(self, name: str) -> AppendFile:
-        """Open for appending, created if need be."""
-        ...
+    def open(self, name: str) -> AppendFile: ...
 
     def read(self, name: str) -> bytes | None:
         """The whole content, or None if there is no such file."""
@@ -76,9 +68,7 @@ class Storage(Protocol):
         """Names that begin with `prefix`, sorted."""
         ...
 
-    def where(self, name: str) -> str:
-        """Where people find a file."""
-        ...
+    def where(self, name: str) -> str: ...
 
 
 class DiskFile:
@@ -93,7 +83,6 @@ class DiskFile:
         self._close = weakref.finalize(self, os.close, self._fd)
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
-        """Bytes from `offset`."""
         left = os.fstat(self._fd).st_size - offset if size < 0 else size
         parts = []
         while left > 0 and (part := os.pread(self._fd, min(left, 1 << 24), offset)):
@@ -103,11 +92,9 @@ class DiskFile:
         return b"".join(parts)
 
     def size(self) -> int:
-        """Bytes it holds."""
         return os.fstat(self._fd).st_size
 
     def append(self, data: bytes) -> None:
-        """Add to the end; all of it or nothing."""
         before = self.size()
         try:
             reach("storage.append")
@@ -120,7 +107,6 @@ class DiskFile:
 
     @safeguard("torn-tail")
     def cut(self, size: int) -> None:
-        """Forget everything from `size` on."""
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
@@ -136,7 +122,6 @@ class DiskFile:
             raise StorageError(f"cannot sync: {error.strerror}", where=str(self._path)) from None
 
     def close(self) -> None:
-        """Close; harmless when repeated."""
         self._close()
         self._fd = -1
 
@@ -212,13 +197,11 @@ class DiskStorage:
         return self.root / name
 
     def open(self, name: str) -> DiskFile:
-        """Open for appending."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return DiskFile(path)
 
     def read(self, name: str) -> bytes | None:
-        """The whole content."""
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
@@ -253,23 +236,19 @@ class DiskStorage:
             raise StorageError(f"cannot write it: {error.strerror}", where=str(path)) from None
 
     def delete(self, name: str) -> None:
-        """Remove a file."""
         with contextlib.suppress(FileNotFoundError):
             self._path(name).unlink()
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names relative to the root."""
         found = (path for path in self.root.rglob("*") if path.is_file() and not path.name.endswith(".new"))
         return sorted(
             name for path in found if (name := path.relative_to(self.root).as_posix()).startswith(prefix)
         )
 
     def where(self, name: str) -> str:
-        """The path of a file."""
         return str(self._path(name))
 
     def close(self) -> None:
-        """Let another agent have the directory."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -285,21 +264,17 @@ class MemoryFile:
         self.fail_sync = False
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
-        """Bytes from `offset`."""
         return bytes(self.data[offset:] if size < 0 else self.data[offset : offset + size])
 
     def size(self) -> int:
-        """Bytes it holds."""
         return len(self.data)
 
     def append(self, data: bytes) -> None:
-        """Add to the end."""
         if self.room is not None and len(self.data) + len(data) > self.room:
             raise DiskFull("the disk is full: injected fault")
         self.data += data
 
     def cut(self, size: int) -> None:
-        """Forget everything from `size` on."""
         del self.data[size:]
         self.durable = min(self.durable, size)
 
@@ -309,8 +284,7 @@ class MemoryFile:
             raise StorageError("cannot sync: injected fault")
         self.durable = len(self.data)
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    def close(self) -> None: ...
 
 
 class MemoryStorage:
@@ -320,11 +294,9 @@ class MemoryStorage:
         self.files: dict[str, MemoryFile] = {}
 
     def open(self, name: str) -> MemoryFile:
-        """Open for appending."""
         return self.files.setdefault(name, MemoryFile())
 
     def read(self, name: str) -> bytes | None:
-        """The whole content."""
         return bytes(self.files[name].data) if name in self.files else None
 
     def write(self, name: str, data: bytes) -> None:
@@ -334,18 +306,14 @@ class MemoryStorage:
         file.sync()
 
     def delete(self, name: str) -> None:
-        """Remove a file."""
         self.files.pop(name, None)
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names that begin with `prefix`."""
         return sorted(name for name in self.files if name.startswith(prefix))
 
     def where(self, name: str) -> str:
-        """Its name: it has no path."""
         return name
 
     def crash(self) -> None:
-        """What a power cut leaves."""
         for file in self.files.values():
             file.cut(file.durable)

@@ -43,8 +43,8 @@ def main() -> None:
     api, path = sys.argv[1:]
     spark = spark_bridge.local_session("feed back")
     begin(api)
-    for said in feed_back(spark, api, spark.read.parquet(path)):
-        print(f"{said['job']}: {said['rows']} suspects from interval {said['effective_interval']} on")
+    for reply in feed_back(spark, api, spark.read.parquet(path)):
+        print(f"{reply['job']}: {reply['rows']} suspects from interval {reply['effective_interval']} on")
 
 
 if __name__ == "__main__":

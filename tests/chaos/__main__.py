@@ -113,8 +113,8 @@ def until_enough(options: argparse.Namespace) -> None:
             file.write(json.dumps(found) + "\n")
         if found["ok"] and not options.keep:
             shutil.rmtree(home)
-        told = ("seed", "ok", "agents", "kills", "pauses", "seconds", "settled_s", "load")
-        print(json.dumps({key: found[key] for key in told}), flush=True)
+        notified = ("seed", "ok", "agents", "kills", "pauses", "seconds", "settled_s", "load")
+        print(json.dumps({key: found[key] for key in notified}), flush=True)
 
 
 def everything(directory: Path) -> list[dict[str, Any]]:
@@ -235,8 +235,8 @@ def quiet_page(times: list[dict[str, Any]]) -> str:
         values = sorted(value for each in runs for value in each[name])
         if values:
             load = max(value for each in runs for value in each["load"])
-            told = " | ".join(f"{quantile(values, share):.3g} s" for share in (0.5, 0.99))
-            rows.append(f"| {what} | {told} | {values[-1]:.3g} s | {len(values)} | {load} |")
+            notified = " | ".join(f"{quantile(values, share):.3g} s" for share in (0.5, 0.99))
+            rows.append(f"| {what} | {notified} | {values[-1]:.3g} s | {len(values)} | {load} |")
     return QUIET + "\n".join(rows)
 
 

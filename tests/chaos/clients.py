@@ -73,15 +73,15 @@ class Clients:
         asked: dict[str, Any] = {"text": text} if verb in ("apply", "update") else {}
         if verb in ("apply", "update"):
             body = asked | ({"job": JOB} if verb == "update" else {})
-            status, told = answer(agent, "POST", "/v1/jobs", body)
+            status, notified = answer(agent, "POST", "/v1/jobs", body)
         elif verb == "delete":
-            status, told = answer(agent, "DELETE", job)
+            status, notified = answer(agent, "DELETE", job)
         elif verb in ("describe", "offsets"):
-            status, told = answer(agent, "GET", job if verb == "describe" else f"{job}/{verb}")
+            status, notified = answer(agent, "GET", job if verb == "describe" else f"{job}/{verb}")
         else:
-            status, told = answer(agent, "POST", f"{job}/{verb}", {})
+            status, notified = answer(agent, "POST", f"{job}/{verb}", {})
         until = time.monotonic() if status else None
-        asked |= {"verb": verb, "since": since, "until": until, "status": status, "body": told}
+        asked |= {"verb": verb, "since": since, "until": until, "status": status, "body": notified}
         with self._lock, self._path.open("a") as file:
             file.write(json.dumps(asked) + "\n")
 

@@ -110,10 +110,10 @@ class Bench(Storm):
 
     def _one(self, job: str) -> None:
         """End one master and wait for the next."""
-        told = self._described(job)
-        master = next(agent for agent in self.agents if agent.name == told["master"])
+        notified = self._described(job)
+        master = next(agent for agent in self.agents if agent.name == notified["master"])
         asked = [agent for agent in self._up() if agent is not master]
-        first = max(each["index"] for each in told["results"]) + 1
+        first = max(each["index"] for each in notified["results"]) + 1
         began = time.monotonic()
         if self.times.kind == KILL:
             self._suffer("kill a master", master)
@@ -125,7 +125,7 @@ class Bench(Storm):
         while not (answered and closed):
             agent = self._rng.choice(asked)
             if not answered:
-                self._askers.submit(ask_master, agent, job, told["epoch"], answered)
+                self._askers.submit(ask_master, agent, job, notified["epoch"], answered)
             if not closed:
                 self._askers.submit(ask_result, agent, job, first, closed)
             self._wait(ASK_S)
@@ -138,17 +138,17 @@ class Bench(Storm):
     def _described(self, job: str) -> dict[str, Any]:
         while True:
             with suppress(*GONE):
-                told: dict[str, Any] = self._rng.choice(self._up()).get(f"/v1/jobs/{job}", TIMEOUT_S)
-                if told["results"]:
-                    return told
+                notified: dict[str, Any] = self._rng.choice(self._up()).get(f"/v1/jobs/{job}", TIMEOUT_S)
+                if notified["results"]:
+                    return notified
             self._wait(STEP_S)
 
     # -- stragglers ------------------------------------------------------------------------------------
 
     def _skips(self) -> None:
         """An agent that is there and reads no more, for some intervals."""
-        told = self._described(IDS)
-        straggler = self._rng.choice([agent for agent in self.agents if agent.name != told["master"]])
+        notified = self._described(IDS)
+        straggler = self._rng.choice([agent for agent in self.agents if agent.name != notified["master"]])
         straggler.fall()
         straggler.rise(
             [agent.advertised for agent in self.agents if agent is not straggler][:3], "seal:6:hang"
@@ -157,9 +157,9 @@ class Bench(Storm):
         end = time.monotonic() + PATIENCE_S
         while len(self.times.decided) < before + SKIPS and time.monotonic() < end:
             self._wait(1.0)
-            told = self._described(IDS)
-            skipped = {each["index"] for each in told["results"] if each["state"] == "SKIPPED"}
-            for each in told["spent"]:
+            notified = self._described(IDS)
+            skipped = {each["index"] for each in notified["results"] if each["state"] == "SKIPPED"}
+            for each in notified["spent"]:
                 if each["index"] in skipped and each["index"] not in self._known:
                     self._known.add(each["index"])
                     self.times.decided.append(round(each["gathering"] - DEADLINE_S, 4))
@@ -188,8 +188,8 @@ def quantiles(values: list[float]) -> str:
     ordered = sorted(values)
     if not ordered:
         return "none"
-    told = [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99)]
-    return f"{told[0]:.3g} s, {told[1]:.3g} s of {len(ordered)}"
+    notified = [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99)]
+    return f"{notified[0]:.3g} s, {notified[1]:.3g} s of {len(ordered)}"
 
 
 def main() -> int:

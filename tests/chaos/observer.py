@@ -88,12 +88,12 @@ class Observer:
 
     def _master(self, agent: Victim, job: str) -> None:
         with suppress(*GONE):
-            told = agent.get(f"/v1/jobs/{job}", timeout_s=8.0)
+            notified = agent.get(f"/v1/jobs/{job}", timeout_s=8.0)
             now = time.monotonic()
             with self._lock:
                 known = self.masters.get(job)
-                if known is None or told["epoch"] > known[1]:
-                    self.masters[job] = (told["master"], told["epoch"])
+                if known is None or notified["epoch"] > known[1]:
+                    self.masters[job] = (notified["master"], notified["epoch"])
                     death = self._deaths.pop(job, None)
                     if death is not None:
                         self.fail_overs.append(now - death)

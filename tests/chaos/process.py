@@ -63,7 +63,7 @@ class Victim(Agent):
         """Start, with a fail point if one is named; does not wait."""
         self.armed = failpoint
         self.environment = {"ELF_FAILPOINT": failpoint} if failpoint else {}
-        # An installed agent starts from compiled modules; to compile them anew costs more than all the rest.
+        # An installed agent starts from compiled modules; to compile them again costs more than all the rest.
         modules = str(self.directory.parent / "modules")
         self.environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": modules}
         self.state = STARTING

@@ -189,10 +189,10 @@ class Storm:
 
     def _all_members(self) -> bool:
         try:
-            told = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
+            notified = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
         except GONE:  # a machine that is busy: asked again
             return False
-        return all(len(each["roster"]["agents"]) == len(self.agents) for each in told)
+        return all(len(each["roster"]["agents"]) == len(self.agents) for each in notified)
 
     def _settle(self) -> None:
         """No more faults: whatever is due must close."""

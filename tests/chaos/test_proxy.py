@@ -26,12 +26,12 @@ class Peer:
         self.name = name
         self.transport = TcpTransport("127.0.0.1", 0, codec())
         self.me = Contact(bytes([number]) * 20, "", 0)
-        self.heard: list[int] = []
+        self.arrived: list[int] = []
         self.lost_peers = 0
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
         assert isinstance(message, Ping)
-        self.heard.append(message.rid)
+        self.arrived.append(message.rid)
 
     def lost(self, peer: bytes) -> None:
         self.lost_peers += 1
@@ -65,11 +65,11 @@ async def until(condition: Callable[[], Any]) -> None:
 async def met(one: Peer, other: Peer) -> None:
     """Both have heard each other: the connection stands."""
     one.say(other, 0)
-    await until(lambda: other.heard)
+    await until(lambda: other.arrived)
     other.say(one, 0)
-    await until(lambda: one.heard)
-    one.heard.clear()
-    other.heard.clear()
+    await until(lambda: one.arrived)
+    one.arrived.clear()
+    other.arrived.clear()
 
 
 async def test_messages_pass_in_order_and_once(pair: Pair) -> None:
@@ -77,8 +77,8 @@ async def test_messages_pass_in_order_and_once(pair: Pair) -> None:
     await met(a, b)
     for rid in range(200):
         a.say(b, rid)
-    await until(lambda: len(b.heard) >= 200)
-    assert b.heard == list(range(200))
+    await until(lambda: len(b.arrived) >= 200)
+    assert b.arrived == list(range(200))
 
 
 async def test_frames_are_left_out_and_doubled_one_way(pair: Pair) -> None:
@@ -88,13 +88,13 @@ async def test_frames_are_left_out_and_doubled_one_way(pair: Pair) -> None:
     for rid in range(300):
         a.say(b, rid)
         b.say(a, rid)
-    await until(lambda: len(a.heard) == 300)
-    await until(lambda: b.heard and b.heard[-1] > 290)
+    await until(lambda: len(a.arrived) == 300)
+    await until(lambda: b.arrived and b.arrived[-1] > 290)
     assert proxy.counters["lost"] > 20
     assert proxy.counters["doubled"] > 20
-    assert len(set(b.heard)) < 290
-    assert a.heard == list(range(300))
-    assert sorted(b.heard) == b.heard
+    assert len(set(b.arrived)) < 290
+    assert a.arrived == list(range(300))
+    assert sorted(b.arrived) == b.arrived
 
 
 async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
@@ -104,8 +104,8 @@ async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
     began, count = time.monotonic(), 2_000
     for rid in range(count):
         a.say(b, rid)
-    await until(lambda: len(b.heard) == count)  # delays that add up would take longer than anybody waits
-    assert b.heard == list(range(count))
+    await until(lambda: len(b.arrived) == count)  # delays that add up would take longer than anybody waits
+    assert b.arrived == list(range(count))
     assert time.monotonic() - began >= 0.2
 
 
@@ -115,12 +115,12 @@ async def test_a_cut_direction_is_silent_and_hears_all_after_it_is_healed(pair: 
     proxy.isolate(["a"], ["b"], both=False)
     a.say(b, 1)
     b.say(a, 2)
-    await until(lambda: a.heard == [2])
+    await until(lambda: a.arrived == [2])
     await asyncio.sleep(0.1)
-    assert b.heard == []
+    assert b.arrived == []
     assert (a.lost_peers, b.lost_peers) == (0, 0)
     proxy.heal()
-    await until(lambda: b.heard == [1])
+    await until(lambda: b.arrived == [1])
 
 
 async def test_a_reset_is_noticed_by_both_and_a_new_connection_takes_over(pair: Pair) -> None:
@@ -128,7 +128,7 @@ async def test_a_reset_is_noticed_by_both_and_a_new_connection_takes_over(pair: 
     await met(a, b)
     await asyncio.to_thread(proxy.reset, "a")
     await until(lambda: a.lost_peers and b.lost_peers)
-    while not b.heard:
+    while not b.arrived:
         a.say(b, 5)
         await asyncio.sleep(0.05)
 
@@ -141,7 +141,7 @@ async def test_half_open_is_noticed_by_one_side_only(pair: Pair) -> None:
     b.say(a, 7)
     await asyncio.sleep(0.2)
     assert b.lost_peers == 0
-    assert a.heard == []
+    assert a.arrived == []
 
 
 def test_a_link_is_perfect_unless_said_otherwise() -> None:

@@ -153,9 +153,9 @@ def test_a_record_in_no_bucket_and_one_in_two_are_found(tmp_path: Path, expired:
     written(tmp_path, {"agent-0": records})
     assert verify(tmp_path).ok, "nothing is settled"
     settle(tmp_path, ids=BASE + 3)
-    (told,) = verify(tmp_path).problems["buckets"]
-    assert f"{22 + expired} records in buckets up to {BASE + 3}, 24 were written" in told
-    assert "'agent-0': 2" in told
+    (notified,) = verify(tmp_path).problems["buckets"]
+    assert f"{22 + expired} records in buckets up to {BASE + 3}, 24 were written" in notified
+    assert "'agent-0': 2" in notified
 
 
 def test_a_record_in_a_row_and_in_a_dead_letter_is_found_by_name(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_record_in_a_row_and_in_a_dead_letter_is_found_by_name(tmp_path: Path)
     written(tmp_path, {"agent-0": records})
     dead_letter(tmp_path, "agent-1", BASE + 1)
     settle(tmp_path, ids=BASE + 3)
-    told = verify(tmp_path).problems["buckets"]
-    assert [each.split()[1] for each in told] == ["agent-1-10", "agent-1-11"]
+    notified = verify(tmp_path).problems["buckets"]
+    assert [each.split()[1] for each in notified] == ["agent-1-10", "agent-1-11"]
 
 
 def test_what_a_job_without_names_has_adds_up_too(tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_clients_that_were_told_what_cannot_have_happened_are_found(tmp_path: Pa
     silent = {**new, "verb": "update", "text": "b", "since": 3.0, "until": None, "status": 0, "body": {}}
     read = {**new, "verb": "describe", "text": "", "since": 4.0, "until": 5.0}
     for version, kinds in ((1, []), (2, []), (3, ["order"])):
-        told = {**read, "body": {"version": version, "state": "running", "incarnation": "i"}}
-        lines = "".join(json.dumps(each) + "\n" for each in (made, silent, told))
+        notified = {**read, "body": {"version": version, "state": "running", "incarnation": "i"}}
+        lines = "".join(json.dumps(each) + "\n" for each in (made, silent, notified))
         (tmp_path / CLIENTS_FILE).write_text(lines)
         verdict = verify(tmp_path)
         assert [*verdict.problems] == kinds
@@ -273,7 +273,7 @@ def test_two_logs_that_end_an_interval_in_two_ways_are_a_contradiction(tmp_path:
 
 def test_a_reader_who_was_told_something_else_is_a_contradiction(tmp_path: Path) -> None:
     written(tmp_path, {"agent-0": truth()})
-    told = {
+    notified = {
         "job": IDS,
         "interval": {"index": BASE + 1, "start": "", "end": ""},
         "state": "FINAL",
@@ -282,9 +282,9 @@ def test_a_reader_who_was_told_something_else_is_a_contradiction(tmp_path: Path)
         "agents": {"in": 3, "expected": 3, "missing": []},
         "rows": [],
     }
-    (tmp_path / "history.ndjson").write_text(json.dumps({**told, "state": "TENTATIVE"}) + "\n")
+    (tmp_path / "history.ndjson").write_text(json.dumps({**notified, "state": "TENTATIVE"}) + "\n")
     assert verify(tmp_path).ok
-    (tmp_path / "history.ndjson").write_text(json.dumps(told) + "\n")
+    (tmp_path / "history.ndjson").write_text(json.dumps(notified) + "\n")
     assert "contradicted" in verify(tmp_path).problems
 
 
@@ -309,13 +309,13 @@ def test_late_and_missing_records_are_declared_and_not_lost(tmp_path: Path) -> N
 
 def test_a_record_may_end_a_run_of_intervals_that_lack_the_same_agents(tmp_path: Path) -> None:
     records = truth()
-    everybody: dict[str, Any] = {
+    all_agents: dict[str, Any] = {
         "state": "FINAL_PARTIAL",
         "agents_in": 0,
         "completeness": 0.0,
         "missing": list(AGENTS),
     }
-    changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 0}, **everybody)
+    changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 0}, **all_agents)
     records[IDS][BASE + 2][1].clear()
     del records[IDS][BASE + 1]
     verdict = written(tmp_path, {"agent-0": records})

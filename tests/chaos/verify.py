@@ -159,8 +159,8 @@ def _one_history(job: str, results: Iterable[tuple[str, Result]], verdict: Verdi
     for where, result in results:
         index = result["interval"]["index"]
         first = found.setdefault(index, (where, result))
-        said, other = _sense(first[1]), _sense(result)
-        if said != other:
+        reported, other = _sense(first[1]), _sense(result)
+        if reported != other:
             verdict.contradicted.append(
                 f"{job} {index}: {first[0]} {_brief(first[1])}, {where} {_brief(result)}"
             )
@@ -258,7 +258,11 @@ def _letters(home: Path, job: str, upto: int) -> list[Result]:
     """The dead letters of an agent, oldest interval first."""
     folder = home / "data" / "dead-letter" / job.replace("/", ".")
     files = {str(path): path.read_bytes() for path in folder.glob("*.partial")}
-    return [letter for letter in dead_letter_rows.letters(files) if letter["interval"]["index"] <= upto]
+    return [
+        dead_letter
+        for dead_letter in dead_letter_rows.letters(files)
+        if dead_letter["interval"]["index"] <= upto
+    ]
 
 
 def _check_buckets(
@@ -271,37 +275,41 @@ def _check_buckets(
 ) -> None:
     """Each record up to an interval is in one bucket, not in none and not in two; by name if rows have it."""
     written = {name: (index, *of) for index in raw if index <= upto for name, of in raw[index].items()}
-    told: Counter[str] = Counter()
+    notified: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for index, result in finals.items():
         if index <= upto:
             counts.update(result["counts"])
-            told.update({row["id"]: row["n"] for row in result["rows"]} if job == IDS else {})
+            notified.update({row["id"]: row["n"] for row in result["rows"]} if job == IDS else {})
     unknown = _of_letters(letters, "unknown")
     found = sum(counts[name] for name in IN_ONE_BUCKET) + sum(unknown.values())
     verdict.settled += len(written)
     verdict.declared_expired += counts["expired"]
     by_letter = {
-        row["id"]: f"{agent} {letter['interval']['index']}"
+        row["id"]: f"{agent} {dead_letter['interval']['index']}"
         for agent, of in letters.items()
-        for letter in of
-        for row in (letter["rows"] if job == IDS else ())
+        for dead_letter in of
+        for row in (dead_letter["rows"] if job == IDS else ())
     }
     verdict.buckets += [
         f"{job}: {name} is in the rows and in the dead letter of {by_letter[name]}"
-        for name in sorted(told.keys() & by_letter.keys())
+        for name in sorted(notified.keys() & by_letter.keys())
     ]
     if found != len(written):
-        absent = Counter(written[name][1] for name in written.keys() - told.keys()) if job == IDS else {}
-        said = f"{found} records in buckets up to {upto}, {len(written)} were written: {dict(counts)}"
+        absent = Counter(written[name][1] for name in written.keys() - notified.keys()) if job == IDS else {}
+        reported = f"{found} records in buckets up to {upto}, {len(written)} were written: {dict(counts)}"
         dead = f"in dead letters {_of_letters(letters, 'left out')}, of an unknown outcome {unknown}"
-        verdict.buckets.append(f"{job}: {said}; {dead}; in no row, by agent {dict(absent)}")
+        verdict.buckets.append(f"{job}: {reported}; {dead}; in no row, by agent {dict(absent)}")
 
 
 def _of_letters(letters: dict[str, list[Result]], outcome: str) -> dict[str, int]:
     """By agent, the records in its dead letters of this outcome."""
     return {
-        agent: sum(letter["counts"].get("contributed", 0) for letter in of if letter["fate"] == outcome)
+        agent: sum(
+            dead_letter["counts"].get("contributed", 0)
+            for dead_letter in of
+            if dead_letter["fate"] == outcome
+        )
         for agent, of in letters.items()
     }
 

@@ -156,7 +156,7 @@ def main() -> None:
 
     for name in (*IMPORTED, *sys.argv[2:]):
         importlib.import_module(name)
-    # Arrow's allocator has a thread that waits for work; it is made anew in each child.
+    # Arrow's allocator has a thread that waits for work; it is made again in each child.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.collect()
     gc.freeze()

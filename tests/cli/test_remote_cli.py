@@ -121,8 +121,8 @@ def test_a_query_the_agents_refuse_exits_65(api: str, job: Path, backend: FakeBa
 
 
 def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, backend: FakeBackend) -> None:
-    said = "web1: query:2:8: clicks has no column nosuch\n  There are ts, product."
-    body = refusal_body([said, said.replace("web1", "web2")], "clicks")
+    reported = "web1: query:2:8: clicks has no column nosuch\n  There are ts, product."
+    body = refusal_body([reported, reported.replace("web1", "web2")], "clicks")
     assert (body["line"], body["column"], body["code"]) == (2, 8, 65)
     backend.replies["apply"] = Reply(0, BAD_REQUEST, body)
     path = tmp_path / "two.elfql"
@@ -384,13 +384,13 @@ def test_what_cannot_be_verified_says_what_helps(state: str, error: str, helps: 
     backend = FakeBackend()
     found = {"job": "shop/top", "interval": 7, "state": state, "error": error}
     backend.replies["verify"] = Reply(0, 200, found)
-    with served(backend) as api, pytest.raises(RuntimeFailure, match=error) as said:
+    with served(backend) as api, pytest.raises(RuntimeFailure, match=error) as reported:
         verify_command.main(["shop/top", "--interval", "7", "--api", api], standalone_mode=False)
-    assert helps in said.value.hint
+    assert helps in reported.value.hint
 
 
 def test_a_query_without_a_name_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "q.elfql").write_text("-- which\n  SELECT 1 FROM log\n")
-    with pytest.raises(QueryError, match="a query without a name cannot be applied") as said:
+    with pytest.raises(QueryError, match="a query without a name cannot be applied") as reported:
         apply_command.main(["-f", str(tmp_path / "q.elfql")], standalone_mode=False)
-    assert (said.value.line, said.value.column) == (2, 3)
+    assert (reported.value.line, reported.value.column) == (2, 3)

@@ -1,4 +1,4 @@
-"""An office of its own, for tests of the control machine's parts."""
+"""An context of its own, for tests of the control machine's parts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from elfmesh.machine import Contact
 from tests.control.member.support import agent_id
 
 
-def new_office(number: int, rack: str = "") -> Context:
+def new_context(number: int, rack: str = "") -> Context:
     me = Contact(agent_id(number), "sim", number, 1, rack)
     return Context(me, f"agent-{number}", random.Random(number), no_facts)

@@ -90,7 +90,7 @@ def machine() -> Control:
     return control
 
 
-def said(control: Control, message: Message, now: float = 1.0) -> list[object]:
+def reported(control: Control, message: Message, now: float = 1.0) -> list[object]:
     return [type(each) for each in control.step(Received(PEER, message, b""), now)]
 
 
@@ -99,9 +99,9 @@ def test_what_needs_the_engine_waits_in_its_order_and_what_does_not_passes() -> 
     first, second = (ctl.ClientRequest(token, "apply", {}, 0) for token in (7, 8))
     assert control.step(first, 1.0) == [ctl.LoadEngine()]
     assert control.step(second, 1.0) == []
-    assert said(control, Inquire(b"\3" * 20, 1)) == [Send]
-    assert said(control, Known(b"\3" * 20, 1, None, None)) == []
-    assert said(control, Withdraw(b"\3" * 20, "log", "a", 1)) == []
+    assert reported(control, Inquire(b"\3" * 20, 1)) == [Send]
+    assert reported(control, Known(b"\3" * 20, 1, None, None)) == []
+    assert reported(control, Withdraw(b"\3" * 20, "log", "a", 1)) == []
     effects = control.step(ctl.EngineLoaded(), 2.0)
     assert [each.token for each in effects if isinstance(each, ctl.Reply)] == [7, 8]
     assert any(
@@ -111,10 +111,10 @@ def test_what_needs_the_engine_waits_in_its_order_and_what_does_not_passes() -> 
 
 def test_a_coming_job_is_loaded_for_and_keeps_nothing() -> None:
     control = machine()
-    assert said(control, Coming("log")) == [ctl.LoadEngine]
-    assert said(control, Coming("log")) == []
+    assert reported(control, Coming("log")) == [ctl.LoadEngine]
+    assert reported(control, Coming("log")) == []
     assert control.step(ctl.EngineLoaded(), 2.0) == []
-    assert said(control, Coming("log"), 3.0) == []
+    assert reported(control, Coming("log"), 3.0) == []
 
 
 def test_no_more_is_kept_than_there_is_room_and_a_client_is_told() -> None:
@@ -126,9 +126,9 @@ def test_no_more_is_kept_than_there_is_room_and_a_client_is_told() -> None:
     assert isinstance(reply, ctl.Reply)
     assert reply.status == 503
     assert control.context.stats["control.not_kept"] == 1
-    assert said(control, job) == []
-    told = [each for each in control.step(ctl.EngineLoaded(), 2.0) if isinstance(each, ctl.Reply)]
-    assert len(told) == KEPT_MAX
+    assert reported(control, job) == []
+    notified = [each for each in control.step(ctl.EngineLoaded(), 2.0) if isinstance(each, ctl.Reply)]
+    assert len(notified) == KEPT_MAX
 
 
 def test_what_peers_send_meanwhile_does_not_fill_the_memory() -> None:

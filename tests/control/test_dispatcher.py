@@ -32,47 +32,47 @@ def control() -> Control:
     return Control(ME, "me", rng=random.Random(1))
 
 
-def tables(mail: Dispatcher) -> dict[type[Message], int]:
+def tables(dispatcher: Dispatcher) -> dict[type[Message], int]:
     """How often each message is in a table of parts: the one of letters is put together from them."""
     return Counter(
         kind
         for part in (
-            mail._leadership.registers.handlers(),
-            mail._from_masters(),
-            mail._to_masters(),
-            mail._between_agents(),
+            dispatcher._leadership.registers.handlers(),
+            dispatcher._from_masters(),
+            dispatcher._to_masters(),
+            dispatcher._between_agents(),
         )
         for kind in part
     )
 
 
 def test_every_message_of_the_room_has_one_handler(control: Control) -> None:
-    mail = control.mail
-    handled = {*mail._handlers, *mail._multicasts}
+    dispatcher = control.dispatcher
+    handled = {*dispatcher._handlers, *dispatcher._multicasts}
     assert set(ctl.MESSAGES) - handled == set(OTHER_WAYS)
-    assert set(tables(mail).values()) == {1}
-    assert not {*tables(mail)} & {*control.programs.handlers()}
+    assert set(tables(dispatcher).values()) == {1}
+    assert not {*tables(dispatcher)} & {*control.programs.handlers()}
 
 
 def test_every_fence_is_of_a_message_that_is_handled(control: Control) -> None:
-    assert set(FENCES) <= {*control.mail._handlers, *control.mail._multicasts}
+    assert set(FENCES) <= {*control.dispatcher._handlers, *control.dispatcher._multicasts}
 
 
 def test_a_message_of_an_outdated_epoch_reaches_no_handler_and_its_sender_is_told(control: Control) -> None:
     sender = Contact(bytes([9]) * 20, "other", 1, 0)
     control.leadership.admits(JOB, 7, None)
-    control.mail.received(sender, ctl.Stop(JOB, "one", 6), b"")
+    control.dispatcher.received(sender, ctl.Stop(JOB, "one", 6), b"")
     assert control.context.stats["control.fenced"] == 1
     assert [effect.message for effect in control.context.out if hasattr(effect, "message")] == [
         ctl.Fenced(JOB, 7)
     ]
-    assert (JOB, "one") not in control.carrier._stopped
-    control.mail.received(sender, ctl.Stop(JOB, "one", 7), b"")
-    assert (JOB, "one") in control.carrier._stopped
+    assert (JOB, "one") not in control.member_host._stopped
+    control.dispatcher.received(sender, ctl.Stop(JOB, "one", 7), b"")
+    assert (JOB, "one") in control.member_host._stopped
 
 
 def test_what_has_no_handler_is_counted(control: Control) -> None:
-    control.mail.received(ME, messages_safety.Surrender(JOB, "one", ME, 1, 0, 1), b"")
+    control.dispatcher.received(ME, messages_safety.Surrender(JOB, "one", ME, 1, 0, 1), b"")
     assert control.context.stats["control.misplaced"] == 1
 
 

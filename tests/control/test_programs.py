@@ -79,15 +79,15 @@ def test_no_two_master_sides_have_one_term(ahead: int) -> None:
     world, _ = three()
     master = master_of(world)
     assert master.role is not None
-    heard = master.role.term + ahead
+    received = master.role.term + ahead
     stranger = world[1].me
-    word = Present(KEY, stranger, "agent-1", True, False, stranger, heard, program_frames.NOWHERE)
+    word = Present(KEY, stranger, "agent-1", True, False, stranger, received, program_frames.NOWHERE)
     meeting = world.closest(ids.program_tree(KEY))[0]
     meeting.control.programs.rendezvous.present(word)
     world.run(5.0)
     role = master_of(world).role
     assert role is not None
-    assert role.term > heard
+    assert role.term > received
     world.run(20.0)
     assert master_of(world).role == role, "it stays"
 

@@ -95,11 +95,11 @@ def test_three_agents_are_locked_down_and_find_each_other() -> None:
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         given = service["environment"]
-        told = {key: given[f"ELF_AGENT_{key.upper()}"] for key in ("name", "listen", "api")}
+        notified = {key: given[f"ELF_AGENT_{key.upper()}"] for key in ("name", "listen", "api")}
         joins = [given["ELF_AGENT_JOIN"]] if "ELF_AGENT_JOIN" in given else []
-        config_of({**raw, **told, "join": joins}, "docker-compose.yml")
-        taken |= {told["listen"], told["api"]}
-        assert given.get("ELF_API", "127.0.0.1:7401") == told["api"], "its health check asks itself"
+        config_of({**raw, **notified, "join": joins}, "docker-compose.yml")
+        taken |= {notified["listen"], notified["api"]}
+        assert given.get("ELF_API", "127.0.0.1:7401") == notified["api"], "its health check asks itself"
         assert all(seed == agents[0]["environment"]["ELF_AGENT_LISTEN"] for seed in joins)
         for mount in service["volumes"]:
             source = mount.partition(":")[0]
@@ -131,10 +131,10 @@ def test_the_chart_renders_to_valid_manifests_and_a_valid_configuration(tmp_path
     known.write_text(yaml.safe_dump_all([m for kind, m in manifests.items() if kind != "ServiceMonitor"]))
     checked = run(tool("kubernetes-validate"), "--strict", known)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    told = tomllib.loads(manifests["ConfigMap"]["data"]["agent.toml"])
-    assert told["join"] == ["10.0.0.5:7400"]
-    assert told["labels"] == {"role": "web"}
-    assert told["streams"]["containers"]["path"].startswith("/var/log/pods/")
+    notified = tomllib.loads(manifests["ConfigMap"]["data"]["agent.toml"])
+    assert notified["join"] == ["10.0.0.5:7400"]
+    assert notified["labels"] == {"role": "web"}
+    assert notified["streams"]["containers"]["path"].startswith("/var/log/pods/")
     pod = manifests["DaemonSet"]["spec"]["template"]["spec"]
     for container in (*pod["containers"], *pod["initContainers"]):
         security = container["securityContext"]

@@ -153,10 +153,10 @@ def test_a_changed_file_or_list_or_another_key_does_not_verify(dist: Path, tmp_p
 
 
 def test_without_a_key_nothing_is_built(tmp_path: Path) -> None:
-    for key, said in (("", "make release KEY=path"), (str(tmp_path / "none"), "there is no such key")):
+    for key, reported in (("", "make release KEY=path"), (str(tmp_path / "none"), "there is no such key")):
         done = release("check", "--key", key)
         assert done.returncode == 1
-        assert said in done.stderr
+        assert reported in done.stderr
 
 
 @NEEDS_SSH

@@ -55,10 +55,10 @@ def run_examples(
     assert found.examples, f"{name} has no example in its docstring"
     for each in found.examples:
         each.source = each.source.replace(ADDRESS, address).replace(LOG, log)
-    said: list[str] = []
+    reported: list[str] = []
     runner = doctest.DocTestRunner(verbose=False)
-    runner.run(found, out=said.append, clear_globs=False)
-    assert not runner.summarize(verbose=False).failed, "".join(said)
+    runner.run(found, out=reported.append, clear_globs=False)
+    assert not runner.summarize(verbose=False).failed, "".join(reported)
 
 
 def test_every_public_name_is_covered() -> None:

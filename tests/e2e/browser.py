@@ -86,9 +86,9 @@ class Browser:
 
     def _address(self) -> str:
         end = time.monotonic() + PATIENCE_S
-        said = Path(self._log.name)
-        while not (found := said.read_bytes().partition(LISTENING))[1] or b"\n" not in found[2]:
-            assert self._process.poll() is None, f"Chromium ended: {said.read_text(errors='replace')}"
+        reported = Path(self._log.name)
+        while not (found := reported.read_bytes().partition(LISTENING))[1] or b"\n" not in found[2]:
+            assert self._process.poll() is None, f"Chromium ended: {reported.read_text(errors='replace')}"
             assert time.monotonic() < end, "Chromium does not listen"
             time.sleep(0.05)
         return found[2].split()[0].decode().split("/")[2]

@@ -146,8 +146,8 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
         killed = int(time.time())
         traffic.numbers.remove(victim.number)
         closed_after(fleet, "e2e/live", killed + 4, asked)
-    everybody = written(traffic, tmp_path)
-    results = complete(fleet, "e2e/live", everybody, asked)
+    all_agents = written(traffic, tmp_path)
+    results = complete(fleet, "e2e/live", all_agents, asked)
     others = written(traffic, tmp_path, without=(victim.number,))
     whole = [index for index, result in results.items() if result["state"] == "FINAL"]
     partial = [index for index, result in results.items() if result["state"] == "FINAL_PARTIAL"]
@@ -156,7 +156,7 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
     assert max(whole) <= killed
     for index, result in results.items():
         if index in whole:
-            assert result["rows"] == everybody[index]["rows"]
+            assert result["rows"] == all_agents[index]["rows"]
         else:
             assert result["agents"] == {"in": 3, "expected": 4, "missing": [victim.name]}
             assert result["completeness"] == 0.75

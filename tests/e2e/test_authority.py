@@ -67,14 +67,14 @@ def test_what_is_not_granted_is_refused_by_the_agent(site: Site) -> None:
         ("shop.a", "password", "log", "the field password is hidden here"),
         ("shop.a", "user.token", "log", "the field user.token is hidden here"),
     ):
-        code, said = site.apply(job, what, stream)
-        assert (code, reason in said) == (65, True), said
+        code, reported = site.apply(job, what, stream)
+        assert (code, reason in reported) == (65, True), reported
 
 
 def test_a_job_sees_objects_and_whole_lines_without_what_is_hidden(site: Site) -> None:
     assert site.apply("shop.raw", "concat(coalesce(user, ''), _raw)")[0] == 0
-    code, said = site.apply("shop.second")
-    assert (code, "works on 1 jobs of shop already" in said) == (65, True), said
+    code, reported = site.apply("shop.second")
+    assert (code, "works on 1 jobs of shop already" in reported) == (65, True), reported
     rows = site.agent.results("shop/raw", wait_s=10)
     assert len(rows) >= 1
     assert SECRET not in str(rows)
@@ -83,10 +83,10 @@ def test_a_job_sees_objects_and_whole_lines_without_what_is_hidden(site: Site) -
 
 
 def test_live_lines_are_shown_without_what_is_hidden(site: Site) -> None:
-    code, said = site.elf("tap", "log", "--beginning", "--limit", "2", "--seconds", "5")
-    assert (code, '"path":"/a"' in said, SECRET in said) == (0, True, False), said
-    code, said = site.elf("tap", "log", "--filter", f"password = '{SECRET}'", "--seconds", "1")
-    assert (code, "the field password is hidden" in said) == (1, True), said
+    code, reported = site.elf("tap", "log", "--beginning", "--limit", "2", "--seconds", "5")
+    assert (code, '"path":"/a"' in reported, SECRET in reported) == (0, True, False), reported
+    code, reported = site.elf("tap", "log", "--filter", f"password = '{SECRET}'", "--seconds", "1")
+    assert (code, "the field password is hidden" in reported) == (1, True), reported
 
 
 def test_no_secret_is_in_anything_that_is_said_or_written(site: Site) -> None:
@@ -94,8 +94,8 @@ def test_no_secret_is_in_anything_that_is_said_or_written(site: Site) -> None:
         assert SECRET not in site.agent.ask("GET", path).decode()
     token = (site.agent.directory / "data" / "api.token").read_text().strip()
     for words in (("describe", "agent", "agent-0"), ("get", "agents"), ("get", "jobs")):
-        code, said = site.elf(*words)
-        assert (code, SECRET in said, token in said) == (0, False, False)
+        code, reported = site.elf(*words)
+        assert (code, SECRET in reported, token in reported) == (0, False, False)
     written = site.agent.errors() + (site.agent.directory / "data" / "audit.log").read_text()
     assert SECRET not in written
     assert token not in written
@@ -138,9 +138,9 @@ def test_every_action_is_in_the_audit_log_which_is_whole(site: Site) -> None:
     directory = site.agent.directory / "data"
     assert verify(directory)[1] >= 5
     found = [entry for _, entry in read_entries(directory / "audit.log")]
-    said = {(each.what, each.source, each.allowed) for each in found}
-    assert {("apply", "token", True), ("tap", "token", True), ("run", "overlay", True)} <= said
-    assert {("pause", "loopback", False), ("leave", "loopback", False)} <= said
+    reported = {(each.what, each.source, each.allowed) for each in found}
+    assert {("apply", "token", True), ("tap", "token", True), ("run", "overlay", True)} <= reported
+    assert {("pause", "loopback", False), ("leave", "loopback", False)} <= reported
     runs = [each for each in found if each.what == "run"]
     assert [(each.job, each.version, len(each.digest)) for each in runs] == [("shop/raw", 1, 64)]
     done = run("audit", "show", str(directory), "--job", "shop/raw")

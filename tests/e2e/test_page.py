@@ -364,6 +364,6 @@ def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet
     )
     chrome = page("#/agents")
     chrome.until("document.querySelector('tr.gone th')?.textContent === 'agent-2'", "who had gone before")
-    said = {"gone": 1, "skew_seconds": 9, "overlay_stats": {"lag_s": 9}}
-    troubles = f"import('/page/agents.js').then((agents) => agents.troubles({json.dumps(said)}).join())"
+    reported = {"gone": 1, "skew_seconds": 9, "overlay_stats": {"lag_s": 9}}
+    troubles = f"import('/page/agents.js').then((agents) => agents.troubles({json.dumps(reported)}).join())"
     assert chrome.run(troubles) == "does not answer", "what it said of itself is over"

@@ -52,41 +52,41 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_every_version_and_the_end_of_a_job_are_signed(site: Site) -> None:
     site.text("true")
-    code, said = site.apply()
-    assert (code, "its manifest is not signed" in said) == (65, True), said
+    code, reported = site.apply()
+    assert (code, "its manifest is not signed" in reported) == (65, True), reported
     site.sign(5, key="b")
-    code, said = site.apply()
-    assert (code, "0 trusted keys" in said) == (65, True), said
+    code, reported = site.apply()
+    assert (code, "0 trusted keys" in reported) == (65, True), reported
     site.text("true")
     site.sign(5)
-    code, said = site.apply()
-    assert code == 0, said
+    code, reported = site.apply()
+    assert code == 0, reported
     eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, what="results")
 
     site.text("k IS NOT NULL")
     site.sign(6)
     assert site.apply()[0] == 0
-    code, said = site.elf("rollout", "undo", "shop/plain")
-    assert (code != 0, "serial 5 is older" in said) == (True, True), said
+    code, reported = site.elf("rollout", "undo", "shop/plain")
+    assert (code != 0, "serial 5 is older" in reported) == (True, True), reported
     site.text("true")
     site.sign(5)
-    code, said = site.apply()
+    code, reported = site.apply()
     assert (
         code,
-        "serial 5 is older than a version that ran here; the lowest allowed serial is 6" in said,
-    ) == (65, True), said
+        "serial 5 is older than a version that ran here; the lowest allowed serial is 6" in reported,
+    ) == (65, True), reported
 
-    code, said = site.elf("delete", "shop/plain")
-    assert (code, "ends by a signed tombstone only" in said) == (1, True), said
+    code, reported = site.elf("delete", "shop/plain")
+    assert (code, "ends by a signed tombstone only" in reported) == (1, True), reported
     end = str(site.root / "end.sig")
     words = ("sign", "--tombstone", "shop/plain", "--serial", "6", "--key", str(site.root / "a.pem"))
     assert run(*words, "-o", end).exit_code == 0
-    code, said = site.elf("delete", "shop/plain", "--signature", end)
-    assert code == 0, said
+    code, reported = site.elf("delete", "shop/plain", "--signature", end)
+    assert code == 0, reported
     site.text("k IS NOT NULL")
     site.sign(6)
-    code, said = site.apply()
-    assert (code, "serial 6 was revoked" in said) == (65, True), said
+    code, reported = site.apply()
+    assert (code, "serial 6 was revoked" in reported) == (65, True), reported
     site.sign(7)
     assert site.apply()[0] == 0
     eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, what="results")

@@ -75,8 +75,8 @@ def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
         eventually(lambda: filed(tmp_path) == expected(agent), what="the files")
         text = eventually(lambda: _metrics(agent, 'elf_result_n{elf_job="e2e/sunk"'), what="metrics")
         assert 'elf_sink_written_total{elf_job="e2e/sunk",elf_sink="files"}' in text
-        said = agent.get("/v1/agent")["sinks"]
-        assert said["files"]["letters"]["files"] == 0
+        reported = agent.get("/v1/agent")["sinks"]
+        assert reported["files"]["letters"]["files"] == 0
 
 
 def _metrics(agent: Agent, wanted: str) -> str:

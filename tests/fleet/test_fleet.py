@@ -273,8 +273,8 @@ def renew(hosts: Hosts) -> None:
             check=False,
             timeout=PATIENCE_S,
         )
-        said = subprocess.run(read, input=done.stdout, capture_output=True, check=False).stdout
-        return said.decode().strip() == serial
+        reported = subprocess.run(read, input=done.stdout, capture_output=True, check=False).stdout
+        return reported.decode().strip() == serial
 
     eventually(shown, PATIENCE_S, "the new certificate")
     assert hosts.agents["web2"].pid == process
@@ -340,10 +340,10 @@ def exact(hosts: Hosts, first: int, last: int) -> None:
         path = hosts.root / f"{web}.ndjson"
         path.write_text("".join(line + "\n" for line in lines))
         paths.append(str(path))
-    said = hosts.elf(
+    reported = hosts.elf(
         "run", TEXT.split(" AS ", 1)[1], *paths, "--format", "json", "-o", "json", tls=None
     ).splitlines()
-    oracle = {record["interval"]["index"]: record["rows"] for record in map(json.loads, said)}
+    oracle = {record["interval"]["index"]: record["rows"] for record in map(json.loads, reported)}
     whole = {
         i: each["rows"]
         for i, each in hosts.results().items()

@@ -26,17 +26,17 @@ def in_a_copy(action: Callable[[], None]) -> None:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        told = ("", "")
+        notified = ("", "")
         try:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             action()
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
             if grown > BYTES_MAX:
-                told = ("large", f"grew by {grown >> 20} MiB")
+                notified = ("large", f"grew by {grown >> 20} MiB")
         except BaseException as error:
-            told = (place_of(error), "".join(traceback.format_exception(error)))
+            notified = (place_of(error), "".join(traceback.format_exception(error)))
         finally:
-            os.write(writer, json.dumps(told).encode()[:60_000])
+            os.write(writer, json.dumps(notified).encode()[:60_000])
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:

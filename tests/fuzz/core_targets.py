@@ -40,7 +40,7 @@ class _Scene:
     """Two agents in the middle of a job, and what each of them has heard."""
 
     def __init__(self) -> None:
-        self.heard: list[list[tuple[Contact, bytes, bytes]]] = []
+        self.received_upto: list[list[tuple[Contact, bytes, bytes]]] = []
         self.cores: list[AgentCore] = []
         self.kept: list[Any] = []
         self.now = 0.0
@@ -52,9 +52,9 @@ class _Scene:
         await fleet.start()
         wire = codec()
         for agent in fleet.agents:
-            self.heard.append([])
+            self.received_upto.append([])
             assert agent.local is not None
-            _listen(agent.local.pump, self.heard[-1], wire)
+            _listen(agent.local.pump, self.received_upto[-1], wire)
         await fleet.apply(JOB)
         for round_ in range(60):
             for agent in fleet.agents:
@@ -71,14 +71,14 @@ class _Scene:
             agent.stopped_us = wall_us()
             self.cores.append(agent.local.core)
             self.kept.append(agent.local)
-        self.heard = [self.heard[agent.number] for agent in living[:2]]
+        self.received_upto = [self.received_upto[agent.number] for agent in living[:2]]
 
 
-def _listen(pump: Any, heard: list[tuple[Contact, bytes, bytes]], wire: Any) -> None:
+def _listen(pump: Any, received_upto: list[tuple[Contact, bytes, bytes]], wire: Any) -> None:
     received = pump.received
 
     def note(sender: Contact, message: Any, payload: bytes) -> None:
-        heard.append((sender, wire.encode(message)[8:], payload))
+        received_upto.append((sender, wire.encode(message)[8:], payload))
         received(sender, message, payload)
 
     pump.received = note
@@ -89,9 +89,9 @@ def cores() -> Harness:
     scene, wire = _Scene(), codec()
     vloop.run(scene.play())
     by_kind: list[dict[type[Any], list[tuple[Contact, bytes, bytes]]]] = []
-    for heard in scene.heard:
+    for received_upto in scene.received_upto:
         kinds: dict[type[Any], list[tuple[Contact, bytes, bytes]]] = {}
-        for each in heard:
+        for each in received_upto:
             kinds.setdefault(type(wire.decode_header(each[1])), []).append(each)
         by_kind.append(kinds)
     strangers = (

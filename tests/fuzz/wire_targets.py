@@ -114,12 +114,12 @@ class Ear:
     """Who hears what a transport receives: only ever messages, only ever after a hello."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.arrived = 0
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
         assert len(sender.id) == 20
         assert isinstance(message, Message)
-        self.heard += 1
+        self.arrived += 1
 
     def lost(self, peer: bytes) -> None:
         pass
@@ -136,7 +136,7 @@ def handshake() -> Harness:
     """Everything that may come on a fresh connection: hello, chunks of many lanes, frames, goodbye."""
     wire = codec()
     hello = Connection.HELLO_CODEC.encode(Hello("elf", PEER, 1))
-    said = [
+    reported = [
         chunks(wire.encode(overlay_messages.Ping(1))),
         chunks(wire.encode(overlay_messages.Bye(), b"x" * 70_000), 3),
     ]
@@ -155,8 +155,8 @@ def handshake() -> Harness:
         if rng.random() < 0.3:
             header = repacked(rng, rng.choice(hellos))
             first = (4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header
-            return CHUNK.pack(len(first), LAST, 0) + first + rng.choice(said)
-        data = b"".join((chunks(hello), *(rng.choice(said) for _ in range(rng.randrange(4)))))
+            return CHUNK.pack(len(first), LAST, 0) + first + rng.choice(reported)
+        data = b"".join((chunks(hello), *(rng.choice(reported) for _ in range(rng.randrange(4)))))
         if rng.random() < 0.4:  # a lane per chunk, none of them finished
             data += b"".join(CHUNK.pack(1, 0, lane) + b"x" for lane in range(rng.randrange(300)))
         return mutated(rng, data, (*BYTES, CHUNK.pack(0, 2, 0), CHUNK.pack(65536, 0, 1)))
@@ -177,7 +177,7 @@ def handshake() -> Harness:
         stats = transport.stats()
         if not stats["connections"] and not stats.get("duplicate_connections"):
             assert len(socket.written) == before or connection.peer is not None, "answered a stranger"
-        assert connection.peer is not None or ear.heard == 0
+        assert connection.peer is not None or ear.arrived == 0
         connection.abort("the test is over")
         if stats.get("protocol_errors") or stats.get("refused_hello"):
             raise ProtocolError("refused, as counted")

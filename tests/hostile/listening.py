@@ -29,7 +29,7 @@ class Listening:
 
     port: int
     server: web.Server
-    door: RequestLimits
+    request_limits: RequestLimits
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -55,17 +55,17 @@ class Listening:
 
     async def until_busy(self, count: int) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while sum(self.door._busy.values()) < count:  # noqa: ASYNC110 - nothing sets an event
+            while sum(self.request_limits._busy.values()) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
-async def listening(app: web.Application, door: RequestLimits) -> AsyncIterator[Listening]:
+async def listening(app: web.Application, request_limits: RequestLimits) -> AsyncIterator[Listening]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, auto_decompress=False)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     assert runner.server is not None
     try:
-        yield Listening(runner.addresses[0][1], runner.server, door)
+        yield Listening(runner.addresses[0][1], runner.server, request_limits)
     finally:
         await runner.cleanup()

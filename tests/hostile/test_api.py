@@ -26,8 +26,8 @@ SCRIPT = "<script>alert(1)</script>"
 
 @pytest.fixture
 async def api() -> AsyncIterator[Listening]:
-    door = RequestLimits(requests_max=4, streams_max=2, connections_max=6, quiet_s=0.0)
-    async with listening(make_app(FakeBackend(), door=door), door) as found:
+    request_limits = RequestLimits(requests_max=4, streams_max=2, connections_max=6, quiet_s=0.0)
+    async with listening(make_app(FakeBackend(), request_limits=request_limits), request_limits) as found:
         yield found
 
 
@@ -112,27 +112,27 @@ async def test_silent_and_slow_senders_are_closed_and_others_are_served(api: Lis
         )
     await asyncio.sleep(0)
     await api.until_connected(3)
-    api.door.sweep(api.server, 1.0)
-    api.door.sweep(api.server, 2.0)
+    api.request_limits.sweep(api.server, 1.0)
+    api.request_limits.sweep(api.server, 2.0)
     for reader, writer in strangers:
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
         writer.close()
     status, _, _ = await api.ask(head("GET", "/v1/jobs"))
     assert status == 200
-    assert api.door.closed == 3
+    assert api.request_limits.closed == 3
 
 
 async def test_of_too_many_connections_the_oldest_silent_ones_go() -> None:
-    door = RequestLimits(connections_max=3, quiet_s=1e9)
-    async with listening(make_app(FakeBackend(), door=door), door) as api:
+    request_limits = RequestLimits(connections_max=3, quiet_s=1e9)
+    async with listening(make_app(FakeBackend(), request_limits=request_limits), request_limits) as api:
         first = [await api.connect() for _ in range(3)]
         await api.until_connected(3)
-        door.sweep(api.server, 1.0)
+        request_limits.sweep(api.server, 1.0)
         last = [await api.connect() for _ in range(2)]
         await api.until_connected(5)
-        door.sweep(api.server, 2.0)
-        assert door.closed == 2
+        request_limits.sweep(api.server, 2.0)
+        assert request_limits.closed == 2
         for _, writer in (*first, *last):
             writer.close()
 
@@ -145,8 +145,8 @@ async def test_who_asks_too_much_at_once_is_told_so_and_answers_in_progress_stay
             await release.wait()
             return await super().request(verb, body, timeout_s)
 
-    door = RequestLimits(requests_max=3, streams_max=1, quiet_s=0.0)
-    async with listening(make_app(Slow(), door=door), door) as crowded:
+    request_limits = RequestLimits(requests_max=3, streams_max=1, quiet_s=0.0)
+    async with listening(make_app(Slow(), request_limits=request_limits), request_limits) as crowded:
         stays = asyncio.ensure_future(crowded.ask(head("GET", "/v1/jobs/a/b/results?follow=1"), whole=False))
         await crowded.until_busy(1)
         status, headers, _ = await crowded.ask(head("GET", "/v1/jobs/a/b/results?follow=1"))
@@ -154,8 +154,8 @@ async def test_who_asks_too_much_at_once_is_told_so_and_answers_in_progress_stay
         others = [asyncio.ensure_future(crowded.ask(head("GET", "/v1/jobs"))) for _ in range(2)]
         await crowded.until_busy(3)
         assert (await crowded.ask(head("GET", "/v1/jobs")))[0] == 429
-        door.sweep(crowded.server, 1.0)
-        door.sweep(crowded.server, 1e6)
+        request_limits.sweep(crowded.server, 1.0)
+        request_limits.sweep(crowded.server, 1e6)
         release.set()
         assert [status for status, _, _ in await asyncio.gather(*others)] == [200, 200]
         stays.cancel()
@@ -180,9 +180,9 @@ POLL = "/v1/jobs/shop/top/offsets?after=5&wait=30"
 
 
 async def test_a_crowd_of_long_polls_locks_out_neither_operators_nor_health() -> None:
-    door, backend = RequestLimits(), Polled()
-    app = make_app(backend, door=door, identifier=Identifier("secret"))
-    async with listening(app, door) as api:
+    request_limits, backend = RequestLimits(), Polled()
+    app = make_app(backend, request_limits=request_limits, identifier=Identifier("secret"))
+    async with listening(app, request_limits) as api:
         waiting = [asyncio.ensure_future(api.ask(head("GET", POLL), whole=False)) for _ in range(192)]
         async with asyncio.timeout(PATIENCE_S):
             while sum(each.done() for each in waiting) < 192 - SHARE_MAX:  # noqa: ASYNC110 - nothing sets an event
@@ -199,9 +199,11 @@ async def test_a_crowd_of_long_polls_locks_out_neither_operators_nor_health() ->
 
 
 async def test_followers_of_one_principal_leave_room_for_others() -> None:
-    door, backend = RequestLimits(streams_max=4, streams_reserved=2, streams_share_max=2), Polled()
+    request_limits, backend = RequestLimits(streams_max=4, streams_reserved=2, streams_share_max=2), Polled()
     follow = "/v1/jobs/shop/top/results?follow=1"
-    async with listening(make_app(backend, door=door, identifier=Identifier("secret")), door) as api:
+    async with listening(
+        make_app(backend, request_limits=request_limits, identifier=Identifier("secret")), request_limits
+    ) as api:
         open_now = [await api.connect() for _ in range(4)]
         for number, (reader, writer) in enumerate(open_now):
             writer.write(head("GET", follow, **({} if number < 2 else OPERATOR)))
@@ -216,7 +218,7 @@ async def test_followers_of_one_principal_leave_room_for_others() -> None:
 
 
 async def test_what_is_reserved_is_left_by_all_others_together() -> None:
-    door, backend = RequestLimits(requests_max=6, reserved=2, share_max=3), Polled()
+    request_limits, backend = RequestLimits(requests_max=6, reserved=2, share_max=3), Polled()
     readers = itertools.chain("aaaa", itertools.repeat("b"))
     waiting = []
 
@@ -226,8 +228,8 @@ async def test_what_is_reserved_is_left_by_all_others_together() -> None:
                 return super().principal(request)
             return Principal(next(readers), frozenset({Role.READER}), source="certificate")
 
-    app = make_app(backend, door=door, identifier=Several("secret"))
-    async with listening(app, door) as api:
+    app = make_app(backend, request_limits=request_limits, identifier=Several("secret"))
+    async with listening(app, request_limits) as api:
         for count in (1, 2, 3):
             waiting.append(asyncio.ensure_future(api.ask(head("GET", POLL))))
             await api.until_busy(count)

@@ -105,8 +105,8 @@ def test_the_index_of_a_table_is_keyed_by_the_process() -> None:
     env = {**os.environ, "PYTHONHASHSEED": "random"}
     if kernel.active is not kernel.native:
         pytest.skip("the twin's index is Python's dict")
-    said = {subprocess.check_output([sys.executable, "-c", script], env=env) for _ in range(3)}
-    assert len(said) > 1
+    reported = {subprocess.check_output([sys.executable, "-c", script], env=env) for _ in range(3)}
+    assert len(reported) > 1
 
 
 def test_whole_numbers_beyond_int64_and_odd_floats_have_one_meaning(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ def test_a_job_says_once_that_it_compares_in_vain(tmp_path: Path, caplog: pytest
             station.step()
         station.finish()
     (record,) = [each for each in caplog.records if "compares in vain" in each.getMessage()]
-    told = (
+    notified = (
         f"id <> 'five': in {station.log} (such as 0) id is BIGINT and 'five' is none: nothing satisfies it."
     )
-    assert told in record.getMessage()
-    assert any(told in sample for sample in station.samples)
+    assert notified in record.getMessage()
+    assert any(notified in sample for sample in station.samples)
     assert station.totals() == {"filtered": 9}

@@ -27,7 +27,7 @@ def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 def last_job(done: subprocess.CompletedProcess[str]) -> list[list[dict[str, Any]]]:
-    """The rows by interval of the second job: its intervals begin anew."""
+    """The rows by interval of the second job: its intervals begin again."""
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines()]
     starts = [result["interval"]["start"] for result in results]

@@ -260,8 +260,8 @@ async def test_over_the_memory_budget_nothing_is_read_and_no_time_passes(
         host.memory.full = False
         await until(lambda: host.sealed(job))
         assert host.counts(job) == truth
-    said = [record.message for record in caplog.records if "memory limit" in record.message]
-    assert said == ["stream log waits: the memory limit is reached (the disk is full)"]
+    reported = [record.message for record in caplog.records if "memory limit" in record.message]
+    assert reported == ["stream log waits: the memory limit is reached (the disk is full)"]
     assert "stream log is read again" in caplog.text
 
 

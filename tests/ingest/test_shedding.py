@@ -131,7 +131,7 @@ def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
         )
         jobs[name] = LocalJob(manifest(text), FIRST)
         jobs[name].begin(stream)
-    said: list[str] = []
+    reported: list[str] = []
     users = random.Random(3)
     for _ in range(40):
         with path.open("a") as log:
@@ -140,14 +140,14 @@ def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
             )
         for outcome in stream.evaluate(stream.poll(lambda: 1_431_856_900_000_000)):
             reports = [each for each in outcome.events if isinstance(each, WorkerReport)]
-            said += [text for each in reports for text in each.samples]
+            reported += [text for each in reports for text in each.samples]
     few, many = jobs["few"].cost, jobs["many"].cost
     assert (few.lines_shed, many.lines_shed > 0) == (0, True)
     assert many.lines_shed < many.lines == few.lines == 20_000
     assert not budget.over, "nobody else has to wait"
     assert "more than its share of 0.2 MB" in many.describe()["crowds"]
     assert few.describe()["crowds"] == ""
-    assert any("share of 0.2 MB" in text for text in said)
+    assert any("share of 0.2 MB" in text for text in reported)
     assert "job t/many has too many groups" in caplog.text
     many.memory.nbytes = 0  # type: ignore[union-attr]  # its intervals are closed
     assert many.holds(0)

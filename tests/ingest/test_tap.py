@@ -137,7 +137,7 @@ async def test_what_is_waited_for_is_said_to_be_quiet(taps: Taps, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("texts", "kind", "said"),
+    ("texts", "kind", "reported"),
     [
         (("SELECT _raw FROM nothing",), RuntimeFailure, "no stream nothing"),
         (("SELECT _raw FROM log WHERE",), QueryError, "missing"),
@@ -151,9 +151,9 @@ async def test_what_is_waited_for_is_said_to_be_quiet(taps: Taps, monkeypatch: p
     ],
 )
 async def test_what_cannot_be_shown_is_refused_before_anything_is_read(
-    taps: Taps, texts: tuple[str, ...], kind: type[Exception], said: str
+    taps: Taps, texts: tuple[str, ...], kind: type[Exception], reported: str
 ) -> None:
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=reported):
         await anext(taps.lines(ask(*texts)))
     assert taps._open == 0
 

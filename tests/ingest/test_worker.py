@@ -275,7 +275,7 @@ def test_a_restart_repeats_and_loses_nothing(
         if dice.random() < 0.25:
             index, positions, read = frame
             reader.close()
-            worker = JobWorker(statement, Resumed(index, told=tuple((to, index) for to in read)))
+            worker = JobWorker(statement, Resumed(index, read_up_to=tuple((to, index) for to in read)))
             reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
             reader.add("j", worker.columns, positions=positions, boundaries=read)
     sealed += worker.seal(worker.end_index)
@@ -299,8 +299,8 @@ def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before
     feeder = Feeder(worker)
     blocks = [feeder.feed((35, "a", 1)), feeder.feed((5, "b", 1))]
     counted = late(worker)  # interval 2 is sealed; the newest record is in 3, which stays open
-    told = (FILE.at(blocks[-1].end), worker.next_index)
-    again = JobWorker(parse(TUMBLE), Resumed(worker.next_index, told=(told,)))
+    read_up_to = (FILE.at(blocks[-1].end), worker.next_index)
+    again = JobWorker(parse(TUMBLE), Resumed(worker.next_index, read_up_to=(read_up_to,)))
     repeated = Feeder(again)
     repeated.feed((35, "a", 1))
     repeated.feed((5, "b", 1))
@@ -309,25 +309,25 @@ def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before
 
 def test_after_a_restart_no_block_reaches_across_what_the_frames_had_read_or_left_out() -> None:
     read, left_out = FILE.at(700), (FILE.at(100), 300)
-    worker = JobWorker(parse(TUMBLE), Resumed(2, told=((read, 2),), shed=(left_out,)))
+    worker = JobWorker(parse(TUMBLE), Resumed(2, read_up_to=((read, 2),), shed=(left_out,)))
     assert {place.offset for place in worker.offsets.edges()} >= {100, 300, 700}
 
 
 def test_what_was_read_and_open_when_an_agent_died_is_expired_if_it_was_closed_without_it() -> None:
     before = JobWorker(parse(TUMBLE), Resumed(2))
     block = Feeder(before).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
-    after = JobWorker(parse(TUMBLE), Resumed(2, told=((FILE.at(block.end), 2),)), start_index=4)
+    after = JobWorker(parse(TUMBLE), Resumed(2, read_up_to=((FILE.at(block.end), 2),)), start_index=4)
     Feeder(after).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
     (sealed,) = after.seal(5)
     assert (sealed.counts[CONTRIBUTED], sealed.counts[EXPIRED], sealed.counts[LATE]) == (1, 1, 0)
 
 
 def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_life_had_read() -> None:
-    again = JobWorker(parse(TUMBLE), Resumed(2, told=((FILE.at(700), 2),)))
+    again = JobWorker(parse(TUMBLE), Resumed(2, read_up_to=((FILE.at(700), 2),)))
     Feeder(again).feed((35, "a", 1))  # of the 700 bytes before the restart some were read again
     (reached,) = again.offsets.reached()
     assert reached.offset < 700
-    assert again.offsets.told() == ((FILE.at(700), 2),), "a second restart would count the rest as late"
+    assert again.offsets.read_up_to() == ((FILE.at(700), 2),), "a second restart would count the rest as late"
 
 
 def test_an_interval_that_no_message_carries_is_given_up_and_counted() -> None:

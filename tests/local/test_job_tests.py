@@ -146,7 +146,7 @@ def test_several_streams_and_lookups_are_named(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reported"),
     [
         ("--@test input=log.ndjson", "job.elfql:1:1: a case needs"),
         ("  --@test input=log.ndjson expct=x", "job.elfql:1:3: 'expct=x' is not a setting"),
@@ -157,10 +157,10 @@ def test_several_streams_and_lookups_are_named(place: Path) -> None:
         ("--@test input=log.ndjson expect=expect.json format=nonsense", "nonsense"),
     ],
 )
-def test_a_case_that_cannot_run_fails_and_says_why(place: Path, line: str, said: str) -> None:
+def test_a_case_that_cannot_run_fails_and_says_why(place: Path, line: str, reported: str) -> None:
     done = run(write(place, f"{line}\n{QUERY}", ROWS))
     assert done.return_value == 1
-    assert said in done.stdout
+    assert reported in done.stdout
 
 
 def test_a_wrong_statement_fails_its_cases(place: Path) -> None:

@@ -78,5 +78,5 @@ def test_a_constant_that_nothing_equals_is_refused_by_the_format_and_doubted_in_
             list(reading("SELECT host FROM log WHERE status = '5xx'", access, format=format)._parsed())
     logs = reading("SELECT x FROM log WHERE k = 'one'", json_log)
     assert len(list(logs._parsed())) == 1
-    (told,) = logs.stats.doubts
-    assert told.startswith(f"k = 'one': in {json_log} (such as 1) k is BIGINT")
+    (notified,) = logs.stats.doubts
+    assert notified.startswith(f"k = 'one': in {json_log} (such as 1) k is BIGINT")

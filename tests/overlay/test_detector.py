@@ -148,11 +148,11 @@ def test_a_leaving_agent_is_down_at_its_siblings_and_watchers_at_once() -> None:
     farthest = max(crowd.alive, key=lambda id: int.from_bytes(id) ^ int.from_bytes(leaver))
     crowd.network.give(farthest, Watch(crowd.agents[leaver].me))
     crowd.network.run_for(2)
-    told = {contact.id for contact in crowd.agents[leaver].siblings()} | {farthest}
+    notified = {contact.id for contact in crowd.agents[leaver].siblings()} | {farthest}
     crowd.network.give(leaver, Leave())
     assert crowd.agents[leaver].deadline is None
     crowd.network.run_for(0.01)
-    for id in told:
+    for id in notified:
         assert leaver in [down for _, down in crowd.downs(id)]
         assert crowd.agents[id].is_quarantined(leaver)
     crowd.network.run_for(30)

@@ -82,8 +82,8 @@ def test_the_end_that_is_beaten_wakes_for_nothing() -> None:
     assert woken, "the first heartbeat is never answered, and the peer is asked whether it lives"
     assert max(woken) < 5.0
     assert overlay.deadline is not None
-    said = [each.message for each in overlay.step(Tick(), overlay.deadline) if isinstance(each, Send)]
-    assert [type(each) for each in said] == [Beat], "it has fallen silent"
+    reported = [each.message for each in overlay.step(Tick(), overlay.deadline) if isinstance(each, Send)]
+    assert [type(each) for each in reported] == [Beat], "it has fallen silent"
 
 
 def test_the_other_end_takes_over_when_one_dies() -> None:

@@ -54,7 +54,7 @@ contacts = st.builds(
     st.sampled_from(["", "r" * 100]),
 )
 obituaries = st.lists(st.builds(Obituary, ids, numbers), max_size=40).map(tuple)
-told = st.lists(contacts, max_size=20).map(tuple)
+notified = st.lists(contacts, max_size=20).map(tuple)
 body = st.binary(max_size=30)
 
 
@@ -64,7 +64,7 @@ def messages(rids: st.SearchStrategy[int]) -> st.SearchStrategy[Message]:
         st.builds(Pong, rids, obituaries),
         st.builds(Find, rids, ids, numbers),
         st.builds(Rows, rids),
-        st.builds(Found, rids, told),
+        st.builds(Found, rids, notified),
         st.builds(Beat, rids, body, obituaries),
         st.builds(BeatBack, rids, body, obituaries),
         st.builds(Relay, rids, contacts),

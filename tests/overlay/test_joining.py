@@ -154,11 +154,11 @@ def test_seeds_of_two_islands_make_them_one() -> None:
     overlay = small.add(bridge)
     small.start(bridge, islands[0][0], islands[1][0])
     small.network.run_for(30)
-    everybody = {me.id for island in islands for me in island} | {bridge.id}
-    assert {c.id for c in overlay.closest(bridge.id, 99)} == everybody - {bridge.id}
+    all_agents = {me.id for island in islands for me in island} | {bridge.id}
+    assert {c.id for c in overlay.closest(bridge.id, 99)} == all_agents - {bridge.id}
     for host in small.network.hosts.values():
         assert isinstance(host.machine, Overlay)
-        assert {c.id for c in host.machine.closest(bridge.id, 99)} == everybody - {host.contact.id}
+        assert {c.id for c in host.machine.closest(bridge.id, 99)} == all_agents - {host.contact.id}
 
 
 def test_a_seed_that_was_down_during_the_join_is_met_later() -> None:

@@ -26,17 +26,17 @@ def main() -> int:
     arguments.add_argument("--keep", type=Path, help="append findings there, as lines of kept.jsonl")
     options = arguments.parse_args()
     seeds = range(options.first, options.first + options.seeds)
-    hunt, began, said = Hunt(shrinking=not options.as_found), time.monotonic(), 0
+    hunt, began, reported = Hunt(shrinking=not options.as_found), time.monotonic(), 0
     for seed in seeds if options.seed is None else [options.seed]:
         if time.monotonic() - began > options.minutes * 60:
             break
         hunt.seed(seed)
-        for finding in hunt.findings[said:]:
+        for finding in hunt.findings[reported:]:
             print(finding, flush=True)
             if options.keep:
                 with options.keep.open("a") as file:
                     file.write(as_case(finding, None) + "\n")
-        said = len(hunt.findings)
+        reported = len(hunt.findings)
     wrong = run_fleets(range(options.first, options.first + options.fleets), hunt.counts)
     print(f"{sum(hunt.counts.values())} statements in {time.monotonic() - began:.0f} s")
     for (kind, state), count in sorted(hunt.counts.items()):

@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_once_the_columns_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("SELECT q.* AS x FROM t q", "not a value"),
         ("SELECT * AS x FROM t WHERE v = (SELECT max(v) FROM t)", "."),
@@ -85,6 +85,6 @@ def test_what_is_wrong_is_said_once_the_columns_are_known() -> None:
         ("SELECT * FROM ns.job j WHERE v = (SELECT max(v) FROM t)", "results of jobs"),
     ],
 )
-def test_star_without_a_meaning_is_refused(text: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+def test_star_without_a_meaning_is_refused(text: str, reported: str) -> None:
+    with pytest.raises(QueryError, match=reported):
         parse(text)

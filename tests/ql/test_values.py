@@ -88,13 +88,13 @@ def test_a_value_of_a_row_without_partners_is_that_over_no_rows(value: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "reported"),
     [
         ("max(v) + u.v", "must be in GROUP BY or in an aggregate"),
         ("v + 1", "aggregates"),
         ("hll_sketch_agg(v)", "sketch"),
     ],
 )
-def test_values_of_a_row_that_cannot_be_computed_are_refused(value: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+def test_values_of_a_row_that_cannot_be_computed_are_refused(value: str, reported: str) -> None:
+    with pytest.raises(QueryError, match=reported):
         parse(f"SELECT s.k, (SELECT {value} FROM u WHERE u.k = s.k) AS c FROM s")

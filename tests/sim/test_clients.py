@@ -34,12 +34,12 @@ def test_what_clients_are_told_is_linearizable(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"version": 1000}, {"text": "CREATE JOB sim.changes AS SELECT 1"}], ids=["version", "text"]
+    "notified", [{"version": 1000}, {"text": "CREATE JOB sim.changes AS SELECT 1"}], ids=["version", "text"]
 )
-def test_a_history_with_one_answer_that_cannot_have_been_given_is_found(told: dict[str, Any]) -> None:
+def test_a_history_with_one_answer_that_cannot_have_been_given_is_found(notified: dict[str, Any]) -> None:
     asked = histories(1, faults=(), clients=1, safety_s=25.0)
     read = max(at for at, each in enumerate(asked) if each.verb == "describe" and each.status == 200)
     begun = asked[: read + 1]
     assert explain(begun) == ""
-    begun[read] = replace(begun[read], body={**begun[read].body, **told})
+    begun[read] = replace(begun[read], body={**begun[read].body, **notified})
     assert explain(begun).startswith("cannot have happened: describe")

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from elfmesh.storage.deadletters import read_letter
+from elfmesh.storage.deadletters import read_dead_letter
 from tests.sim.test_agents import Results, closed, ended_us, masters, write
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, until
@@ -29,7 +29,7 @@ def simple_member(fleet: SimFleet) -> SimAgent:
 
 def letters(agent: SimAgent) -> dict[int, int]:
     names = agent.storage.names("dead-letter/")
-    found = [read_letter(agent.storage.read(name) or b"") for name in names]
+    found = [read_dead_letter(agent.storage.read(name) or b"") for name in names]
     assert not any(letter.unknown for letter in found)
     return {letter.interval: letter.counts[0] for letter in found}
 

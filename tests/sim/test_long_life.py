@@ -12,7 +12,7 @@ from elfmesh.control.master import rendezvous
 from elfmesh.control.member import member_host
 from elfmesh.control.programs import beside
 from elfmesh.control.protocol import request_deduplication
-from elfmesh.control.register import acceptor, desk
+from elfmesh.control.register import acceptor, registers
 from elfmesh.control.replicas import epochs
 from elfmesh.overlay import routing
 from elfmesh.srt import multicast
@@ -22,7 +22,7 @@ from tests.sim.world.containers import entries, grown
 
 BOUNDS = (
     (acceptor, "ENDED_MAX"),
-    (desk, "IDLE_MAX"),
+    (registers, "IDLE_MAX"),
     (epochs, "TOMBSTONES_MAX"),
     (epochs, "EPOCHS_MAX"),
     (member_host, "STOPPED_MAX"),

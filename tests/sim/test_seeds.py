@@ -23,16 +23,16 @@ def test_an_open_seed_fails_no_soak_and_is_told_when_it_holds_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = {0: {}, 1: {"I1": ["lost"]}, 2: {"I2": ["twice"]}, 3: {}}
-    lines = [json.dumps({"seed": seed, "wrong": said, "cpu_s": 1.0}) for seed, said in wrong.items()]
+    lines = [json.dumps({"seed": seed, "wrong": reported, "cpu_s": 1.0}) for seed, reported in wrong.items()]
     journal = tmp_path / "journal.jsonl"
     journal.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(soak, "OPEN_SEEDS", (2, 3))
     assert soak.soak(range(4), journal, 1) == 1
-    told = capsys.readouterr().out
-    assert "FAILS python -m tests.sim.swarm --seed 1\n" in told
-    assert "OPEN python -m tests.sim.swarm --seed 2\n" in told
-    assert "HOLDS AGAIN, and is open in regressions.py: seed 3\n" in told
-    assert "1 fail, 1 more are open" in told
+    notified = capsys.readouterr().out
+    assert "FAILS python -m tests.sim.swarm --seed 1\n" in notified
+    assert "OPEN python -m tests.sim.swarm --seed 2\n" in notified
+    assert "HOLDS AGAIN, and is open in regressions.py: seed 3\n" in notified
+    assert "1 fail, 1 more are open" in notified
     assert soak.soak(range(2, 4), journal, 1) == 0
 
 

@@ -116,7 +116,7 @@ def test_every_safeguard_can_be_removed_and_comes_back() -> None:
 
 def test_the_same_seed_gives_the_same_trace_under_two_hash_seeds() -> None:
     """I15."""
-    told = set()
+    notified = set()
     for hash_seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", "from tests.sim.swarm.soak import one; print(one(2)['trace'])"],
@@ -127,5 +127,5 @@ def test_the_same_seed_gives_the_same_trace_under_two_hash_seeds() -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        told.add(done.stdout)
-    assert len(told) == 1
+        notified.add(done.stdout)
+    assert len(notified) == 1

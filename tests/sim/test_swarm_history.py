@@ -25,7 +25,7 @@ from elfmesh.storage.storage import DiskStorage
 from tests.control.member.support import TEXT
 from tests.sim.swarm.judging.aftermath import standing
 from tests.sim.swarm.judging.history import History
-from tests.sim.swarm.judging.told import Beginnings, goes_out_last, on_append
+from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))
@@ -95,15 +95,15 @@ def test_what_overtakes_the_writes_before_it_does_not_tell_of_them() -> None:
 
 
 def test_what_a_worker_is_told_by_its_versions_is_believed_as_far_as_a_register_has_closed() -> None:
-    told, job = Beginnings(), ("shop/top", "i")
+    notified, job = WorkerStarts(), ("shop/top", "i")
     manifest = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
-    told.closed(job, 1.0, 5)
+    notified.closed(job, 1.0, 5)
     for at in (0.5, 1.0, 2.0, 4.0):
-        told.begun("h1", job, at, (Stage(7, manifest, 2), Stage(9, manifest, 3)))
-    told.closed(job, 3.0, 8)
-    assert told.released("h1", job) == [(0.5, FIRST), (1.0, 5), (2.0, 5), (4.0, 7)]
-    told.begun("h2", job, 4.0, ())
-    assert told.released("h2", job) == []
+        notified.begun("h1", job, at, (Stage(7, manifest, 2), Stage(9, manifest, 3)))
+    notified.closed(job, 3.0, 8)
+    assert notified.released("h1", job) == [(0.5, FIRST), (1.0, 5), (2.0, 5), (4.0, 7)]
+    notified.begun("h2", job, 4.0, ())
+    assert notified.released("h2", job) == []
 
 
 def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not_when_it_is_wanted() -> None:

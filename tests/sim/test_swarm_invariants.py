@@ -79,7 +79,7 @@ def clean() -> Outcome:
         due={KEY: 6},
         closed_in_s={KEY: 2.0},
         founders={KEY: ("h1", "h2")},
-        owed={KEY: {}},
+        pending_corrections={KEY: {}},
         counted={KEY: 7},
         there=("h1", "h2"),
     )
@@ -193,16 +193,16 @@ def test_a_clean_run_holds_all() -> None:
 
 def test_the_sums_are_wrong_where_a_line_is_in_no_bucket_in_two_or_in_none_yet() -> None:
     rule = ALL["I1 sums"]
-    lost, doubled, owed = clean(), clean(), clean()
+    lost, doubled, pending_corrections = clean(), clean(), clean()
     lost.truths[KEY].hosts["h1"].lines.append(line(1, 6, 3))
-    (told,) = rule(lost)
-    assert told.startswith("sim/ids: 4 in all buckets, 5 to 5 were written")
-    assert told.endswith("{'h1': 1, 'h2': 0}")
+    (notified,) = rule(lost)
+    assert notified.startswith("sim/ids: 4 in all buckets, 5 to 5 were written")
+    assert notified.endswith("{'h1': 1, 'h2': 0}")
     made, _ = record(6)
     swap_final(doubled, 6, counts=made.counts | {"expired": 1})
     assert len([*rule(doubled)]) == 1
-    owed.owed[KEY]["h1"] = (0, 0, 0, 0, 1, *ZEROS[4:])
-    assert len([*rule(owed)]) == 1
+    pending_corrections.pending_corrections[KEY]["h1"] = (0, 0, 0, 0, 1, *ZEROS[4:])
+    assert len([*rule(pending_corrections)]) == 1
 
 
 def test_what_who_is_gone_had_may_be_in_a_bucket_or_not_but_in_no_two() -> None:

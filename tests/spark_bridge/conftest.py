@@ -116,7 +116,7 @@ class FakeAgent:
             self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, first)
             self.changed.notify_all()
 
-    def number_anew(self, job: str, incarnation: str, *, first: int, kept: bool = True) -> None:
+    def renumber(self, job: str, incarnation: str, *, first: int, kept: bool = True) -> None:
         """As an update of EVERY does; `kept`: its master has led it before."""
         with self.changed:
             old = self.jobs[job]
@@ -205,8 +205,10 @@ class FakeAgent:
             job = earlier[wanted]
             if route == "arrow" and not job.tables:
                 latest = job.numbering["latest"]
-                said = f"intervals {int(query['from']) + 1} to {latest} of the numbering before are not kept"
-                return 410, error(said, "1")
+                reported = (
+                    f"intervals {int(query['from']) + 1} to {latest} of the numbering before are not kept"
+                )
+                return 410, error(reported, "1")
         if route == "schema":
             with self.changed:
                 if not self.changed.wait_for(lambda: job.tables, float(query.get("wait", 0))):

@@ -113,8 +113,8 @@ def test_without_the_packages_of_spark_connect_there_is_one_line(monkeypatch: py
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name.startswith("grpc") else find(name)
     )
-    said = r"^Spark Connect needs grpcio, grpcio-status.*: pip install 'elfmesh\[spark-connect\]'\.$"
-    with pytest.raises(RuntimeFailure, match=said), any_session("sc://127.0.0.1:1"):
+    reported = r"^Spark Connect needs grpcio, grpcio-status.*: pip install 'elfmesh\[spark-connect\]'\.$"
+    with pytest.raises(RuntimeFailure, match=reported), any_session("sc://127.0.0.1:1"):
         pass
 
 

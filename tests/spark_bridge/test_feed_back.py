@@ -44,21 +44,21 @@ def test_suspects_found_in_history_filter_the_running_job(spark: Any, fleet: Fle
     closed = BEGIN // 10 + 2
     eventually(lambda: fleet[1].results("shop/busiest", closed), what="the busiest users")
     history = spark.createDataFrame(HISTORY, "user STRING, verdict STRING")
-    (said,) = example["feed_back"](spark, fleet[1].api, history)
-    assert (said["job"], said["rows"], said["acknowledged"]) == ("shop/watch", 2, 2)
+    (reported,) = example["feed_back"](spark, fleet[1].api, history)
+    assert (reported["job"], reported["rows"], reported["acknowledged"]) == ("shop/watch", 2, 2)
     write(fleet, 31, 40)
     last = BEGIN // 10 + 6
     eventually(lambda: fleet[1].results("shop/watch", last), what="what is watched")
     frame = spark_bridge.results(spark, "shop/watch", api=fleet[0].api)
     got = sorted((row.interval_index, row.user, row.verdict, row.clicks) for row in frame.collect())
     assert {user for _, user, _, _ in got} == {"eve", "mallory"}
-    assert min(index for index, *_ in got) == said["effective_interval"]
+    assert min(index for index, *_ in got) == reported["effective_interval"]
     paths = [str(fleet.log(agent.number, "clicks")) for agent in fleet]
     text = fleet[0].get("/v1/jobs/shop/watch")["text"]
     alone = [
         (result.record.index, row["user"], row["verdict"], row["clicks"])
         for result in answers(text, paths, format="json")
         for row in result.table.to_pylist()
-        if said["effective_interval"] <= result.record.index <= last
+        if reported["effective_interval"] <= result.record.index <= last
     ]
     assert got == sorted(alone)

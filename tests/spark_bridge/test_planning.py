@@ -58,7 +58,7 @@ def test_what_is_left_of_the_numbering_before_an_update_is_planned_first(agent: 
         agent.publish("shop/top", [("a", index)])
     planner = reader(agent)
     start = {**planner.initialOffset(), "interval": 101}
-    agent.number_anew("shop/top", "b2", first=7)
+    agent.renumber("shop/top", "b2", first=7)
     rest = planner.latestOffset(start)
     assert rest == {"interval": 104, "incarnation": "a1"}
     planned = planner.partitions(start, rest)
@@ -68,7 +68,7 @@ def test_what_is_left_of_the_numbering_before_an_update_is_planned_first(agent: 
     ]
     assert planner.latestOffset(rest) == rest, "the new numbering has no interval yet"
     agent.publish("shop/top", [("b", 1)])
-    agent.number_anew("shop/top", "c3", first=50)
+    agent.renumber("shop/top", "c3", first=50)
     agent.publish("shop/top", [("c", 1)])
     for again in (planner, reader(agent)):
         second = again.latestOffset(rest)
@@ -91,7 +91,7 @@ def test_a_limit_holds_in_an_earlier_numbering_as_well(agent: Any) -> None:
         agent.publish("shop/top", [("a", index)])
     planner = reader(agent)
     at = {"interval": 99, "incarnation": "a1"}
-    agent.number_anew("shop/top", "b2", first=7)
+    agent.renumber("shop/top", "b2", first=7)
     ends = []
     for _ in range(4):
         at = planner.latestOffset(at, AtMost())
@@ -105,7 +105,7 @@ def test_a_numbering_that_nobody_holds_stops_the_stream_and_names_its_intervals(
         agent.publish("shop/top", [("a", index)])
     planner = reader(agent)
     start = {**planner.initialOffset(), "interval": 101}
-    agent.number_anew("shop/top", "b2", first=7, kept=False)
+    agent.renumber("shop/top", "b2", first=7, kept=False)
     end = planner.latestOffset(start)
     first = planner.partitions(start, end)[0]
     with pytest.raises(

@@ -189,8 +189,8 @@ def test_a_recreated_job_stops_the_stream_by_name(agent: Any, start: Start) -> N
     agent.create("shop/top", incarnation="b2")
     agent.publish("shop/top", [("other", 0)])
     agent.publish("shop/top", [("other", 1)])
-    said = failure(start(sink, startingInterval="earliest"))
-    assert "ELF_JOB_RECREATED: job 'shop/top' was deleted and created again" in said
+    reported = failure(start(sink, startingInterval="earliest"))
+    assert "ELF_JOB_RECREATED: job 'shop/top' was deleted and created again" in reported
     assert sink.intervals == [0]
     fresh = Sink()
     query = start(fresh, checkpoint="new", startingInterval="earliest", available_now=True)
@@ -205,7 +205,7 @@ def test_a_stream_that_is_behind_has_the_numbering_before_an_update_first(agent:
     assert start(sink, startingInterval="earliest", available_now=True).awaitTermination(PATIENCE_S)
     for clicks in (1, 2, 3):
         agent.publish("shop/top", [("a", clicks)])
-    agent.number_anew("shop/top", "b2", first=7)
+    agent.renumber("shop/top", "b2", first=7)
     agent.publish("shop/top", [("b", 4)])
     query = start(sink, startingInterval="earliest")
     wait_until(lambda: len(sink.rows) == 5, query)

@@ -41,7 +41,7 @@ class Recorder:
     """An `Above` that writes everything down in words."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[object, ...]] = []
+        self.reported: list[tuple[object, ...]] = []
         self.parts: list[tuple[Part, bool]] = []
 
     def forward(self, part: Part, *, claims: bool) -> None:
@@ -51,23 +51,23 @@ class Recorder:
         start: object = "ever" if part.start == FIRST else part.start
         who = agents_in(part.coverage)
         entry: tuple[object, ...] = (words, start, part.stop, who, texts)
-        self.said.append((*entry, part.attempt) if part.attempt else entry)
+        self.reported.append((*entry, part.attempt) if part.attempt else entry)
 
     def announce(self, frontier: int | None) -> None:
-        self.said.append(("announce", "ever" if frontier == FIRST else frontier))
+        self.reported.append(("announce", "ever" if frontier == FIRST else frontier))
 
     def overlap(self, start: int, stop: int, attempt: int) -> None:
-        self.said.append(("overlap", start, stop, attempt))
+        self.reported.append(("overlap", start, stop, attempt))
 
     def lagging(self, start: int, stop: int, attempt: int) -> None:
-        self.said.append(("lagging", start, stop, attempt))
+        self.reported.append(("lagging", start, stop, attempt))
 
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None:
-        self.said.append(("fault", start, stop, agents_in(coverage), error))
+        self.reported.append(("fault", start, stop, agents_in(coverage), error))
 
     def take(self) -> list[tuple[object, ...]]:
-        said, self.said = self.said, []
-        return said
+        reported, self.reported = self.reported, []
+        return reported
 
 
 class Rig:
@@ -113,7 +113,7 @@ class Rig:
         if not self.hold:
             self.settle()
 
-    def said(self) -> list[tuple[object, ...]]:
+    def reported(self) -> list[tuple[object, ...]]:
         return self.above.take()
 
 
@@ -124,7 +124,7 @@ class Wire:
         self.tree = tree
         self.now = 0.0
         self.forests: dict[int, Forest] = {}
-        self.mail: deque[tuple[int, int, Message, bytes]] = deque()
+        self.dispatcher: deque[tuple[int, int, Message, bytes]] = deque()
         self.effects: dict[int, list[object]] = {}
         self.fanout = fanout
         for number in numbers:
@@ -150,7 +150,7 @@ class Wire:
         for effect in self.forests[number].step(event, self.now):
             if isinstance(effect, Send):
                 to = int.from_bytes(effect.to.id)
-                self.mail.append((number, to, effect.message, effect.payload))
+                self.dispatcher.append((number, to, effect.message, effect.payload))
             elif isinstance(effect, Lookup):
                 lookups.append(effect)
             else:
@@ -170,13 +170,13 @@ class Wire:
     def deliver(self, *, lose: Iterable[type[Message]] = ()) -> None:
         """Deliver mail until there is none, losing messages of some types."""
         lost = tuple(lose)
-        while self.mail:
-            source, to, message, payload = self.mail.popleft()
+        while self.dispatcher:
+            source, to, message, payload = self.dispatcher.popleft()
             if to in self.forests and not isinstance(message, lost):
                 self.give(to, Received(contact(source), message, payload))
 
     def waiting(self) -> list[tuple[int, int, str]]:
-        return [(source, to, type(message).__name__) for source, to, message, _ in self.mail]
+        return [(source, to, type(message).__name__) for source, to, message, _ in self.dispatcher]
 
     def take(self, number: int) -> list[object]:
         effects, self.effects[number] = self.effects[number], []

@@ -16,7 +16,7 @@ def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:
     six.children(3, 4, frontier=0)
     seven.children(5, 6, frontier=0)
     for rig in (five, six, seven):
-        assert rig.said() == [("announce", 0)]
+        assert rig.reported() == [("announce", 0)]
 
     def up(rig: Rig, number: int) -> None:
         for sent, claims in rig.above.parts:
@@ -31,14 +31,14 @@ def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:
         six.child(part(snapshot, snapshot + 1, 4, source=4, **{f"_{snapshot}": text}))
     up(five, 5)
     up(six, 6)
-    assert five.said() == [], "agent 5 is blocked"
-    assert six.said() == [("claim", 0, 1, {3, 4}, {0: "aa"}), ("claim", 1, 2, {3, 4}, {1: "bb"})]
-    assert seven.said() == [], "agent 7 is blocked"
+    assert five.reported() == [], "agent 5 is blocked"
+    assert six.reported() == [("claim", 0, 1, {3, 4}, {0: "aa"}), ("claim", 1, 2, {3, 4}, {1: "bb"})]
+    assert seven.reported() == [], "agent 7 is blocked"
 
     five.child(part(0, 1, 1, source=1, _0="a"))  # it is sent again
-    assert five.said() == [("claim", 0, 2, {1, 2}, {0: "aa", 1: "bb"})]
+    assert five.reported() == [("claim", 0, 2, {1, 2}, {0: "aa", 1: "bb"})]
     up(five, 5)
-    assert seven.said() == [("claim", 0, 2, {1, 2, 3, 4}, {0: "aaaa", 1: "bbbb"})]
+    assert seven.reported() == [("claim", 0, 2, {1, 2, 3, 4}, {0: "aaaa", 1: "bbbb"})]
 
 
 def test_a_range_goes_up_in_the_step_that_completes_it() -> None:
@@ -47,11 +47,11 @@ def test_a_range_goes_up_in_the_step_that_completes_it() -> None:
     rig.own(part(FIRST, FIRST, 0))
     rig.own(part(FIRST, 3, 0, _1="x"))
     rig.child(part(FIRST, 2, 1, source=1, _1="y"))
-    assert rig.said() == [("announce", "ever")]
+    assert rig.reported() == [("announce", "ever")]
     rig.child(part(FIRST, 5, 2, source=2, _4="z"))
-    assert rig.said() == [("claim", "ever", 2, {0, 1, 2}, {1: "xy"})]
+    assert rig.reported() == [("claim", "ever", 2, {0, 1, 2}, {1: "xy"})]
     rig.child(part(2, 4, 1, source=1))
-    assert rig.said() == [("claim", 2, 3, {0, 1, 2}, {})]
+    assert rig.reported() == [("claim", 2, 3, {0, 1, 2}, {})]
 
 
 def test_one_part_of_an_interval_needs_no_merge() -> None:
@@ -61,7 +61,7 @@ def test_one_part_of_an_interval_needs_no_merge() -> None:
     rig.child(part(FIRST, 1, 1, source=1, _0="x"))
     rig.child(part(FIRST, 1, 2, source=2))
     assert not rig.asked
-    assert rig.said()[1:] == [("claim", "ever", 1, {1, 2}, {0: "x"})]
+    assert rig.reported()[1:] == [("claim", "ever", 1, {1, 2}, {0: "x"})]
 
 
 def test_counts_are_added_also_where_there_are_no_rows() -> None:
@@ -78,9 +78,9 @@ def test_ranges_are_cut_where_the_coverage_changes() -> None:
     rig.children(1, 2, frontier=0)
     rig.child(part(0, 6, 1, source=1))
     rig.child(part(0, 2, 2, source=2), claims=True)
-    rig.said()
+    rig.reported()
     rig.barrier.child_joined(b"\2", 0, 9)  # child 2 skips 2..9
-    assert rig.said() == [("claim", 2, 6, {1}, {})]
+    assert rig.reported() == [("claim", 2, 6, {1}, {})]
 
 
 def test_nobody_waits_for_a_child_that_does_not_contribute() -> None:
@@ -88,21 +88,21 @@ def test_nobody_waits_for_a_child_that_does_not_contribute() -> None:
     rig.children(1, frontier=0)
     rig.children(2, frontier=None)
     rig.child(part(0, 1, 1, source=1))
-    assert rig.said() == [("announce", 0), ("claim", 0, 1, {1}, {})]
+    assert rig.reported() == [("announce", 0), ("claim", 0, 1, {1}, {})]
     rig.children(2, frontier=1)
     rig.child(part(1, 2, 1, source=1))
-    assert rig.said() == [], "now it is waited for"
+    assert rig.reported() == [], "now it is waited for"
 
 
 def test_a_late_arrival_goes_up_at_once_as_a_supplement() -> None:
     rig = Rig()
     rig.children(1, frontier=0)
     rig.child(part(0, 4, 1, source=1, _0="x"))
-    rig.said()
+    rig.reported()
     rig.child(part(2, 6, 2, source=2, _2="l", _5="m"), claims=False)
-    assert rig.said() == [("supplement", 2, 4, {2}, {2: "l"})]
+    assert rig.reported() == [("supplement", 2, 4, {2}, {2: "l"})]
     rig.child(part(4, 6, 1, source=1))
-    assert rig.said() == [("claim", 4, 6, {1, 2}, {5: "m"})]
+    assert rig.reported() == [("claim", 4, 6, {1, 2}, {5: "m"})]
 
 
 def test_a_dead_child_stops_blocking_and_what_it_left_goes_up_as_it_came() -> None:
@@ -110,25 +110,25 @@ def test_a_dead_child_stops_blocking_and_what_it_left_goes_up_as_it_came() -> No
     rig.children(1, 2, 3, frontier=0)
     rig.child(part(0, 2, 1, source=1, _0="x"))
     rig.child(part(0, 2, 2, source=2, _0="y"))
-    rig.said()
+    rig.reported()
     rig.barrier.child_left(b"\1")
-    assert rig.said() == [("alone", 0, 2, {1}, {0: "x"})]
+    assert rig.reported() == [("alone", 0, 2, {1}, {0: "x"})]
     rig.barrier.child_left(b"\3")
-    assert rig.said() == [("claim", 0, 2, {2}, {0: "y"})]
+    assert rig.reported() == [("claim", 0, 2, {2}, {0: "y"})]
 
 
 def test_the_last_contributor_to_leave_lets_everything_go() -> None:
     rig = Rig()
     rig.children(1, 2, frontier=0)
     rig.own(part(0, 3, 0, _0="x"))
-    rig.said()
+    rig.reported()
     for child in (b"\1", b"\2"):
         rig.barrier.child_left(child)
-    assert rig.said() == [("claim", 0, 3, {0}, {0: "x"})]
+    assert rig.reported() == [("claim", 0, 3, {0}, {0: "x"})]
     rig.barrier.retire()
-    assert rig.said() == [("announce", None)]
+    assert rig.reported() == [("announce", None)]
     rig.children(4, frontier=7)
-    assert rig.said() == [("announce", 3), ("claim", 3, 7, set(), {})]
+    assert rig.reported() == [("announce", 3), ("claim", 3, 7, set(), {})]
 
 
 def test_duplicates_are_dropped_also_inside_larger_coverage() -> None:
@@ -137,7 +137,7 @@ def test_duplicates_are_dropped_also_inside_larger_coverage() -> None:
     rig.child(part(0, 1, 1, 3, 4, source=1, _0="x"))
     rig.child(part(0, 1, 1, 3, 4, source=1, _0="x"))
     rig.child(part(0, 1, 3, source=2, _0="y"))
-    assert rig.said() == [("announce", 0), ("claim", 0, 1, {1, 3, 4}, {0: "x"})]
+    assert rig.reported() == [("announce", 0), ("claim", 0, 1, {1, 3, 4}, {0: "x"})]
     assert rig.count["duplicates"] == 2
 
 
@@ -146,7 +146,7 @@ def test_a_partial_overlap_is_reported_and_not_merged() -> None:
     rig.children(1, 2, frontier=0)
     rig.child(part(0, 2, 1, 3, source=1, _0="x"))
     rig.child(part(0, 1, 3, 4, source=2, _0="y"))
-    assert rig.said() == [
+    assert rig.reported() == [
         ("announce", 0),
         ("overlap", 0, 1, 0),
         ("claim", 0, 1, {1, 3}, {0: "x"}),
@@ -159,17 +159,17 @@ def test_collecting_again_sends_the_own_contribution_alone_and_drops_the_rest() 
     rig.own(part(0, 3, 0, _0="o", _2="p"))
     rig.child(part(0, 3, 1, source=1, _0="x"))
     rig.child(part(0, 1, 2, source=2, _0="y"))
-    rig.said()
+    rig.reported()
     rig.barrier.recollect(0, 0, 2, 1, ordered=True)
-    assert rig.said() == [("alone", 0, 2, {0}, {0: "o"}, 1)]
+    assert rig.reported() == [("alone", 0, 2, {0}, {0: "o"}, 1)]
     stale = rig.barrier.receive(part(0, 3, 5, source=1, _0="z"), 0, claims=False)
     assert stale == (Refused(0, 2, 1),)
     rig.child(replace(part(0, 2, 1, source=1, _0="x"), attempt=1), claims=False)
-    assert rig.said() == [("alone", 0, 2, {1}, {0: "x"}, 1)]
+    assert rig.reported() == [("alone", 0, 2, {1}, {0: "x"}, 1)]
     rig.child(part(1, 3, 2, source=2))
-    assert rig.said() == [("claim", 1, 2, set(), {}), ("claim", 2, 3, {0, 1, 2, 5}, {2: "p"})]
+    assert rig.reported() == [("claim", 1, 2, set(), {}), ("claim", 2, 3, {0, 1, 2, 5}, {2: "p"})]
     rig.barrier.opened(rig.barrier.standing)  # a new parent: nothing of the dropped attempt comes again
-    assert rig.said() == [
+    assert rig.reported() == [
         ("alone", 0, 2, {0}, {0: "o"}, 1),
         ("alone", 0, 2, {1}, {0: "x"}, 1),
         ("alone", 2, 3, {0, 1, 2, 5}, {2: "p"}),
@@ -180,7 +180,7 @@ def test_contributions_after_a_collection_anew_belong_to_its_attempt() -> None:
     rig = Rig()
     rig.barrier.recollect(0, 0, 2, 3, ordered=True)
     rig.own(part(0, 4, 0, _1="x"))
-    assert rig.said() == [
+    assert rig.reported() == [
         ("announce", 0),
         ("alone", 0, 2, {0}, {1: "x"}, 3),
         ("claim", 0, 2, set(), {}),
@@ -191,9 +191,9 @@ def test_contributions_after_a_collection_anew_belong_to_its_attempt() -> None:
 def test_an_attempt_learnt_from_a_child_is_reported_because_others_may_not_know_it() -> None:
     rig = Rig()
     rig.own(part(0, 2, 0, _0="o"))
-    rig.said()
+    rig.reported()
     rig.child(replace(part(0, 1, 1, source=1, _0="x"), attempt=1), claims=False)
-    assert rig.said() == [
+    assert rig.reported() == [
         ("alone", 0, 1, {0}, {0: "o"}, 1),
         ("lagging", 0, 1, 1),
         ("alone", 0, 1, {1}, {0: "x"}, 1),
@@ -204,11 +204,11 @@ def test_a_higher_epoch_empties_the_barrier_and_a_lower_one_is_refused() -> None
     rig = Rig()
     rig.children(1, 2)
     rig.child(part(FIRST, 1, 1, source=1, _0="x"))
-    rig.said()
+    rig.reported()
     rig.barrier.receive(part(FIRST, 1, 2, source=2, _0="y"), 5, claims=True)
-    assert rig.said() == [("supplement", "ever", 1, {2}, {0: "y"})]
+    assert rig.reported() == [("supplement", "ever", 1, {2}, {0: "y"})]
     rig.child(part(FIRST, 1, 1, source=1, _0="x"))
-    assert rig.said() == []
+    assert rig.reported() == []
     assert rig.count["stale_epoch"] == 1
 
 
@@ -216,14 +216,14 @@ def test_released_intervals_are_dropped_and_do_not_block() -> None:
     rig = Rig()
     rig.children(1, 2, frontier=0)
     rig.child(part(0, 5, 1, source=1, _0="x", _4="y"))
-    rig.said()
+    rig.reported()
     rig.barrier.release(3)
-    assert rig.said() == [("claim", 0, 3, set(), {})]
+    assert rig.reported() == [("claim", 0, 3, set(), {})]
     rig.child(part(0, 4, 2, source=2, _1="late", _3="z"))
-    assert rig.said() == [("claim", 3, 4, {1, 2}, {3: "z"})]
+    assert rig.reported() == [("claim", 3, 4, {1, 2}, {3: "z"})]
     assert rig.count["stale_released"] == 1
     rig.barrier.opened(None)
-    assert ("alone", 3, 4, {1, 2}, {3: "z"}) in rig.said()
+    assert ("alone", 3, 4, {1, 2}, {3: "z"}) in rig.reported()
 
 
 def test_a_new_parent_gets_everything_unreleased_again() -> None:
@@ -233,20 +233,20 @@ def test_a_new_parent_gets_everything_unreleased_again() -> None:
     rig.barrier.release(1)
     rig.barrier.closed()
     rig.own(part(2, 3, 0, _2="c"))
-    rig.said()
+    rig.reported()
     rig.barrier.opened(rig.barrier.standing)
-    assert rig.said() == [("alone", 1, 2, {0}, {1: "b"}), ("claim", 2, 3, {0}, {2: "c"})]
+    assert rig.reported() == [("alone", 1, 2, {0}, {1: "b"}), ("claim", 2, 3, {0}, {2: "c"})]
 
 
 def test_hasten_sends_what_is_there_and_the_rest_follows() -> None:
     rig = Rig()
     rig.children(1, 2, frontier=0)
     rig.child(part(0, 3, 1, source=1, _0="x"))
-    rig.said()
+    rig.reported()
     rig.barrier.hasten(0, 2)
-    assert rig.said() == [("claim", 0, 2, {1}, {0: "x"})]
+    assert rig.reported() == [("claim", 0, 2, {1}, {0: "x"})]
     rig.child(part(0, 3, 2, source=2, _0="y"))
-    assert rig.said() == [("supplement", 0, 2, {2}, {0: "y"}), ("claim", 2, 3, {1, 2}, {})]
+    assert rig.reported() == [("supplement", 0, 2, {2}, {0: "y"}), ("claim", 2, 3, {1, 2}, {})]
 
 
 def test_a_merge_that_fails_keeps_the_widest_part_and_names_the_others() -> None:
@@ -257,16 +257,16 @@ def test_a_merge_that_fails_keeps_the_widest_part_and_names_the_others() -> None
     rig.child(part(0, 3, 2, source=2, _1="y"))
     (token, parts) = rig.asked.popleft()
     assert parts == (b"x", b"y")
-    rig.said()
+    rig.reported()
     rig.barrier.merged(token, None, "TypeConflict: column k0")
-    assert rig.said() == [
+    assert rig.reported() == [
         ("fault", 1, 2, {2}, "TypeConflict: column k0"),
         ("claim", 0, 1, {1, 2, 3}, {}),
         ("claim", 1, 2, {1, 3}, {1: "x"}),
         ("claim", 2, 3, {1, 2, 3}, {}),
     ]
     rig.barrier.merged(token, b"again", "")
-    assert rig.said() == [], "a second answer changes nothing"
+    assert rig.reported() == [], "a second answer changes nothing"
 
 
 def test_a_merge_too_large_for_one_message_goes_up_side_by_side() -> None:
@@ -274,7 +274,7 @@ def test_a_merge_too_large_for_one_message_goes_up_side_by_side() -> None:
     rig.children(1, 2, frontier=0)
     rig.child(part(0, 1, 1, source=1, _0="xxx"))
     rig.child(part(0, 1, 2, source=2, _0="yyy"))
-    assert rig.said()[1:] == [
+    assert rig.reported()[1:] == [
         ("claim", 0, 1, {1}, {0: "xxx"}),
         ("supplement", 0, 1, {2}, {0: "yyy"}),
     ]
@@ -284,7 +284,7 @@ def test_a_merge_too_large_for_one_message_goes_up_side_by_side() -> None:
 def test_an_own_entry_too_large_for_any_message_is_left_out_by_name() -> None:
     rig = Rig(payload_bytes_max=5)
     rig.own(part(0, 3, 0, _0="ok", _1="too large", _2="ok"))
-    assert rig.said() == [
+    assert rig.reported() == [
         ("announce", 0),
         ("fault", 1, 2, {0}, "its partial has 9 bytes, more than 5; more PARTITIONS make it smaller"),
         ("claim", 0, 1, {0}, {0: "ok"}),
@@ -300,9 +300,9 @@ def test_what_was_being_merged_is_withheld_if_it_is_collected_again_meanwhile() 
     rig.child(part(0, 3, 1, source=1, _1="x"))
     rig.child(part(0, 3, 2, source=2, _1="y"))
     rig.barrier.recollect(0, 1, 2, 1, ordered=True)
-    rig.said()
+    rig.reported()
     rig.settle()
-    assert rig.said() == [
+    assert rig.reported() == [
         ("claim", 0, 1, {1, 2}, {}),
         ("claim", 1, 2, set(), {}),
         ("claim", 2, 3, {1, 2}, {}),
@@ -339,18 +339,18 @@ def test_own_contributions_survive_what_had_to_be_dropped() -> None:
     rig.children(1, frontier=1)
     rig.own(part(1, 2, 0))
     rig.child(part(1, 2, 1, source=1, _1="x" * 900))
-    rig.said()
+    rig.reported()
     assert rig.count["retained_dropped"] > 0
     rig.barrier.opened(rig.barrier.standing)
-    assert ("alone", 0, 1, {0}, {0: "mine"}) in rig.said()
+    assert ("alone", 0, 1, {0}, {0: "mine"}) in rig.reported()
 
 
 def test_a_child_that_says_it_stands_further_is_believed() -> None:
     rig = Rig()
     rig.children(1, frontier=0)
-    rig.said()
+    rig.reported()
     rig.barrier.child_stands(b"\1", 4)
-    assert rig.said() == [("claim", 0, 4, set(), {})]
+    assert rig.reported() == [("claim", 0, 4, set(), {})]
 
 
 def revision(interval: int, agent: int, rev: int, text: str) -> Part:
@@ -370,7 +370,7 @@ def test_a_revision_goes_up_alone_and_takes_the_place_of_what_waits() -> None:
     assert not any(b"x" in payload and payload != b"xx" for _, payloads in texts for payload in payloads)
     rig.barrier.recollect(0, 0, 1, 1, ordered=True)
     rig.child(replace(revision(0, 1, 2, "xx"), attempt=1), claims=False)
-    assert rig.above.parts[-1][0].attempt == 1, "in every attempt anew"
+    assert rig.above.parts[-1][0].attempt == 1, "in every attempt again"
 
 
 def test_a_higher_epoch_forgets_what_an_earlier_one_had_released() -> None:

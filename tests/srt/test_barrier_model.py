@@ -127,9 +127,9 @@ class BarrierModel(RuleBasedStateMachine):
     @rule()
     def change_parent(self) -> None:
         self.rig.barrier.closed()
-        told = self.rig.barrier.standing
-        self.parent_gate = Gate(told)
-        self.rig.barrier.opened(told)
+        notified = self.rig.barrier.standing
+        self.parent_gate = Gate(notified)
+        self.rig.barrier.opened(notified)
 
     @rule(start=st.integers(0, INTERVALS - 1))
     def collect_again(self, start: int) -> None:
@@ -144,7 +144,7 @@ class BarrierModel(RuleBasedStateMachine):
     # -- what must be true
 
     @invariant()
-    def parent_counts_everybody_once(self) -> None:
+    def parent_counts_each_agent_once(self) -> None:
         """The parent's own rule: contained = known already, disjoint = new, anything else is a fault."""
         for part, claims in self.rig.above.parts[self.seen :]:
             agents = agents_in(part.coverage)
@@ -175,7 +175,7 @@ class BarrierModel(RuleBasedStateMachine):
         self.rig.barrier.retire()
         while self.rig.asked:
             self.merge()
-        self.parent_counts_everybody_once()
+        self.parent_counts_each_agent_once()
         for interval in range(INTERVALS):
             (cell,) = self.rig.barrier._cells.pieces(interval, interval + 1)
             assert self.counted[interval, cell.attempt] == cell.known

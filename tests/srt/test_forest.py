@@ -140,7 +140,7 @@ def test_a_forwarder_learns_from_its_children_what_is_released() -> None:
 
 @pytest.mark.parametrize("later", [(), (1,), (2,)])
 def test_what_an_earlier_epoch_had_closed_is_collected_in_the_next(later: tuple[int, ...]) -> None:
-    """A job that was deleted and applied anew has the same tree, and closes from the beginning again."""
+    """A job that was deleted and applied again has the same tree, and closes from the beginning again."""
     wire = grow(1, 2, 3)
     for number in (1, 2, 3):
         wire.give(number, Release(TREE, 7, 1))
@@ -159,7 +159,7 @@ def test_overlapping_partials_are_collected_again_one_by_one() -> None:
     wire = grow(1, 2, 3)
     for number in (1, 2, 3):
         contribute(wire, number, 1, b"%d" % number)
-    wire.mail.append((3, 1, SegmentUp(TREE, 99, segment(0, 1, 2, 9), False, True, FIRST), b""))
+    wire.dispatcher.append((3, 1, SegmentUp(TREE, 99, segment(0, 1, 2, 9), False, True, FIRST), b""))
     wire.deliver()
     wire.now = RECOLLECT_DELAY_S
     wire.give(1, Tick())
@@ -293,7 +293,7 @@ def test_every_message_survives_the_codec() -> None:
     codec = Codec(MESSAGES)
     seen: set[type[Message]] = set()
     contribute(wire, 2, 1, b"x")
-    for source, to, message, _ in list(wire.mail):
+    for source, to, message, _ in list(wire.dispatcher):
         frame = codec.encode(message)
         header = frame[8 : 8 + int.from_bytes(frame[4:8])]
         assert codec.decode_header(header) == message, (source, to)

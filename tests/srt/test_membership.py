@@ -77,17 +77,17 @@ def test_nobody_accepts_an_agent_that_is_closer() -> None:
     wire = subscribed(Wire(4, 6), 6)
     join = Join(TREE, 1, 1, 0, None)
     wire.give(6, Received(contact(5), join))
-    (*_, (source, to, message, _)) = wire.mail
+    (*_, (source, to, message, _)) = wire.dispatcher
     assert (source, to, message) == (6, 5, Redirect(TREE, 1, contact(4)))
-    wire.mail.clear()
+    wire.dispatcher.clear()
     wire.give(4, Received(contact(2), join))
-    assert wire.mail[0][2] == Redirect(TREE, 1, None)
+    assert wire.dispatcher[0][2] == Redirect(TREE, 1, None)
 
 
 def test_a_redirect_to_somebody_farther_is_not_followed() -> None:
     wire = Wire(1, 5)
     wire.give(5, Subscribe(TREE))
-    join = wire.mail.pop()[2]
+    join = wire.dispatcher.pop()[2]
     assert isinstance(join, Join)
     wire.give(5, Received(contact(1), Redirect(TREE, join.token, contact(9))))
     assert wire.waiting() == [(5, 1, "Join")], "it looked the id up instead"
@@ -96,13 +96,13 @@ def test_a_redirect_to_somebody_farther_is_not_followed() -> None:
 def test_a_lost_join_is_sent_again_and_then_the_id_is_looked_up() -> None:
     wire = Wire(1, 5)
     wire.give(5, Subscribe(TREE))
-    first = wire.mail.pop()[2]
+    first = wire.dispatcher.pop()[2]
     wire.now = JOIN_TIMEOUT_S
     wire.give(5, Tick())
-    assert wire.mail.pop()[2] == first
+    assert wire.dispatcher.pop()[2] == first
     wire.now = 2 * JOIN_TIMEOUT_S
     wire.give(5, Tick())
-    again = wire.mail.pop()[2]
+    again = wire.dispatcher.pop()[2]
     assert isinstance(again, Join)
     assert isinstance(first, Join)
     assert again.token > first.token
@@ -111,7 +111,7 @@ def test_a_lost_join_is_sent_again_and_then_the_id_is_looked_up() -> None:
 def test_a_repeated_join_changes_nothing_but_is_answered() -> None:
     wire = Wire(1, 5)
     wire.give(5, Subscribe(TREE))
-    (_, _, join, _) = wire.mail[0]
+    (_, _, join, _) = wire.dispatcher[0]
     wire.deliver()
     wire.take(1)
     wire.give(1, Received(contact(5), join))
@@ -159,7 +159,7 @@ def test_the_root_looks_again_every_five_seconds() -> None:
 def test_an_old_look_up_changes_nothing() -> None:
     wire = subscribed(Wire(5), 5)
     assert wire.give(5, LookupDone(1, TREE, (contact(2),))) == []
-    assert not wire.mail
+    assert not wire.dispatcher
 
 
 def test_a_forwarder_nobody_needs_prunes_itself() -> None:

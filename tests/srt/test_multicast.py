@@ -7,9 +7,9 @@ import pytest
 from elfmesh.machine import Received, Tick
 from elfmesh.overlay import Digest, PeerDown
 from elfmesh.srt import Answer, Delivered, Publish, PublishDone, Subscribe, Unsubscribe
-from elfmesh.srt.letters import LOG_MAX, Window
 from elfmesh.srt.messages import Multicast, MulticastAck, Pull
 from elfmesh.srt.multicast import BODY_BYTES_MAX, PATIENCE_S, PULLS_MAX, RETRY_S, SHRINK
+from elfmesh.srt.multicast_log import LOG_MAX, Window
 from tests.srt.rig import TREE, Wire, contact
 
 
@@ -55,7 +55,7 @@ def test_answers_are_aggregated_on_the_way_up() -> None:
     for number in (9, 5):
         assert delivered(wire, number) == [b"q"]
         wire.give(number, Answer(TREE, 1, b"a%d" % number))
-    finals = [(source, to) for source, to, message, _ in wire.mail if getattr(message, "final", False)]
+    finals = [(source, to) for source, to, message, _ in wire.dispatcher if getattr(message, "final", False)]
     assert finals == [(9, 5)], "5 waits for its subtree"
     wire.deliver()
     (done,) = [effect for effect in wire.take(1) if isinstance(effect, PublishDone)]
@@ -81,8 +81,8 @@ def test_the_time_for_answers_shrinks_per_hop() -> None:
     wire = line(1, 5, 9)
     wire.give(1, Publish(TREE, b"q", 1.0))
     budgets = []
-    while wire.mail:
-        source, to, message, payload = wire.mail.popleft()
+    while wire.dispatcher:
+        source, to, message, payload = wire.dispatcher.popleft()
         if isinstance(message, Multicast):
             budgets.append(message.budget_s)
         wire.give(to, Received(contact(source), message, payload))
@@ -120,7 +120,7 @@ def test_a_lost_multicast_is_sent_again_and_delivered_once() -> None:
     wire.deliver(lose=[Multicast])
     wire.now = RETRY_S * 1.1
     wire.give(1, Tick())
-    (_, _, again, body) = wire.mail[0]
+    (_, _, again, body) = wire.dispatcher[0]
     wire.deliver()
     wire.give(5, Received(contact(1), again, body))
     assert delivered(wire, 5) == [b"q"]
@@ -187,7 +187,7 @@ def test_a_digest_reveals_a_message_that_never_came() -> None:
     wire.give(1, Publish(TREE, b"one", 0.0))
     wire.deliver(lose=[Multicast])
     wire.give(5, Digest(contact(1).id, wire.forests[1].digest_for(contact(5).id)))
-    assert [type(message) for _, _, message, _ in wire.mail] == [Pull]
+    assert [type(message) for _, _, message, _ in wire.dispatcher] == [Pull]
     wire.deliver()
     assert delivered(wire, 5) == [b"one"]
 
@@ -224,7 +224,7 @@ def test_publishing_away_from_the_root_or_too_much_is_misuse() -> None:
 def test_malformed_answers_and_bodies_are_the_peers_fault() -> None:
     wire = line(1, 5)
     wire.give(1, Publish(TREE, b"q", 9.0))
-    (_, _, message, _) = wire.mail[0]
+    (_, _, message, _) = wire.dispatcher[0]
     assert isinstance(message, Multicast)
     wire.give(1, Received(contact(5), MulticastAck(TREE, message.era, 1, True, 1), b"\xc1"))
     wire.give(5, Received(contact(1), Multicast(TREE, 1, 1, 1, 0.0), b"not an order"))

@@ -19,7 +19,7 @@ from tests.ingest.rotation.station import PROMPT, Station
 STEP_S = 10.0
 
 
-class Told(Station):
+class ReportingStation(Station):
     """A station that says aloud what leaves it."""
 
     def __init__(self, room: Path) -> None:
@@ -41,7 +41,7 @@ class Told(Station):
 
 def run(room: Path, begin: int, end: int) -> None:
     """Steps [begin, end) of the story: the parent has written the logs up to each already."""
-    station = Told(room)
+    station = ReportingStation(room)
     station.now_s = begin * STEP_S
     for _ in range(begin, end):
         station.step(STEP_S, polls=2)

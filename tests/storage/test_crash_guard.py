@@ -160,11 +160,11 @@ def test_what_is_held_is_told_with_its_reason_until_the_hold_ends(
     assert (
         "killed while job shop/top was evaluated at here (2 times), it is not tried again now" in caplog.text
     )
-    (said,) = guard.held.items()
-    assert said[0] == "shop/top"
+    (reported,) = guard.held.items()
+    assert reported[0] == "shop/top"
     assert (
         "killed 2 times while job shop/top was evaluated at here; the last time at 2001-09-09T01:46:40Z"
-        in said[1]
+        in reported[1]
     )
     host.now_s += HOLD_S
     assert guard.held == {}

@@ -47,7 +47,7 @@ def write(station: Station, step: int) -> None:
         station.rotate()
 
 
-def told(room: Path) -> dict[int, tuple[list[int], list[list[int]]]]:
+def notified(room: Path) -> dict[int, tuple[list[int], list[list[int]]]]:
     """What left the agent; an interval that was said twice must have been the same."""
     found: dict[int, tuple[list[int], list[list[int]]]] = {}
     for line in (room / "outbox").read_text().splitlines():
@@ -67,7 +67,7 @@ def play(room: Path, begin: int, end: int, failpoint: str = "") -> int:
 @pytest.mark.parametrize("nth", few((1, 2), 1))
 def test_a_kill_at_any_place_repeats_and_loses_nothing(tmp_path: Path, nth: int) -> None:
     writer, calm = Station(tmp_path / "hit"), Station(tmp_path / "calm")
-    undisturbed = crashing.Told(tmp_path / "calm")
+    undisturbed = crashing.ReportingStation(tmp_path / "calm")
     killed = set()
     for step, place in enumerate(PLACES):
         for station in (writer, calm):
@@ -84,7 +84,7 @@ def test_a_kill_at_any_place_repeats_and_loses_nothing(tmp_path: Path, nth: int)
     for _ in range(len(PLACES), end):
         undisturbed.step(crashing.STEP_S, polls=2)
     undisturbed.down()
-    hit, expected = told(tmp_path / "hit"), told(tmp_path / "calm")
+    hit, expected = notified(tmp_path / "hit"), notified(tmp_path / "calm")
     assert {i: rows for i, (_, rows) in hit.items() if rows} == {
         i: rows for i, (_, rows) in expected.items() if rows
     }

@@ -24,7 +24,7 @@ from elfmesh.ingest.sources.reader import parse_block
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.storage import deadletters
-from elfmesh.storage.deadletters import DeadLetters, read_letter
+from elfmesh.storage.deadletters import DeadLetters, read_dead_letter
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released, Sealed, SealedInterval
 from elfmesh.storage.storage import DiskStorage, MemoryStorage
@@ -55,8 +55,8 @@ def test_a_letter_says_what_it_is_and_is_read_again() -> None:
         "dead-letter/shop.top/-5.0badc0de.partial",
         "dead-letter/shop.top/1000.0badc0de.partial",
     ]
-    letter = read_letter(storage.read(names(storage)[1]) or b"")
-    assert to_json(letter) == {
+    dead_letter = read_dead_letter(storage.read(names(storage)[1]) or b"")
+    assert to_json(dead_letter) == {
         "job": "shop/top",
         "interval": {"index": 1000, "start": "1970-01-01T02:46:40Z", "end": "1970-01-01T02:46:50Z"},
         "agent": "web1",
@@ -114,14 +114,14 @@ def test_damaged_letters_are_refused(data: Any) -> None:
     place = data.draw(st.integers(0, len(good) - 1))
     bad = good[:cut] if cut < len(good) else good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :]
     with pytest.raises(DataError):
-        to_json(read_letter(bytes(bad)))
+        to_json(read_dead_letter(bytes(bad)))
 
 
 def test_partials_that_cannot_be_read_are_a_data_error() -> None:
     storage = MemoryStorage()
     DeadLetters(storage, "web1").write(effect(7, b"no partial"))
     with pytest.raises(DataError, match="partials"):
-        to_json(read_letter(storage.read(names(storage)[0]) or b""))
+        to_json(read_dead_letter(storage.read(names(storage)[0]) or b""))
 
 
 def test_a_damaged_file_does_not_keep_an_agent_from_starting() -> None:
@@ -170,8 +170,8 @@ def test_a_worker_says_what_was_sealed_before_its_start_and_not_released() -> No
     frames.append(Released(job.key, 5))
     events = job.recover(frames)
     assert all(event.again for event in events)
-    said = [entry.interval for event in events for entry in event.parts[0].entries]
-    assert said == [5, 6, 7, 8, 9, 10, 11]
+    reported = [entry.interval for event in events for entry in event.parts[0].entries]
+    assert reported == [5, 6, 7, 8, 9, 10, 11]
     assert [
         (event.start, event.stop) for event in events if isinstance(event, ctl.Sealed) and event.start >= 10
     ] == [(10, 12)]

@@ -63,7 +63,7 @@ class Disk:
         self.durable = Durable(self.state, self.logs)
 
     def again(self) -> Disk:
-        """The next life; this one was killed."""
+        """The next boot; this one was killed."""
         self.storage.close()
         return Disk(self.directory)
 

@@ -240,7 +240,6 @@ class Archive:
         return path
 
     def _write_state(self, positions: tuple[FilePosition, ...], rows: int = 0) -> None:
-        """Say where reading goes on; with rows, also that there is another file."""
         state = self.state
         after = msgspec.structs.replace(
             state,
@@ -286,7 +285,6 @@ class Archive:
         return state
 
     def _types(self) -> str:
-        """The types that columns have by now."""
         types = self._formats.schema.types if self.config.what == "parsed" else {}
         own = [(name, types[name]) for name in self._columns if name in types]
         return base64.b64encode(pa.schema(own).serialize().to_pybytes()).decode() if own else ""
@@ -309,7 +307,6 @@ class Archive:
         schema.declared |= fixed
 
     def _remove_from(self, number: int) -> None:
-        """What a writer that died has left: its rows are read again."""
         for path in self.directory.glob("date=*/*.parquet"):
             if _number(path) >= number:
                 path.unlink()

@@ -82,7 +82,6 @@ class Archives:
             raise
 
     def start(self) -> None:
-        """Follow the streams."""
         for name, each in self._running.items():
             each.task = asyncio.get_running_loop().create_task(self._follow(name, each))
 
@@ -97,7 +96,6 @@ class Archives:
         self._running = {}
 
     def describe(self) -> dict[str, Any]:
-        """For people: how each stands."""
         return {
             name: {**each.archive.describe(), "failures": each.failures, "problem": each.problem}
             for name, each in self._running.items()

@@ -73,7 +73,6 @@ def _lines(block: Block, framing: Framing | None) -> Lines:
 
 
 def _places(lines: Sequence[str], good: Sequence[str]) -> list[int | None]:
-    """Per line, which row was made of it: rows come in the order of the lines they were made of."""
     places: list[int | None] = []
     row = 0
     for line in lines:

@@ -102,15 +102,12 @@ class ReadOnlyFile(MemoryFile):
         self._end = os.fstat(self._file.fileno()).st_size
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
-        """Bytes from `offset`."""
         return os.pread(self._file.fileno(), self._end - offset if size < 0 else size, offset)
 
     def size(self) -> int:
-        """Bytes it had when it was opened."""
         return self._end
 
     def close(self) -> None:
-        """Give it back."""
         self._file.close()
 
 
@@ -204,7 +201,6 @@ def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _stable(names: Callable[[], object], read: Callable[[], Files]) -> Files:
-    """What `read` finds while `names` did not change."""
     for _ in range(LOOKS_MAX):
         before = names()
         try:
@@ -221,13 +217,11 @@ def _audit_names(directory: Path) -> list[str]:
 
 
 def _audit(directory: Path) -> Files:
-    """The head before the lines it counts: a log that is shorter than its head was cut by somebody."""
     names = [AUDIT_HEAD, AUDIT_LOG, *_audit_names(directory)]
     return [(name, (directory / name).read_bytes()) for name in names if (directory / name).exists()]
 
 
 def _log_names(log: Path) -> tuple[bytes, list[str]]:
-    """What changes when a log begins anew or drops its oldest records."""
     meta = log / "meta"
     return meta.read_bytes() if meta.exists() else b"", sorted(path.name for path in log.glob("*.seg"))
 
@@ -255,7 +249,6 @@ def _log(log: Path) -> Files:
 
 
 def _remembered(path: Path) -> tuple[list[Change], int]:
-    """Of the state log, what may be old; and how many registers the agent has voted in."""
     live: dict[tuple[str, bytes], bytes] = {}
     file = MemoryFile()
     with contextlib.suppress(FileNotFoundError):

@@ -9,33 +9,33 @@ from elfmesh.agent.runtime.engine import LateCompute
 from elfmesh.control.jobs.records import counts_dict, ipc_to_table, iso_us, rows_to_json
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import DataError, ElfError
-from elfmesh.storage.deadletters import Letter, read_letter, window_us
+from elfmesh.storage.deadletters import StoredDeadLetter, read_dead_letter, window_us
 from elfmesh.wire import UNREADABLE
 
 
-def to_json(letter: Letter) -> dict[str, Any]:
+def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
     """A letter as people see it: what the interval's rows would be from this agent's records alone.
 
     Raises:
         DataError: the partials are damaged.
     """
-    manifest = letter.manifest
-    parts = tuple((payload,) if payload else () for payload in letter.payloads)
+    manifest = dead_letter.manifest
+    parts = tuple((payload,) if payload else () for payload in dead_letter.payloads)
     rows: list[dict[str, Any]] = []
     if any(parts):
-        asked = Finalise(manifest.job_id, 0, manifest, letter.interval, parts)
+        asked = Finalise(manifest.job_id, 0, manifest, dead_letter.interval, parts)
         try:
             rows = rows_to_json(ipc_to_table(LateCompute().finalise(asked)))
         except (*UNREADABLE, ElfError) as error:
             raise DataError(f"its partials cannot be read: {error}") from None
-    start, end = window_us(letter)
+    start, end = window_us(dead_letter)
     return {
         "job": manifest.qualified,
-        "interval": {"index": letter.interval, "start": iso_us(start), "end": iso_us(end)},
-        "agent": letter.agent,
-        "fate": "unknown" if letter.unknown else "left out",
+        "interval": {"index": dead_letter.interval, "start": iso_us(start), "end": iso_us(end)},
+        "agent": dead_letter.agent,
+        "fate": "unknown" if dead_letter.unknown else "left out",
         "version": manifest.version,
-        "counts": {name: count for name, count in counts_dict(letter.counts).items() if count},
+        "counts": {name: count for name, count in counts_dict(dead_letter.counts).items() if count},
         "rows": rows,
     }
 
@@ -49,15 +49,15 @@ def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     Raises:
         DataError: one is no dead letter; names it.
     """
-    read: list[tuple[str, int, str, Letter]] = []
+    read: list[tuple[str, int, str, StoredDeadLetter]] = []
     for path, data in files.items():
         try:
-            letter = read_letter(data)
+            dead_letter = read_dead_letter(data)
         except DataError as error:
             raise DataError(error.message, where=path) from None
-        read.append((letter.manifest.qualified, letter.interval, path, letter))
-    for _, _, path, letter in sorted(read, key=lambda each: each[:3]):
+        read.append((dead_letter.manifest.qualified, dead_letter.interval, path, dead_letter))
+    for _, _, path, dead_letter in sorted(read, key=lambda each: each[:3]):
         try:
-            yield to_json(letter)
+            yield to_json(dead_letter)
         except DataError as error:
             raise DataError(error.message, where=path) from None

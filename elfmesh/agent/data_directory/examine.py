@@ -34,7 +34,7 @@ from elfmesh.ingest.inputs.positions import FILE_NAME as POSITIONS
 from elfmesh.ingest.inputs.positions import check_journal, damaged_lines
 from elfmesh.storage import framelog, framescan, identity, statelog
 from elfmesh.storage.deadletters import DIRECTORY as LETTERS
-from elfmesh.storage.deadletters import SUFFIX, read_letter
+from elfmesh.storage.deadletters import SUFFIX, read_dead_letter
 from elfmesh.storage.frames import Frame, Sealed
 from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.results.page_files import PageFiles
@@ -67,7 +67,6 @@ def examine(root: Path) -> list[Finding]:
 
 
 def _check_offline(root: Path) -> None:
-    """Raise ConfigError if there is no data directory, or an agent uses it."""
     known = (identity.IDENTITY_FILE, identity.RESTORED_FILE, statelog.NAME, framelog.FILE_NAME, "lock")
     if not any((root / name).exists() for name in known):
         raise ConfigError("is not the data directory of an agent", where=str(root))
@@ -85,7 +84,6 @@ def _check_offline(root: Path) -> None:
 
 @contextlib.contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """What a log says when it is opened is found here another way."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -118,8 +116,8 @@ def _identity(root: Path) -> Iterator[Finding]:
         if header is None or not header.owner.strip(b"\0"):
             yield Finding(path, 0, error.message, f"it does not start. {error.hint}")
         else:
-            said = f"takes the id, {header.owner.hex()}, from {statelog.NAME} and writes the file anew"
-            yield Finding(path, 0, error.message, said)
+            reported = f"takes the id, {header.owner.hex()}, from {statelog.NAME} and writes the file again"
+            yield Finding(path, 0, error.message, reported)
 
 
 def _owner(root: Path) -> bytes:
@@ -151,11 +149,11 @@ def _state(root: Path) -> Iterator[Finding]:
         return
     if loss is not None:
         place = _AT.search(loss.reason)
-        said = (
+        reported = (
             "keeps the file beside, uses what is good but the votes, and does not vote until the masters of"
         )
         offset = int(place[1]) if place else 0
-        yield Finding(path, offset, loss.reason, f"{said} its jobs have replaced its votes")
+        yield Finding(path, offset, loss.reason, f"{reported} its jobs have replaced its votes")
 
 
 def _frames(root: Path) -> Iterator[Finding]:
@@ -163,25 +161,25 @@ def _frames(root: Path) -> Iterator[Finding]:
     if not path.exists():
         return
     file, good = ReadOnlyFile(path), False
-    said = "uses the other frames, keeps the file beside, and declares a source_gap for each job"
+    reported = "uses the other frames, keeps the file beside, and declares a source_gap for each job"
     try:
         for found in framescan.scan(file, file.size()):
             if found.body is None:
                 at_end = found.offset + found.size == file.size()
                 if not (at_end and framescan.is_torn(file, found.offset, file.size())):
-                    yield Finding(path, found.offset, f"{found.size} bytes hold no frame", said)
+                    yield Finding(path, found.offset, f"{found.size} bytes hold no frame", reported)
                 continue
             good = True
             try:
                 frame = _FRAME.decode(found.body)
             except UNREADABLE as error:
-                yield Finding(path, found.offset, f"the frame cannot be read: {error}", said)
+                yield Finding(path, found.offset, f"the frame cannot be read: {error}", reported)
                 continue
             if owner and isinstance(frame, Sealed) and frame.owner not in (b"", owner):
-                yield Finding(path, found.offset, f"the frame is agent {frame.owner.hex()}'s", said)
+                yield Finding(path, found.offset, f"the frame is agent {frame.owner.hex()}'s", reported)
         if not good and _rewritten(root):
             yield Finding(
-                path, 0, "it holds no frame any more", "begins it anew: what was not closed is read again"
+                path, 0, "it holds no frame any more", "begins it again: what was not closed is read again"
             )
     finally:
         file.close()
@@ -219,8 +217,8 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
     )
 
     def damaged(path: Path, offset: int, what: str) -> None:
-        said = "uses the other copy of the description, and writes both anew"
-        found.append(Finding(path, offset, what, said, repair))
+        reported = "uses the other copy of the description, and writes both again"
+        found.append(Finding(path, offset, what, reported, repair))
 
     for path in PageFiles(log).damaged():
         yield Finding(
@@ -229,23 +227,23 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
     meta, is_whole = describe_log(log, damaged)
     yield from found
     if meta is None:
-        said = "sets the log aside, and fetches the results from the other voters"
-        yield Finding(log, None, "no description of the log can be read", said)
+        reported = "sets the log aside, and fetches the results from the other voters"
+        yield Finding(log, None, "no description of the log can be read", reported)
         return
     if not is_whole and not found and (log / META_COPY).exists():  # one of a restored log has none yet
-        yield Finding(log, None, "one copy of the description lacks or is older", "writes it anew", repair)
+        yield Finding(log, None, "one copy of the description lacks or is older", "writes it again", repair)
     kept = salvage(log, meta)
-    said = "fetches the records from the other voters; what none of them has it declares lost (SKIPPED)"
+    reported = "fetches the records from the other voters; what none of them has it declares lost (SKIPPED)"
     for each in kept.damage:
         if not each.torn:
-            yield Finding(each.path, each.offset, each.what, said, repair)
+            yield Finding(each.path, each.offset, each.what, reported, repair)
     latest = kept.segments[-1].indices[-1] if kept.segments else None
     incarnation, last = vouched or (None, 0)
     if meta.incarnation in ("", incarnation) and (latest is None or latest < last):
         behind = "nothing" if latest is None else f"interval {latest}"
-        yield Finding(log, None, f"the results end with {behind}, and this agent voted on {last}", said)
+        yield Finding(log, None, f"the results end with {behind}, and this agent voted on {last}", reported)
     for low, stop in kept.holes:
-        yield Finding(log, None, f"records of intervals {low} to {stop - 1} lack", said)
+        yield Finding(log, None, f"records of intervals {low} to {stop - 1} lack", reported)
 
 
 def _open_log(log: Path) -> None:
@@ -259,7 +257,7 @@ def _open_log(log: Path) -> None:
 def _letters(root: Path) -> Iterator[Finding]:
     for path in sorted((root / LETTERS).rglob(f"*{SUFFIX}")):
         try:
-            read_letter(path.read_bytes())
+            read_dead_letter(path.read_bytes())
         except DataError as error:
             repair = aside(path, "its records are counted as expired already")
             yield Finding(path, 0, error.message, "leaves it alone, and says so", repair)
@@ -272,7 +270,7 @@ def _positions(root: Path) -> Iterator[Finding]:
             check_journal(path.parent, has_lines=lines)
         except StorageError as error:
             begin = partial(begin_journal, path)
-            repair = Repair(path, "begin it anew: what was inserted may be taken twice", begin)
+            repair = Repair(path, "begin it again: what was inserted may be taken twice", begin)
             yield Finding(path, 0, error.message, "does not start", repair)
         bad = damaged_lines(path.read_bytes())
         if not bad:
@@ -284,8 +282,8 @@ def _positions(root: Path) -> Iterator[Finding]:
             partial(without_lines, path),
         )
         for offset in bad:
-            said = "does not start: what producers insert again could count twice"
-            yield Finding(path, offset, "the line has a wrong checksum", said, repair)
+            reported = "does not start: what producers insert again could count twice"
+            yield Finding(path, offset, "the line has a wrong checksum", reported, repair)
 
 
 def repairs(findings: list[Finding]) -> list[Repair]:

@@ -67,7 +67,6 @@ KINDS: tuple[Kind, ...] = (
 
 
 def small_files(root: Path) -> Iterator[Finding]:
-    """Damage to files that are replaced whole."""
     for pattern, read, agent, repair in KINDS:
         for path in sorted(each for each in root.glob(pattern) if each.is_file()):
             if path.name.endswith((".new", ".damaged")):
@@ -87,7 +86,6 @@ def small_files(root: Path) -> Iterator[Finding]:
 
 
 def _older_places(root: Path) -> Iterator[Finding]:
-    """Places of topics that are not those of the spools beside them."""
     for path in sorted(root.glob(f"spool/*/{PLACE}")):
         spool = path.with_name(SPOOL)
         if _problem(path, decode_place) is not None or not spool.exists():

@@ -71,7 +71,6 @@ def aside_with(path: Path, others: Iterable[Path], what: str) -> Repair:
 
 
 def begin_journal(path: Path) -> None:
-    """Begin a journal of inserts anew."""
     keep_beside(path)
     replace_file(path, EMPTY)
     sync_directory(path.parent)

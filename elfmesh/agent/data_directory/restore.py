@@ -104,7 +104,6 @@ def restore(source: Path, directory: Path) -> tuple[Head, int]:
 
 
 def _unpack(source: Path, root: Path) -> tuple[Head, int]:
-    """All files, each checked against what the archive says at its end."""
     found: dict[str, str] = {}
     head: Head | None = None
     sums: dict[str, str] | None = None
@@ -183,8 +182,8 @@ def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, fou
 
 
 def _head(name: str, data: bytes, source: Path) -> Head:
-    said = msgspec.json.decode(data)
-    form = said.get("format") if isinstance(said, dict) else None
+    reported = msgspec.json.decode(data)
+    form = reported.get("format") if isinstance(reported, dict) else None
     if isinstance(form, int) and form > FORMAT:
         raise DataError(
             f"is a backup of format {form}; this release reads {FORMAT}",

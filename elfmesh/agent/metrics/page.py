@@ -117,7 +117,6 @@ class AgentPage:
         self.watch_loop()
 
     def close(self) -> None:
-        """Measure no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -134,7 +133,7 @@ class AgentPage:
         return text + (self._results() if self._results is not None else b"")
 
 
-def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float) -> Samples:
+def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: float) -> Samples:
     """What an agent says of itself as samples of `METRICS`. Cost: one step per sample."""
     found: Samples = []
 
@@ -142,9 +141,9 @@ def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float)
         if value is not None:
             found.append((name, labels, float(value)))
 
-    processor, memory, frames = said["processor"], said["memory"], said["frame_log"]
-    add("elf_agent_info", 1, agent=str(said["name"]), version=str(said["version"]))
-    add("elf_agent_insecure_network", is_insecure(said))
+    processor, memory, frames = reported["processor"], reported["memory"], reported["frame_log"]
+    add("elf_agent_info", 1, agent=str(reported["name"]), version=str(reported["version"]))
+    add("elf_agent_insecure_network", is_insecure(reported))
     add("elf_agent_cpu_seconds", processor.get("cpu_seconds", time.process_time()))
     add("elf_agent_cpu_limit_cores", processor.get("limit_cores") or 0)
     add("elf_agent_cpu_waited_seconds", processor.get("waited_seconds", 0))
@@ -155,29 +154,29 @@ def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float)
     add("elf_agent_spilled_bytes", memory.get("spilled_bytes"))
     add("elf_agent_frame_log_bytes", frames["bytes"])
     add("elf_agent_frame_log_limit_bytes", frames["limit_bytes"] or 0)
-    add("elf_agent_clock_skew_seconds", said["skew_seconds"])
-    votes = said["votes"]
+    add("elf_agent_clock_skew_seconds", reported["skew_seconds"])
+    votes = reported["votes"]
     add("elf_agent_jobs_without_majority", len(votes["without_majority"]))
     add("elf_agent_lost_votes_jobs", len(votes["lost"]["jobs"]) if votes["lost"] else 0)
-    for what, value in said["waits_for_disk"].items():
+    for what, value in reported["waits_for_disk"].items():
         add("elf_agent_waits_for_disk", value, what=what)
     for queue, length in queues.items():
         add("elf_agent_queue_length", length, queue=queue)
-    for what, value in said["transport"].items():
+    for what, value in reported["transport"].items():
         if what == "connections":
             add("elf_agent_connections", value)
         else:
             add("elf_agent_transport", value, what=what)
     for room in ("overlay", "tree", "control"):
-        for what, value in said[f"{room}_stats"].items():
+        for what, value in reported[f"{room}_stats"].items():
             if isinstance(value, int | float):
                 add(f"elf_agent_{'trees' if room == 'tree' else room}", value, what=what)
-    for stream, each in said["sources"].items():
+    for stream, each in reported["sources"].items():
         add("elf_agent_stream_lines", each["lines"], stream=stream)
         add("elf_agent_stream_bytes", each["bytes"], stream=stream)
         add("elf_agent_stream_polls", each["polls"], stream=stream)
         add("elf_agent_stream_problems", len(each["problems"]), stream=stream)
-    for job, each in _shown_jobs(said["job_costs"]):
+    for job, each in _shown_jobs(reported["job_costs"]):
         _add_job(add, job, each, now_s)
     return found
 

@@ -82,7 +82,7 @@ def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
 
 
 def bind_socket(path: str) -> socket.socket:
-    """A listening unix socket that only this user and root can reach, in place of an earlier life's.
+    """A listening unix socket that only this user and root can reach, in place of an earlier boot's.
 
     Raises:
         RuntimeFailure: it cannot be had, or another process answers there.
@@ -140,7 +140,7 @@ class ApiServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._close = contextlib.AsyncExitStack()
-        # Before anybody can connect: who waits while the agent starts shall have read this life's token.
+        # Before anybody can connect: who waits while the agent starts shall have read this boot's token.
         self._token = self._new_token(stack) if security.trust is None else ""
         try:
             self._socket.listen(BACKLOG)
@@ -155,7 +155,6 @@ class ApiServer:
         programs: ProgramHost,
         audit: Recorder,
     ) -> None:
-        """Serve."""
         from aiohttp import web
 
         from elfmesh.api.app import make_app
@@ -163,15 +162,15 @@ class ApiServer:
         from elfmesh.api.web.handshake_limits import HandshakeLimits
         from elfmesh.api.web.request_limits import RequestLimits
 
-        door, trust = RequestLimits(), self._security.trust
+        request_limits, trust = RequestLimits(), self._security.trust
         if trust is None:
             self._identifier = Identifier(self._token)
         else:
-            life_s = self._config.tls.life_s
+            lifetime_s = self._config.tls.lifetime_s
             self._identifier = Identifier(
-                of_certificate=lambda der: trust.judge(der).principal(), life_s=life_s
+                of_certificate=lambda der: trust.judge(der).principal(), lifetime_s=lifetime_s
             )
-        app = make_app(pump, taps, metrics, programs, audit, self._identifier, door=door)
+        app = make_app(pump, taps, metrics, programs, audit, self._identifier, request_limits=request_limits)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -182,17 +181,16 @@ class ApiServer:
         await runner.setup()
         self._close.push_async_callback(runner.cleanup)
         assert runner.server is not None
-        self._close.push_async_callback(await door.watch(runner.server))
-        doorstep = HandshakeLimits(
+        self._close.push_async_callback(await request_limits.watch(runner.server))
+        handshake_limits = HandshakeLimits(
             self._socket, runner.server, lambda: None if trust is None else trust.server
         )
-        self._close.push_async_callback(doorstep.close)
+        self._close.push_async_callback(handshake_limits.close)
         if self._local is not None:
             local = await asyncio.get_running_loop().create_unix_server(runner.server, sock=self._local)
             self._close.callback(local.close)
 
     def reconsider(self) -> None:
-        """Judge open requests again."""
         if self._identifier is not None:
             self._identifier.reconsider()
 
@@ -221,7 +219,6 @@ def _remove_socket(path: str) -> None:
 
 
 def _api_log() -> logging.Logger:
-    """Where aiohttp complains; not about what is no request, or a client that left: that is not our fault."""
     from aiohttp.http_exceptions import HttpProcessingError
 
     def ours(record: logging.LogRecord) -> bool:

@@ -24,7 +24,6 @@ class Backoff:
         return len(self._until)
 
     def holds(self, address: Address, now: float) -> bool:
-        """Whether an address is to be left alone."""
         return self._until.get(address, (0.0, 0.0))[0] > now
 
     def failed(self, address: Address, now: float) -> None:
@@ -36,7 +35,6 @@ class Backoff:
             del self._until[next(iter(self._until))]
 
     def reached(self, address: Address) -> None:
-        """Somebody answers there."""
         self._until.pop(address, None)
 
     def sweep(self, now: float) -> None:

@@ -85,9 +85,7 @@ class Owner(Protocol):
 
     receive_buffer: bytearray
 
-    def hello(self, connection: Connection) -> Hello | None:
-        """What to say on a new connection; None refuses it."""
-        ...
+    def hello(self, connection: Connection) -> Hello | None: ...
 
     def tls(self, connection: Connection) -> TlsLayer | None:
         """The TLS of a new connection; None: there is none, all is in the clear."""
@@ -101,25 +99,19 @@ class Owner(Protocol):
         """Bytes of a peer are being handled, or no longer: what was queued meanwhile is written."""
         ...
 
-    def flush_soon(self, connection: Connection) -> None:
-        """A connection has something to write."""
-        ...
+    def flush_soon(self, connection: Connection) -> None: ...
 
     def greet(self, connection: Connection, hello: Hello) -> None:
         """A hello has come; raises HelloRefused."""
         ...
 
-    def ended(self, connection: Connection) -> None:
-        """The peer has said goodbye."""
-        ...
+    def ended(self, connection: Connection) -> None: ...
 
     def gone(self, connection: Connection, reason: str) -> None:
         """The connection has ended; called once."""
         ...
 
-    def fault(self, error: ProtocolError) -> None:
-        """The peer broke the protocol."""
-        ...
+    def fault(self, error: ProtocolError) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -145,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         self._demux = Demultiplexer(frame_bytes_max=HELLO_BYTES_MAX)
         self._paused = False
         self._draining = False
-        self._said_goodbye = False
+        self._has_left = False
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -160,7 +152,6 @@ class Connection(asyncio.BufferedProtocol):
         return (self.peer.host, self.peer.port) if self.peer else None
 
     def queue(self, lane: int, frame: bytes) -> bool:
-        """Queue a frame; False if the lane is full or the connection is ending."""
         if self._draining or self.closed.is_set() or not self._mux.offer(lane, frame):
             return False
         self._schedule_flush()
@@ -187,7 +178,6 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_flush()
 
     def unreachable(self, reason: str) -> None:
-        """The dial failed."""
         self._end(reason)
 
     def abort(self, reason: str) -> None:
@@ -224,35 +214,33 @@ class Connection(asyncio.BufferedProtocol):
         return self._owner.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
         self._touch()
         data = memoryview(self._owner.receive_buffer)[:nbytes]
         self._owner.reading(True)
         try:
             if self._tls is None:
-                self._heard(data)
+                self._received(data)
             else:
-                self._heard_secured(self._tls, data)
+                self._received_secured(self._tls, data)
         except ProtocolError as error:
             self._fault(error)
         finally:
             self._owner.reading(False)
 
-    def _heard_secured(self, tls: TlsLayer, data: memoryview) -> None:
+    def _received_secured(self, tls: TlsLayer, data: memoryview) -> None:
         """Records of the peer: of the handshake first, what was in the same bytes behind it next."""
         if self._shaking:
             self._handshake(tls, data)
             if self._shaking:
                 return
         for part in tls.decrypted(b"" if self._first else data):
-            self._heard(part)
+            self._received(part)
             if self.closed.is_set():
                 return
         self._first = b""
         self._write(b"")
 
     def _handshake(self, tls: TlsLayer, data: bytes | memoryview) -> None:
-        """Go on with the handshake; when it is done, say hello."""
         if tls.handshake(data):
             self._shaking = False
             self._write(self._first)
@@ -276,8 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         if data:
             transport.write(data)
 
-    def _heard(self, data: memoryview) -> None:
-        """Bytes of the peer, in the clear."""
+    def _received(self, data: memoryview) -> None:
         for frame in self._demux.feed(data):
             if self.peer is not None:
                 self._owner.frame(self, frame)
@@ -291,16 +278,13 @@ class Connection(asyncio.BufferedProtocol):
             self._peer_ended()
 
     def pause_writing(self) -> None:
-        """The kernel takes no more."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """The kernel takes more."""
         self._paused = False
         self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
         self._end(str(exc or "closed"))
 
     # -- inside --------------------------------------------------------------------------------------
@@ -309,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.peer is None:
             raise HelloRefused("goodbye before hello")
         self._owner.ended(self)
-        if self._said_goodbye and self._transport is not None:
+        if self._has_left and self._transport is not None:
             self._transport.close()
 
     def _touch(self) -> None:
@@ -331,8 +315,8 @@ class Connection(asyncio.BufferedProtocol):
             self._touch()
         while not self._paused and (data := self._mux.take()):
             self._write(data)
-        if self._draining and not self._mux.queued and not self._said_goodbye:
-            self._said_goodbye = True
+        if self._draining and not self._mux.queued and not self._has_left:
+            self._has_left = True
             self._write(GOODBYE)
             if self._demux.ended:
                 transport.close()

@@ -43,7 +43,7 @@ DIALS_MAX = 128
 CONNECT_TIMEOUT_S = 5.0
 IDLE_S = 120.0
 """A connection nothing went over for so long is closed; heartbeats keep those of active pairs open."""
-LIFE_S = 3600.0
+LIFETIME_S = 3600.0
 WARN_S = 1.0
 """A refused peer is in the log at most so often: whoever knocks must not fill a disk."""
 RECEIVE_BUFFER_BYTES = 256 << 10
@@ -58,7 +58,7 @@ class TcpTransport:
         codec: every message type that may travel.
         cluster: name that both sides must share.
         trust: whose certificates are believed; None: peers have none, and are believed.
-        life_s: how long a connection may live on the certificates it began with.
+        lifetime_s: how long a connection may live on the certificates it began with.
         versions: oldest and newest version of the protocol that are spoken.
     """
 
@@ -70,7 +70,7 @@ class TcpTransport:
         *,
         cluster: str = "elf",
         trust: Trust | None = None,
-        life_s: float = LIFE_S,
+        lifetime_s: float = LIFETIME_S,
         versions: tuple[int, int] = (OLDEST, PROTOCOL),
     ) -> None:
         self._host = host
@@ -78,7 +78,7 @@ class TcpTransport:
         self._codec = codec
         self.cluster = cluster
         self._trust = trust
-        self._life_s = life_s
+        self._lifetime_s = lifetime_s
         self._oldest, self._newest = versions
         self._warned = -WARN_S
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
@@ -199,7 +199,6 @@ class TcpTransport:
         return Hello(self.cluster, self._me, connection.serial, self._oldest, self._newest)
 
     def tls(self, connection: Connection) -> TlsLayer | None:
-        """The TLS of a new connection, by the certificates as they are now."""
         if self._trust is None:
             return None
         server = connection.dialled is None
@@ -263,7 +262,6 @@ class TcpTransport:
             self._close_idle(min(self._by_id.values(), key=lambda c: c.used))
 
     def _rank(self, connection: Connection) -> tuple[int, int, int]:
-        """Both sides compute the same order for the connections of a pair."""
         assert self._me is not None
         assert connection.peer is not None
         mine = connection.dialled is not None
@@ -334,7 +332,7 @@ class TcpTransport:
                 self.fault(error)
                 connection.abort(str(error))
                 continue
-            if now - connection.made > self._life_s:
+            if now - connection.made > self._lifetime_s:
                 self.counters["closed_for_age"] += 1
                 self.ended(connection)
 

@@ -13,9 +13,7 @@ from elfmesh.machine import Contact, Message
 class Handler(Protocol):
     """What a transport calls; always on the loop's thread."""
 
-    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
-        """A message from a peer that has said hello."""
-        ...
+    def received(self, sender: Contact, message: Message, payload: bytes) -> None: ...
 
     def lost(self, peer: bytes) -> None:
         """The connection to a peer broke, or it could not be reached."""
@@ -29,9 +27,7 @@ class Transport(Protocol):
         """Start to accept; the address others reach us at."""
         ...
 
-    def open(self, me: Contact, handler: Handler) -> None:
-        """From now on answer as `me` and deliver to `handler`."""
-        ...
+    def open(self, me: Contact, handler: Handler) -> None: ...
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
         """Send at most once; `to.id` may be b"" to address whoever is there."""

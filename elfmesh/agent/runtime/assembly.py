@@ -174,11 +174,10 @@ class LocalAgent:
             try_functions=gate.tried,
             load_engine=engine.load,
             guard=parts.guard,
-            job_of=self.control.carrier.job_of,
+            job_of=self.control.member_host.job_of,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
-        """Restore, open, join."""
         streams = self._parts.infos
         if streams is None:
             streams = infos_of(self._parts.streams)
@@ -203,7 +202,7 @@ class LocalAgent:
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
             others["held"] = parts.guard.held
-            found: dict[str, Any] = {name: dict(said) for name, said in others.items()}
+            found: dict[str, Any] = {name: dict(reported) for name, reported in others.items()}
             security = parts.security()
             insecure = security["mode"] if is_insecure({"security": security}) else ""
             return {"problem": problem, **found, "insecure": insecure}
@@ -215,9 +214,9 @@ class LocalAgent:
             return {"self_check": self._parts.self_check}
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
-        said = self._about()
+        reported = self._about()
         rss = own_rss_bytes() if self._parts.budget is not None else None  # a simulated one has no process
-        return {**said, "load": load_of(said, self._parts.wall_us() / 1e6, rss)}
+        return {**reported, "load": load_of(reported, self._parts.wall_us() / 1e6, rss)}
 
     def _about(self) -> dict[str, Any]:
         parts = self._parts

@@ -57,13 +57,9 @@ class Compute(Protocol):
         """The partial of each partition of an interval; the workers call it, in their threads."""
         ...
 
-    def merge(self, parts: tuple[bytes, ...]) -> bytes:
-        """One partial of several."""
-        ...
+    def merge(self, parts: tuple[bytes, ...]) -> bytes: ...
 
-    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
-        """The rows of an interval."""
-        ...
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised: ...
 
 
 class HeavyWork:
@@ -149,7 +145,6 @@ class HeavyWork:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """How many requests wait, by lane."""
         return {lane: len(waiting) for lane, waiting in self._waiting.items()}
 
     def _merged(self, request: MergeRequest) -> Merged:
@@ -203,7 +198,6 @@ def _rows_of(effect: ctl.Finalise) -> str:
 
 
 def _bytes_of(request: Request) -> int:
-    """Payloads that the work reads."""
     if isinstance(request, MergeRequest):
         return sum(map(len, request.parts))
     read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)

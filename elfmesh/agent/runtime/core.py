@@ -78,9 +78,7 @@ class _Asked:
 class Trees(Machine, Protocol):
     """The forest, as far as it is asked here."""
 
-    def is_root(self, tree: bytes) -> bool:
-        """Whether this agent is the root of a tree."""
-        ...
+    def is_root(self, tree: bytes) -> bool: ...
 
 
 class AgentCore:

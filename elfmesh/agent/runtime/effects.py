@@ -114,7 +114,6 @@ class Outbox:
 
     @safeguard("effects-wait")
     def _drain(self) -> None:
-        """Carry out effects until one has to wait for the disk."""
         while self._waiting and self._stored.is_set():
             effect = self._waiting.popleft()
             if isinstance(effect, Store):
@@ -154,12 +153,10 @@ class Outbox:
         self._drain()
 
     def _say_damage(self) -> None:
-        """Records that could not be read any more are fetched from other agents."""
         for found in self._results.damaged():
             self._step(ctl.LogDamaged(found))
 
     def _more_writes(self) -> list[Write]:
-        """Take the writes out of the effects that wait, up to one of another kind: earlier is harmless."""
         found: list[Write] = []
         kept: deque[Effect] = deque()
         while self._waiting and len(found) < WRITES_MAX - 1:
@@ -187,7 +184,6 @@ class Outbox:
     # -- a full disk -----------------------------------------------------------------------------------
 
     async def _with_room(self, write: Callable[[], None]) -> None:
-        """Write; while there is no room, again and again."""
         while True:
             try:
                 await self._executor.run("store", write)

@@ -59,11 +59,9 @@ class LateCompute:
         self._made: PartialCompute | None = None
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
-        """See `PartialCompute`, here and below."""
         return self._compute.encode(tables, partitions)
 
     def merge(self, parts: tuple[bytes, ...]) -> bytes:
-        """One partial of several."""
         return self._compute.merge(parts)
 
     def finalise(self, effect: ctl.Finalise) -> bytes:
@@ -71,7 +69,6 @@ class LateCompute:
         return self._compute.finalise(effect)
 
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
-        """The rows of an interval, or the pages that they are."""
         return self._compute.finalised(effect)
 
     @property
@@ -110,7 +107,6 @@ class LateWorkers:
         self._made.start_job(effect)
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
-        """End and forget."""
         self._made.stop_job(effect)
 
     def pause_job(self, job: bytes) -> None:
@@ -119,14 +115,12 @@ class LateWorkers:
             self._host.pause_job(job)
 
     def resume_job(self, job: bytes) -> None:
-        """Go on reading."""
         if self._host is not None:
             self._host.resume_job(job)
 
-    def release(self, job: bytes, stop: int, heard: int) -> None:
-        """Intervals are closed."""
+    def release(self, job: bytes, stop: int, received: int) -> None:
         if self._host is not None:
-            self._host.release(job, stop, heard)
+            self._host.release(job, stop, received)
 
     async def close(self) -> None:
         """Stop reading, seal nothing early, flush the frame log."""
@@ -142,7 +136,6 @@ class LateWorkers:
 
     @property
     def held_bytes_max(self) -> int:
-        """See `WorkerHost`; what is set before there is one counts then."""
         return self._held_bytes_max
 
     @held_bytes_max.setter
@@ -180,6 +173,5 @@ class LateWorkers:
 
 
 def _unread(config: StreamConfig) -> dict[str, Any]:
-    """What `Stream.describe` says of a stream that nobody has read yet."""
-    said = {"path": config.path, "format": config.format, "lines": 0, "bytes": 0, "polls": 0}
-    return {**said, "jobs": [], "problems": {}}
+    reported = {"path": config.path, "format": config.format, "lines": 0, "bytes": 0, "polls": 0}
+    return {**reported, "jobs": [], "problems": {}}

@@ -133,7 +133,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamFormat]:
-    """What makes the format of a stream; its parsers give no value of a hidden field."""
     host = socket.gethostname()
 
     @cache
@@ -153,7 +152,6 @@ def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamForm
 
 
 def _readers(config: AgentConfig, inputs: Inputs) -> Callable[[str, StreamConfig], Reader]:
-    """What opens the reader of a stream for jobs; all readers of a stream share its format."""
     new_format = _formats_of(config)
     format_of_stream = cache(lambda name: new_format(name, config.streams[name]))
     return lambda name, stream: inputs.reader(name, stream, format_of_stream(name), for_jobs=True)
@@ -258,8 +256,6 @@ async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
 def _metrics_page(
     agent: LocalAgent, executor: ThreadExecutor, sinks: Sinks, stack: AsyncExitStack
 ) -> AgentPage:
-    """What `/metrics` answers, with a watch on the loop."""
-
     def queues() -> dict[str, int]:
         return {**agent.pump.queues, **executor.waiting}
 
@@ -271,7 +267,6 @@ def _metrics_page(
 
 
 def _keep_what_is_imported() -> None:
-    """It stays: every full collection would go through all of it again."""
     gc.collect()
     gc.freeze()
 
@@ -279,7 +274,6 @@ def _keep_what_is_imported() -> None:
 def _ways(
     config: AgentConfig, executor: ThreadExecutor, stack: AsyncExitStack
 ) -> tuple[Inputs, Archives, Sinks]:
-    """The ways of lines and results in and out, beside files that are followed for jobs."""
     inputs = Inputs(config.streams, config.directory / "spool", executor)
     stack.push_async_callback(inputs.close)
     archives = Archives(
@@ -296,8 +290,6 @@ def _ways(
 def _recheck(
     config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate, guard: CrashGuard
 ) -> Callable[[Recompute], Recomputed]:
-    """What computes an interval again from the raw logs."""
-
     def recheck(effect: Recompute) -> Recomputed:
         from elfmesh.ingest.worker.recheck import Recheck
 
@@ -317,11 +309,10 @@ def _recheck(
 async def _transport(
     config: AgentConfig, security: Security, stack: AsyncExitStack
 ) -> tuple[TcpTransport, tuple[str, int]]:
-    """What speaks to other agents, and where it listens."""
     stack.push_async_callback(security.close)
-    trust, life_s = security.trust, config.tls.life_s
+    trust, lifetime_s = security.trust, config.tls.lifetime_s
     transport = TcpTransport(
-        *config.listen_address, codec(), cluster=config.cluster, trust=trust, life_s=life_s
+        *config.listen_address, codec(), cluster=config.cluster, trust=trust, lifetime_s=lifetime_s
     )
     try:
         bound = await transport.listen()
@@ -342,7 +333,6 @@ def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
 
 
 async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Event) -> bool:
-    """Wait until the agent is in the overlay; False if it was told to stop first."""
     try:
         async with asyncio.timeout(config.join_timeout_s):
             await _first(agent.pump.joined.wait(), stopping.wait(), agent.pump.failed)
@@ -362,7 +352,6 @@ async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Even
 
 
 async def _first(*waits: Awaitable[object]) -> None:
-    """Return when the first of them is done; the others are no longer waited for."""
     futures = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -58,9 +58,8 @@ class JsonLine(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """One object."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {
+        reported = {
             "time": at.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -68,6 +67,6 @@ class JsonLine(logging.Formatter):
         }
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            said["error"] = masked(f"{type(error).__name__}: {error}")
-            said["traceback"] = masked(self.formatException(record.exc_info))
-        return json.dumps(said)
+            reported["error"] = masked(f"{type(error).__name__}: {error}")
+            reported["traceback"] = masked(self.formatException(record.exc_info))
+        return json.dumps(reported)

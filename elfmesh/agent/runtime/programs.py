@@ -31,12 +31,10 @@ class ProgramSessions:
         self._step(ctl.ProgramAttached(self._count, name, creator, process))
         return self._count
 
-    def said(self, session: int, frame: FromProgram) -> None:
-        """The process wants something."""
-        self._step(ctl.ProgramSaid(session, frame))
+    def from_program(self, session: int, frame: FromProgram) -> None:
+        self._step(ctl.ProgramReported(session, frame))
 
     def detach(self, session: int) -> None:
-        """It has gone."""
         del self._sessions[session]
         self._step(ctl.ProgramGone(session))
 

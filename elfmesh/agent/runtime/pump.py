@@ -182,11 +182,9 @@ class Pump:
     # -- called by the transport -----------------------------------------------------------------------
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
-        """A message from a peer."""
         self.step(Received(sender, message, payload))
 
     def lost(self, peer: bytes) -> None:
-        """A connection broke."""
         self.step(ConnectionLost(peer))
 
     # -- stepping --------------------------------------------------------------------------------------
@@ -257,7 +255,7 @@ class Pump:
             case ctl.ResumeWorker():
                 self.workers.resume_job(effect.job)
             case ctl.ReleaseWorker():
-                self.workers.release(effect.job, effect.stop, effect.heard)
+                self.workers.release(effect.job, effect.stop, effect.received)
             case ctl.Left():
                 self.left.set()
             case Joined():
@@ -312,6 +310,5 @@ class Pump:
 
     @property
     def queues(self) -> dict[str, int]:
-        """How much waits for what."""
         waiting = {"events": len(self._inbox), "effects": len(self._outbox), "answers": len(self._replies)}
         return {**waiting, **self._heavy.waiting, "tasks": len(self._tasks)}

@@ -16,5 +16,4 @@ _HARMLESS = frozenset((Ping, Pong, Relay, Relayed))
 
 
 def overtakes(effect: Effect, waits_s: float) -> bool:
-    """Whether an effect need not wait for the write that those before it have waited for so long."""
     return type(effect) is Send and type(effect.message) in _HARMLESS and waits_s < STALLED_S

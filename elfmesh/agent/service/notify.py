@@ -44,7 +44,6 @@ class Notifier:
         self._send("STOPPING=1", "STATUS=stopping")
 
     def alive(self) -> None:
-        """A sign of life."""
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:

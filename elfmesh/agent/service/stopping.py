@@ -41,7 +41,6 @@ class Stopping:
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
-        """Take SIGTERM and SIGINT from now on, on the running loop."""
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.ask)
         return self
@@ -50,7 +49,6 @@ class Stopping:
         self.close()
 
     def ask(self) -> None:
-        """Begin to stop; harmless when called again."""
         self.asked.set()
         if self._timer is None:
             self._begun()
@@ -59,7 +57,6 @@ class Stopping:
             self._timer.start()
 
     def close(self) -> None:
-        """The agent has stopped."""
         if self._timer is not None:
             self._timer.cancel()
 

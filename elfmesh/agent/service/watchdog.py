@@ -36,14 +36,10 @@ class Streams(Protocol):
     """What is asked of the workers (`elfmesh.ingest.workers.WorkerHost`)."""
 
     @property
-    def ingests(self) -> Mapping[str, Stream]:
-        """Streams by name."""
-        ...
+    def ingests(self) -> Mapping[str, Stream]: ...
 
     @property
-    def problem(self) -> str:
-        """Why all of them wait for the disk; "" if they do not."""
-        ...
+    def problem(self) -> str: ...
 
 
 def stalled(streams: Streams, now: float) -> tuple[str, float]:

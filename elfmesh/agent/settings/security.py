@@ -44,7 +44,7 @@ class Security:
         self.trust: Trust | None = None
         self._changed: list[Callable[[], object]] = []
         self._task: asyncio.Task[None] | None = None
-        self._said = ""
+        self._reported = ""
         tls = config.tls
         if tls.given:
             from elfmesh.control.jobs.signing import check_cryptography
@@ -99,9 +99,9 @@ class Security:
                 log.info("certificates are read again: %s expires %s", *list(self.describe().values())[1:3])
             if trust.me.agent != me:
                 trust.problem = "the certificate is now another agent's: a restart would refuse it"
-            if trust.problem and trust.problem != self._said:
+            if trust.problem and trust.problem != self._reported:
                 log.error("the newest certificates are not in use: %s", trust.problem)
-            self._said = trust.problem
+            self._reported = trust.problem
             for call in self._changed:
                 call()
 

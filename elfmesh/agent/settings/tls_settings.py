@@ -47,7 +47,7 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return str(Path(self.dir).expanduser() / (name if name == "deny" else f"{name}.pem"))
 
     @property
-    def life_s(self) -> float:
+    def lifetime_s(self) -> float:
         """`connection_life` in seconds."""
         return parse_duration_us(self.connection_life) / 1e6
 
@@ -55,10 +55,10 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def check_tls(tls: TlsConfig, where: str) -> None:
     """Raise ConfigError for a section that cannot work; opens no certificate."""
     try:
-        life_us = parse_duration_us(tls.connection_life)
+        lifetime_us = parse_duration_us(tls.connection_life)
     except ConfigError as error:
         raise ConfigError(error.message, where=f"{where}.connection_life", hint=error.hint) from None
-    if life_us <= 0:
+    if lifetime_us <= 0:
         raise ConfigError("must be greater than 0", where=f"{where}.connection_life")
     parse_patterns(tls.names, where=f"{where}.names")
     if not tls.given and (tls.deny or tls.names):

@@ -67,7 +67,6 @@ class _Walk:
     key: Path = ()
 
     def word(self, word: str, at: int) -> None:
-        """The next word."""
         if word[0] == "#":
             return
         if word == "\n":

@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-_CARRIERS = tuple(
+_SHARED_ADDRESSES = tuple(
     map(
         ipaddress.ip_network,
         # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 ones that nobody looks at;
@@ -50,12 +50,11 @@ class CheckedResolver(AbstractResolver):
         self._resolver: ThreadedResolver | None = None
 
     def may(self, host: str) -> bool:
-        """Whether this address (a number, not a name) may be connected to."""
         address = ipaddress.ip_address(host.partition("%")[0])
         mapped = getattr(address, "ipv4_mapped", None)
         address = mapped or address
         allowed = any(address in network for network in self._allow)
-        special = address.is_multicast or any(address in network for network in _CARRIERS)
+        special = address.is_multicast or any(address in network for network in _SHARED_ADDRESSES)
         return allowed or (address.is_global and not special)
 
     def open_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
@@ -87,5 +86,4 @@ class CheckedResolver(AbstractResolver):
             raise Forbidden(found[0]["host"])
         return good
 
-    async def close(self) -> None:
-        """Nothing to give back."""
+    async def close(self) -> None: ...

@@ -74,7 +74,6 @@ class Item:
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing replaces it."""
         return self.record.state != "TENTATIVE"
 
     @property
@@ -160,13 +159,9 @@ class Sink(Protocol):
         """The job is gone; what was written stays."""
         ...
 
-    async def close(self) -> None:
-        """Give everything back."""
-        ...
+    async def close(self) -> None: ...
 
-    def describe(self) -> Mapping[str, Any]:
-        """For people."""
-        ...
+    def describe(self) -> Mapping[str, Any]: ...
 
 
 def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) -> bool:
@@ -194,13 +189,11 @@ def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) 
 
 
 def behind(position: Position | None, item: Item) -> Position | None:
-    """The position when `item` is written."""
     if not item.terminal:
         return position
     return Position(item.record.index + 1, item.record.epoch)
 
 
 def past(position: Position | None, lost: Lost) -> Position:
-    """The position when a loss is declared."""
     known = position or Position(lost.first)
     return Position(max(known.next, lost.last + 1), known.epoch)

@@ -77,7 +77,6 @@ class Commits:
             os.close(handle)
 
     def append(self, item: Item, *, file: str | None, rows: int, sha256: str | None) -> None:
-        """Commit an interval."""
         record = item.record
         line = {
             "interval": record.index,
@@ -123,7 +122,6 @@ class Commits:
         self._note(data)
 
     def _catch_up(self) -> None:
-        """Read what is new; a torn line at the end, of a writer that died, is cut off."""
         while True:
             self._read_on()
             if not self._path(self._number + 1).exists():
@@ -148,29 +146,30 @@ class Commits:
                 file.truncate(self._read)
 
     def _where_to_begin(self) -> int:
-        """The newest file that says how far this came; those before it need not be read."""
         numbers = sorted((int(each.stem) for each in self._directory.glob("*.jsonl")), reverse=True)
         for number in numbers:
             lines = self._path(number).read_bytes().splitlines(keepends=True)
-            told = (line for line in lines if line.endswith(b"\n") and not line.startswith(b'{"compacted"'))
-            if any(b'"state":"TENTATIVE"' not in line for line in told):
+            notified = (
+                line for line in lines if line.endswith(b"\n") and not line.startswith(b'{"compacted"')
+            )
+            if any(b'"state":"TENTATIVE"' not in line for line in notified):
                 return number
         return numbers[-1] if numbers else 1
 
     def _note(self, line: bytes) -> None:
-        said = msgspec.json.decode(line)
-        if "compacted" in said:
+        reported = msgspec.json.decode(line)
+        if "compacted" in reported:
             return
-        if "lost" in said:
-            first, last = said["lost"]
-            self.position = past(self.position, Lost(first, last, said["why"]))
-        elif said["state"] == "TENTATIVE":
-            self.shown[said["interval"]] = said["epoch"], said["rev"]
+        if "lost" in reported:
+            first, last = reported["lost"]
+            self.position = past(self.position, Lost(first, last, reported["why"]))
+        elif reported["state"] == "TENTATIVE":
+            self.shown[reported["interval"]] = reported["epoch"], reported["rev"]
             while len(self.shown) > SHOWN_MAX:
                 del self.shown[min(self.shown)]
         else:
-            self.position = Position(said["interval"] + 1, said["epoch"])
-            self.shown = {index: each for index, each in self.shown.items() if index > said["interval"]}
+            self.position = Position(reported["interval"] + 1, reported["epoch"])
+            self.shown = {index: each for index, each in self.shown.items() if index > reported["interval"]}
 
     def _path(self, number: int) -> Path:
         return self._directory / f"{number:08d}.jsonl"

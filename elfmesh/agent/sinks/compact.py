@@ -142,7 +142,6 @@ def _usable(staging: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """One compaction at a time: another would clear away what this one is making."""
     handle = os.open(directory / DIRECTORY / "compacting", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -202,7 +201,6 @@ def _alike(files: list[Path]) -> Iterator[list[Path]]:
 
 
 def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterator[tuple[Path, list[Path]]]:
-    """Partitions that nothing is written to any more, with their files by interval."""
     days = sorted(directory.glob(f"{PARTITION}????-??-??"))
     for partition in days[:-1]:  # the newest is still written to
         if before is not None and partition.name.removeprefix(PARTITION) >= before.isoformat():
@@ -252,13 +250,11 @@ def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[
 
 
 def _is_there(partition: Path, digest: str) -> bool:
-    """Whether a day's files are those that were made under this name."""
     note = partition / NOTE
     return note.exists() and msgspec.json.decode(note.read_bytes()).get("id") == digest
 
 
 def _state_of(files: list[Path]) -> str:
-    """Tells the files of a day, as they are now, from any others."""
     names = "\n".join(f"{path.name} {path.stat().st_mtime_ns}" for path in files)
     return hashlib.sha256(names.encode()).hexdigest()[:12]
 
@@ -284,9 +280,9 @@ def _merge(group: list[Path], path: Path) -> None:
     for each in group:
         # Not `pq.read_table`: it would add a column for the partition, which its directory says.
         table = pq.ParquetFile(each).read()
-        said = table.schema.metadata or {}
-        records += [msgspec.json.decode(said[b"elf.record"])] if b"elf.record" in said else []
-        records += msgspec.json.decode(said.get(b"elf.records", b"[]"))
+        reported = table.schema.metadata or {}
+        records += [msgspec.json.decode(reported[b"elf.record"])] if b"elf.record" in reported else []
+        records += msgspec.json.decode(reported.get(b"elf.records", b"[]"))
         tables.append(table.replace_schema_metadata(None))
     table = pa.concat_tables(tables)  # which refuses tables that differ
     buffer = pa.BufferOutputStream()
@@ -304,7 +300,6 @@ def _write_whole(path: Path, data: Any) -> None:
 
 
 def _clear(directory: Path, staging: Path, commits: Commits) -> None:
-    """Finish or forget what a run that was killed has left."""
     for made in (*staging.glob("*"), *directory.glob(f"{BESIDE}*")):
         day, _, digest = made.name.removeprefix(BESIDE).rpartition("-")
         partition = directory / f"{PARTITION}{day}"
@@ -331,7 +326,6 @@ def _locked(commits: Commits) -> Iterator[None]:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Two directories change places, in one step."""
     libc = ctypes.CDLL(None, use_errno=True)
     paths = os.fsencode(one), os.fsencode(other)
     if not hasattr(libc, "renameat2"):

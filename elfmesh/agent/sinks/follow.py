@@ -32,7 +32,7 @@ PAGE_RECORDS = 100
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
 """Between two tries of what failed; doubled each time, a part of it by chance."""
 
-NUMBERED_ANEW = "the job was given other intervals, and its master has no results of the earlier ones"
+RENUMBERED = "the job was given other intervals, and its master has no results of the earlier ones"
 EMPTY_S = 0.1
 MASTER_S = 0.5
 """Between two questions while a job has no master that answers."""
@@ -119,7 +119,6 @@ class Follower:
         self.progress.problem, self._pause_s = "", PAUSE_S
 
     async def _follow(self) -> bool:
-        """Follow one incarnation from the sink's position; False when there is no such job."""
         first = await self._answer("offsets", {})
         if first is not None and not self._newest:
             for numbering in first.body.get("earlier", ()):  # its rows are there for who was behind in it
@@ -172,7 +171,7 @@ class Follower:
             reply = await self._answer("results", question | {"from": following})
             if reply is None or reply.body["incarnation"] != source.incarnation:
                 return False
-            lost = _lost(reply.body, following) if reply.payload else Lost(following, latest, NUMBERED_ANEW)
+            lost = _lost(reply.body, following) if reply.payload else Lost(following, latest, RENUMBERED)
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1
@@ -185,7 +184,6 @@ class Follower:
         return True
 
     async def _take(self, source: LogName, page: bytes, following: int | None) -> tuple[int | None, bool]:
-        """Write or declare records; the interval to go on with, and whether to go on from there."""
         job = self._job | {"incarnation": source.incarnation}
         for record, rows in await asyncio.to_thread(decode_page, page) if page else []:
             table = table_of(rows)
@@ -205,7 +203,6 @@ class Follower:
         return following, True
 
     def _ended_unless(self, incarnation: str | None) -> None:
-        """Tell the sink if what was followed is not there any more, whatever happened since."""
         if self._source is not None and self._source.incarnation != incarnation:
             self._sink.ended(self._source)
             self._source = None
@@ -226,7 +223,6 @@ class Follower:
             await asyncio.sleep(MASTER_S)
 
     async def _write(self, source: LogName, item: Item) -> bool:
-        """Whether to go on with the next record; if not, from the sink's position."""
         try:
             self.progress.written += await self._sink.write(source, item)
         except Fenced as error:
@@ -273,6 +269,5 @@ def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
 
 
 def _declared(record: ResultRecord, following: int | None) -> Lost:
-    """What a record declares lost, as far as a sink does not have it."""
     first = record.first if following is None else max(record.first, following)
     return Lost(first, record.index, record.reason)

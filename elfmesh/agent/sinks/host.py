@@ -21,8 +21,8 @@ from typing import Any
 
 from elfmesh.agent.sinks.base import Item, LogName, Sink
 from elfmesh.agent.sinks.config import PrometheusSink, SinkConfig
+from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.agent.sinks.follow import Follower
-from elfmesh.agent.sinks.letters import Letters
 from elfmesh.agent.sinks.metrics import Exposition
 from elfmesh.agent.sinks.open import open_sink
 from elfmesh.api.web.whole_rows import Asker
@@ -42,13 +42,12 @@ JOBS_MAX = 256
 class _Running:
     """One sink with its followers."""
 
-    def __init__(self, name: str, config: SinkConfig, sink: Sink, letters: Letters) -> None:
+    def __init__(self, name: str, config: SinkConfig, sink: Sink, letters: SinkDeadLetters) -> None:
         self.name, self.config, self.sink, self.letters = name, config, sink, letters
         self.followers: dict[tuple[str, str], tuple[Follower, asyncio.Task[None]]] = {}
         self.left_out = 0
 
     def wants(self, job: str) -> bool:
-        """Whether its patterns name this job."""
         patterns = (pattern.replace(".", "/", 1) for pattern in self.config.jobs)
         return any(pattern == "*" or fnmatchcase(job, pattern) for pattern in patterns)
 
@@ -72,7 +71,7 @@ class Sinks:
         may_carry: Callable[[str, str], bool] = lambda _sink, _job: True,
     ) -> None:
         self._may_carry = may_carry
-        self._looking: asyncio.Task[None] | None = None
+        self._lookup_task: asyncio.Task[None] | None = None
         self._sinks: list[_Running] = []
         self._storage: DiskStorage | None = None
         if not configs:
@@ -81,7 +80,7 @@ class Sinks:
         self._storage = storage = DiskStorage(directory)
         for name, config in configs.items():
             sink = open_sink(name, config, storage)
-            self._sinks.append(_Running(name, config, sink, Letters(storage, name)))
+            self._sinks.append(_Running(name, config, sink, SinkDeadLetters(storage, name)))
 
     @property
     def metrics(self) -> Callable[[], bytes] | None:
@@ -95,12 +94,12 @@ class Sinks:
         """Look for jobs and follow them; `ask` is the control plane."""
         if self._sinks:
             self._ask = ask
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._lookup_task = asyncio.get_running_loop().create_task(self._look())
 
     async def close(self) -> None:
         """Stop; what was not written will be when the agent is back. Harmless when repeated."""
         tasks = [task for each in self._sinks for _, task in each.followers.values()]
-        tasks += [] if self._looking is None else [self._looking]
+        tasks += [] if self._lookup_task is None else [self._lookup_task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -169,5 +168,5 @@ class Sinks:
         task = asyncio.get_running_loop().create_task(follower.run())
         each.followers[job] = follower, task
 
-    async def _keep(self, letters: Letters, source: LogName, item: Item, reason: str) -> None:
+    async def _keep(self, letters: SinkDeadLetters, source: LogName, item: Item, reason: str) -> None:
         await self._disk.run(partial(letters.keep, source, item, reason))

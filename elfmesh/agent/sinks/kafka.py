@@ -57,11 +57,9 @@ class KafkaTopic:
         self._partitions = 1
 
     async def position(self, log: LogName) -> Position | None:
-        """As the topic of positions says."""
         return await self._run(partial(self._position, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
-        """One transaction of two messages."""
         return await self._run(partial(self._write, log, item))
 
     async def declare(self, log: LogName, lost: Lost) -> None:
@@ -77,7 +75,6 @@ class KafkaTopic:
         self._thread.close()
 
     def describe(self) -> Mapping[str, Any]:
-        """Which topic."""
         return {"servers": list(self._config.servers), "topic": self._config.topic}
 
     # -- in the thread -----------------------------------------------------------------------------------
@@ -87,7 +84,7 @@ class KafkaTopic:
             try:
                 return call()
             except (KafkaException, BufferError) as error:
-                self._producer = None  # the next one takes the transactional id anew
+                self._producer = None  # the next one takes the transactional id again
                 raise Unavailable(_reason(error)) from None
 
         return await self._thread.run(guarded)
@@ -157,13 +154,12 @@ class KafkaTopic:
         position = self._known.get(_key(log))
         if position is not None and lost.last < position.next:
             return
-        said: dict[str, Any] = {"job": log.job, "incarnation": log.incarnation, "why": lost.why}
-        said |= {"lost": [lost.first, lost.last]}
+        reported: dict[str, Any] = {"job": log.job, "incarnation": log.incarnation, "why": lost.why}
+        reported |= {"lost": [lost.first, lost.last]}
         key = f"{_key(log)}:{lost.first}-{lost.last}:lost"
-        self._send(log, key, [encode_json(said)], past(position, lost))
+        self._send(log, key, [encode_json(reported)], past(position, lost))
 
     def _send(self, log: LogName, key: str, values: list[bytes], position: Position | None) -> None:
-        """One transaction; of several messages each has its number in its key, since topics are compacted."""
         producer = self._open()
         reach("sink.write", "kafka")
         producer.begin_transaction()

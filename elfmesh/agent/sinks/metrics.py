@@ -53,7 +53,6 @@ class Exposition:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Any]:
-        """As prometheus_client asks for."""
         from prometheus_client.core import Metric
 
         found: dict[str, Metric] = {}
@@ -72,8 +71,8 @@ class Exposition:
                 for sample in each.samples:
                     text = "A column of the newest result."
                     add(f"elf_result_{sample.name}", "gauge", text, own | sample.labels, sample.value)
-        for name, sink_said in self._describe().items():
-            for job, progress in sink_said["jobs"].items():
+        for name, sink_reported in self._describe().items():
+            for job, progress in sink_reported["jobs"].items():
                 for key, (kind, text) in COUNTS.items():
                     if progress[key] is not None:
                         own = {"elf_sink": name, "elf_job": job}
@@ -81,5 +80,4 @@ class Exposition:
         return found.values()
 
     def describe(self) -> list[Any]:
-        """Nothing is declared in advance."""
         return []

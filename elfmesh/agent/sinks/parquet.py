@@ -57,7 +57,6 @@ class ParquetFiles:
         self._thread = WorkerThread(name)
 
     async def position(self, log: LogName) -> Position | None:
-        """As the commits say."""
         return await self._run(partial(self._position, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
@@ -65,19 +64,15 @@ class ParquetFiles:
         return await self._run(partial(self._write, log, item))
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """Commit that intervals are missing."""
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None:
-        """Nothing more will come of it."""
         self._commits.pop(log, None)
 
     async def close(self) -> None:
-        """What is being written is finished or not there."""
         self._thread.close()
 
     def describe(self) -> Mapping[str, Any]:
-        """Where."""
         return {"path": str(self._root)}
 
     async def _run(self, call: Callable[[], T]) -> T:
@@ -141,9 +136,9 @@ def _date(record: ResultRecord) -> str:
 
 
 def _with_record(table: pa.Table, log: LogName, item: Item) -> pa.Table:
-    said = to_json(item.record, ipc_to_table(b"")) | {"incarnation": log.incarnation}
-    del said["rows"]
-    return table.replace_schema_metadata({"elf.record": encode_json(said)})
+    reported = to_json(item.record, ipc_to_table(b"")) | {"incarnation": log.incarnation}
+    del reported["rows"]
+    return table.replace_schema_metadata({"elf.record": encode_json(reported)})
 
 
 def _put(path: Path, table: pa.Table) -> str:

@@ -43,7 +43,7 @@ OF_THE_DATA = ("22", "23", "54", "P0")
 somebody has added, what is beyond a limit of the program, and what a trigger refuses."""
 
 GONE = ("3F000", "42P01")
-"""The schema or a table is not there any more: connecting anew makes them again."""
+"""The schema or a table is not there any more: connecting again makes them again."""
 
 ALONE = "SELECT pg_advisory_xact_lock(7306074)"
 """Even CREATE TABLE IF NOT EXISTS fails where two do it at once."""
@@ -75,7 +75,6 @@ class PostgresTables:
         self._columns: dict[str, dict[str, str]] = {}
 
     async def position(self, log: LogName) -> Position | None:
-        """As its table says."""
         return await self._run(partial(self._position, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
@@ -86,11 +85,9 @@ class PostgresTables:
         """A row that says which intervals are missing, and why."""
         await self._run(partial(self._declare, log, lost))
 
-    def ended(self, log: LogName) -> None:
-        """Nothing is held of it."""
+    def ended(self, log: LogName) -> None: ...
 
     async def close(self) -> None:
-        """What is being written is committed or not there."""
         self._thread.close(self._disconnect)
 
     def describe(self) -> Mapping[str, Any]:
@@ -197,8 +194,8 @@ class PostgresTables:
 
     def _write(self, log: LogName, item: Item) -> bool:
         record, table = item.record, item.table()
-        said = to_json(record, ipc_to_table(b""))
-        del said["rows"]
+        reported = to_json(record, ipc_to_table(b""))
+        del reported["rows"]
         with self._connected().transaction():
             position = self._locked(log)
             shown = self._connected().execute(
@@ -210,14 +207,13 @@ class PostgresTables:
                 return False
             reach("sink.write", "postgres")
             self._replace(log, item, table)
-            text = Jsonb(said, dumps=lambda value: storable(encode_json(value).decode()))
+            text = Jsonb(reported, dumps=lambda value: storable(encode_json(value).decode()))
             self._note(log, (record.index, record.first, record.state, record.rev, record.epoch, text, None))
             reach("sink.written", "postgres")
             self._move(log, behind(position, item))
         return True
 
     def _replace(self, log: LogName, item: Item, table: pa.Table) -> None:
-        """This revision's rows instead of those of any earlier one."""
         name = _table_name(log.job)
         columns = self._table(log, name, table.schema)
         connection, named = self._connected(), self._named(name)
@@ -315,6 +311,5 @@ def _table_name(job: str) -> str:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """Its first line: no row of data, and no password."""
     text = error.diag.message_primary or str(error) or type(error).__name__
     return text.splitlines()[0]

@@ -56,14 +56,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """Pass on what psycopg and libpq say to each other; 0 is what psycopg says of nothing."""
-        heard = time.monotonic()
+        received = time.monotonic()
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if ready:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > SILENT_S:
+                    received = time.monotonic()
+                elif time.monotonic() - received > SILENT_S:
                     self.silent = True
                     self.close()
                     raise psycopg.OperationalError(SILENT)

@@ -50,7 +50,6 @@ def rows_of(table: pa.Table, incarnation: str) -> Iterator[tuple[Any, ...]]:
 
 
 def without_nul(text: str) -> str:
-    """Text that a column can hold."""
     return text.replace("\0", NUL_SHOWN)
 
 
@@ -83,7 +82,6 @@ def _json(value: Any) -> str | None:
 
 
 def _moment(micros: int | None) -> str | None:
-    """ISO text; what has no place in a calendar of four digits is an infinity on its side."""
     if micros is None:
         return None
     text = iso_us(micros)

@@ -74,7 +74,6 @@ class LastResults:
         return list(self._shown.values())
 
     async def position(self, log: LogName) -> Position | None:
-        """None: it begins with the newest."""
         return None
 
     async def write(self, log: LogName, item: Item) -> bool:
@@ -90,11 +89,9 @@ class LastResults:
         """Nothing: only the newest counts."""
 
     def ended(self, log: LogName) -> None:
-        """Show nothing of it any more."""
         self._shown.pop(log, None)
 
-    async def close(self) -> None:
-        """Nothing to give back."""
+    async def close(self) -> None: ...
 
     def describe(self) -> Mapping[str, Any]:
         """How much is shown, and how much is not for its number or labels. Any thread."""
@@ -155,7 +152,6 @@ def _text(value: Any) -> str:
 
 
 def _names(columns: list[str], taken: tuple[str, ...]) -> dict[str, str]:
-    """By column, a name that Prometheus takes; no two alike."""
     found: dict[str, str] = {}
     used = set(taken)
     for column in columns:

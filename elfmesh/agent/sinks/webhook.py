@@ -59,7 +59,6 @@ class Webhook:
         self._shown: dict[LogName, dict[int, tuple[int, int]]] = {}
 
     async def position(self, log: LogName) -> Position | None:
-        """From the agent's disk."""
         return await self._run(partial(self._read, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
@@ -93,7 +92,6 @@ class Webhook:
         await self._run(partial(self._store, log, past(position, lost)))
 
     def ended(self, log: LogName) -> None:
-        """Nothing is shown of it any more."""
         self._shown.pop(log, None)
 
     async def close(self) -> None:

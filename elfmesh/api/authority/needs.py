@@ -116,7 +116,6 @@ MESSAGES: dict[str, Need] = dict.fromkeys(
 
 
 def meets(need: Need, caller: Principal, namespace: str | None = None) -> bool:
-    """Whether a caller has what is needed; a submitter for the namespace, which may not be known (None)."""
     match need:
         case Need.READ:
             return caller.may_read()
@@ -134,7 +133,6 @@ def is_anonymous(caller: Principal) -> bool:
 
 
 def refusal(need: Need, caller: Principal, what: str, namespace: str | None = None) -> tuple[str, str]:
-    """The line and the hint of a refusal: the role that is needed, and what the caller has."""
     of = f" of {printable(namespace)}" if need is Need.SUBMIT and namespace else ""
     line = f"{what} needs the role {need}{of}, and {shown(caller)}"
     if is_anonymous(caller):
@@ -143,7 +141,6 @@ def refusal(need: Need, caller: Principal, what: str, namespace: str | None = No
 
 
 def shown(caller: Principal) -> str:
-    """A caller in words."""
     roles = sorted(str(role) for role in caller.roles)
     if caller.namespaces:
         roles = [

@@ -29,7 +29,7 @@ from elfmesh.errors import ElfError, QueryError, UsageError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNIDENTIFIED, FORBIDDEN = 401, 403
-NOBODY = Principal("nobody", frozenset())
+ANONYMOUS = Principal("nobody", frozenset())
 """Who calls, if nothing has looked who it is."""
 
 
@@ -42,7 +42,6 @@ LOCAL = Principal("local", frozenset({Role.OPERATOR}))
 
 @web.middleware
 async def undistinguished(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Everybody is `LOCAL`."""
     request[PRINCIPAL] = LOCAL
     return await handler(request)
 
@@ -68,7 +67,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
         return await handler(request)
     method = "GET" if request.method == "HEAD" else request.method
     rule = ROUTES.get((method, resource.canonical))
-    caller = request.get(PRINCIPAL, NOBODY)
+    caller = request.get(PRINCIPAL, ANONYMOUS)
     if rule is None:
         return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
     body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}
@@ -121,7 +120,6 @@ async def _body(request: web.Request) -> Mapping[str, Any]:
 
 
 def _named(request: web.Request, rule: Rule) -> tuple[str | None, str]:
-    """The namespace and the job that the path of a request names; None and "" if it does not."""
     if rule.about is About.PATH:
         info = request.match_info
         try:
@@ -133,7 +131,6 @@ def _named(request: web.Request, rule: Rule) -> tuple[str | None, str]:
 
 
 def _about_text(rule: Rule, body: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The same of the text that a request brings."""
     text = body.get("text")
     if rule.about is About.TAP:
         texts = body.get("texts")
@@ -151,5 +148,5 @@ def _digest(body: Mapping[str, Any]) -> str:
     text = body.get("text") or body.get("texts")
     if not text:
         return ""
-    said = text if isinstance(text, str) else json.dumps(text)
-    return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()
+    reported = text if isinstance(text, str) else json.dumps(text)
+    return hashlib.sha256(reported.encode(errors="surrogatepass")).hexdigest()

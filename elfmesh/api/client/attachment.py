@@ -175,7 +175,7 @@ class Attachment:
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return
-            match program_frames.told(message.data):
+            match program_frames.from_agent(message.data):
                 case program_frames.Role() as role:
                     self._role(role)
                 case program_frames.Answer() as answer:
@@ -197,7 +197,6 @@ class Attachment:
             self._messages[frame.verb].put_nowait(frame)
 
     async def _handle_all(self, queue: asyncio.Queue[program_frames.Deliver]) -> None:
-        """One message of a verb after the other, in the order of their arrival."""
         while True:
             frame = await queue.get()
             name = (frame.process, frame.number)
@@ -214,7 +213,6 @@ class Attachment:
             await self._send(done)
 
     async def _send(self, frame: program_frames.FromProgram) -> None:
-        """Say it if there is a connection; what matters is said again with the next."""
         if self._socket is not None and not self._socket.closed:
             with contextlib.suppress(ConnectionError):
                 await self._socket.send_bytes(program_frames.encode(frame))

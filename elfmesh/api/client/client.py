@@ -284,7 +284,7 @@ class Client:
         rows: bool = True,
     ) -> Iterator[bytes]:
         """As `results`, but the JSON text as it came, which loses nothing; a record may be several lines."""
-        left, retry_until, heard, had = limit, 0.0, start is not None, Parts()
+        left, retry_until, received, had = limit, 0.0, start is not None, Parts()
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
@@ -292,7 +292,7 @@ class Client:
             got = False
             try:
                 for line in self._connection.stream(f"{job_path(job)}/results?{urlencode(query)}"):
-                    got = heard = True
+                    got = received = True
                     found, retry_until = json.loads(line), 0.0
                     last, following = ends(found), place_of(found)[0] + 1
                     if last and not (follow and found.get("state") == "TENTATIVE"):  # that comes again
@@ -305,7 +305,7 @@ class Client:
             except Unreachable:
                 now = time.monotonic()
                 retry_until = retry_until or now + RECONNECT_S
-                if not follow or not heard or now > retry_until:
+                if not follow or not received or now > retry_until:
                     raise
                 time.sleep(RETRY_S)
                 continue

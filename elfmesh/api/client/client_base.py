@@ -37,11 +37,15 @@ def api_name(address: str | None) -> str:
 
 def error_from(status: int, body: object, what: str) -> ElfError:
     """The error an agent has answered with."""
-    said = body if isinstance(body, dict) else {}
-    message = str(said.get("error") or f"{what}: status {status}")
-    hint, where, code = str(said.get("hint") or ""), str(said.get("where") or ""), said.get("code")
+    reply = body if isinstance(body, dict) else {}
+    message = str(reply.get("error") or f"{what}: status {status}")
+    hint, where, code = (
+        str(reply.get("hint") or ""),
+        str(reply.get("where") or ""),
+        reply.get("code"),
+    )
     if code == QueryError.exit_code:
-        line, column = (_int(said.get(name)) for name in ("line", "column"))
+        line, column = (_int(reply.get(name)) for name in ("line", "column"))
         source = where.removesuffix(f":{line}:{column}") or "query"
         return QueryError(message, line=line, column=column, hint=hint, source=source)
     kind = {2: UsageError, 69: Unreachable}.get(code if isinstance(code, int) else 1, RuntimeFailure)

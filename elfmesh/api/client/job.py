@@ -279,7 +279,7 @@ class Job:
             ElfError: what a callback has not caught, and so any other exception; but what `on_recv`,
                 `on_multicast` and `on_route` raise is told to the sender.
         """
-        asyncio.run(self._run_until_told())
+        asyncio.run(self._run_until_stopped())
 
     def stop(self) -> None:
         """Let `serve` return; for callbacks."""
@@ -310,7 +310,7 @@ class Job:
             except BaseExceptionGroup as group:
                 raise first_error(group) from None
 
-    async def _run_until_told(self) -> None:
+    async def _run_until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)

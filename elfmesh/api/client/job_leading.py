@@ -92,7 +92,6 @@ class Leading:
                 await asyncio.sleep(AGAIN_S)
 
     async def _follow(self, term: int, incarnation: str) -> str:
-        """Handle the results beyond the place that was reached; the job's incarnation as it is now."""
         kept, _, index = self.role.place.text.rpartition(":")
         start = int(index) + 1 if index and kept == incarnation else None
         try:
@@ -123,7 +122,6 @@ class Leading:
         return incarnation
 
     async def _handle_result(self, result: Result) -> bool:
-        """Whether a result was handled; if not, it comes again: here, or at the next master side."""
         try:
             await self._side.on_result(result)
         except NotMaster:

@@ -146,7 +146,6 @@ def noted_token(address: str) -> str | None:
 
 
 def _own(status: os.stat_result) -> bool:
-    """Whether a file or directory is this user's, and nobody else may change it."""
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 

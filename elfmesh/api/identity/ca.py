@@ -90,7 +90,6 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """The root, for everybody."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
@@ -200,7 +199,6 @@ class Authority:
         return wanted, public
 
     def issued(self) -> list[dict[str, Any]]:
-        """All that was ever issued, oldest first."""
         path = self.directory / "issued.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -214,7 +212,6 @@ class Authority:
         return read_denied(str(path)) if path.exists() else frozenset()
 
     def is_denied(self, certificate: x509.Certificate) -> bool:
-        """Whether a certificate is revoked."""
         known = {f"{certificate.serial_number:x}", certificate.fingerprint(hashes.SHA256()).hex()}
         return bool(known & self.denied())
 

@@ -55,7 +55,7 @@ class Credentials:
         return client_context(self.cert, self.key, self.ca)
 
     def headers(self, address: str) -> dict[str, str]:
-        """The headers of a request to `address` ("HOST:PORT"); agents make the token anew at each start.
+        """The headers of a request to `address` ("HOST:PORT"); agents make the token again at each start.
 
         Raises:
             ConfigError: the token file that was named cannot be used.
@@ -71,7 +71,6 @@ chosen = Credentials()
 
 
 def choose(credentials: Credentials) -> None:
-    """From now on `default_credentials` prefers these."""
     global chosen
     chosen = credentials
 

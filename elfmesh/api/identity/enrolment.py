@@ -65,8 +65,8 @@ class Listener:
         Raises:
             OSError: the address cannot be had.
         """
-        door = RequestLimits()
-        app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[door.middleware])
+        request_limits = RequestLimits()
+        app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[request_limits.middleware])
         app.router.add_get("/ca.pem", self._root)
         app.router.add_post("/v1/enrol", self._enrol)
         context, sock = self._context(), _listening(host, port)
@@ -80,7 +80,7 @@ class Listener:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, auto_decompress=False)
         await runner.setup()
         assert runner.server is not None
-        ends.push_async_callback(await door.watch(runner.server))
+        ends.push_async_callback(await request_limits.watch(runner.server))
         ends.push_async_callback(HandshakeLimits(sock, runner.server, lambda: context).close)
         return runner, int(sock.getsockname()[1])
 
@@ -181,10 +181,10 @@ def _ask(token: Token, root: bytes, request: bytes) -> bytes:
     body = {"number": token.number, "secret": secret, "request": request.decode()}
     status, answer = _request(token, context, "POST", "/v1/enrol", json.dumps(body).encode())
     try:
-        said = json.loads(answer)
+        reported = json.loads(answer)
         if status == http.client.OK:
-            return str(said["certificate"]).encode()
-        reason = str(said["error"])
+            return str(reported["certificate"]).encode()
+        reason = str(reported["error"])
     except (ValueError, KeyError, TypeError):
         reason = f"status {status}"
     raise RuntimeFailure(f"the CA at {token.at} does not admit {token.host}: {reason}")

@@ -26,7 +26,7 @@ from elfmesh.api.web.responses import json_response
 from elfmesh.control.answers import error_body
 
 UNAUTHORISED = 401
-LIFE_S = 3600.0
+LIFETIME_S = 3600.0
 PRINCIPAL = web.RequestKey("elf.principal", Principal)
 """Where a request of the HTTP API keeps who sent it."""
 
@@ -43,7 +43,7 @@ class Identifier:
     Args:
         token: makes its bearer an operator; "" believes no token.
         of_certificate: the principal of a verified certificate (DER); raises `NotBelieved`.
-        life_s: how long a connection may live on the certificates it began with.
+        lifetime_s: how long a connection may live on the certificates it began with.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Identifier:
         token: str = "",
         *,
         of_certificate: Callable[[bytes], Principal] | None = None,
-        life_s: float = LIFE_S,
+        lifetime_s: float = LIFETIME_S,
     ) -> None:
-        self.token, self.of_certificate, self._life_s = token, of_certificate, life_s
+        self.token, self.of_certificate, self._lifetime_s = token, of_certificate, lifetime_s
         self._open: dict[asyncio.BaseTransport, tuple[bytes, float]] = {}
 
     def reconsider(self) -> None:
@@ -69,7 +69,7 @@ class Identifier:
             except NotBelieved:
                 old = True
             else:
-                old = now - since > self._life_s
+                old = now - since > self._lifetime_s
             if old and isinstance(transport, asyncio.WriteTransport):
                 del self._open[transport]
                 transport.abort()

@@ -58,7 +58,6 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: str
 
     def encode(self) -> str:
-        """As one word."""
         return PREFIX + base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
@@ -184,7 +183,6 @@ def _record(authority: Authority, number: str, secret: bytes) -> _Record:
 
 
 def _requested(request: bytes, host: str) -> ec.EllipticCurvePublicKey:
-    """The key of a signing request that its sender holds."""
     try:
         parsed = x509.load_pem_x509_csr(request[:CSR_BYTES_MAX])
         good = parsed.is_signature_valid

@@ -8,9 +8,9 @@ among the subject's alternative names, which every tool shows:
     elf://CLUSTER/reader/NAME
     elf://CLUSTER/submitter/NAMESPACE       `*`: of every namespace
 
-Names of another CA (SPIFFE ids, DNS names) become roles by patterns such as "spiffe://example.org/elf/{name}".
-Where there are patterns, they are all that counts; none of them means every namespace, so that a wildcard
-certificate is worth no more than any other.
+Names of another CA (SPIFFE ids, DNS names) become roles by patterns such as
+"spiffe://example.org/elf/{name}". Where there are patterns, they are all that counts; none of them means
+every namespace, so that a wildcard certificate is worth no more than any other.
 
 Invariant: an agent cannot choose its id. In our own names the CA has written it; for others' names it is the
 hash of the name, which their CA gave.
@@ -59,7 +59,6 @@ class Bearer:
     agent: bytes = b""
 
     def principal(self) -> Principal:
-        """As the API knows them."""
         return Principal(self.name, self.roles, self.namespaces, "certificate")
 
 
@@ -133,7 +132,6 @@ def bearer(names: Sequence[str], cluster: str, patterns: Sequence[Pattern] = ())
 
 
 def agent_uri(cluster: str, name: str, agent: bytes) -> str:
-    """The URI of an agent."""
     return f"{SCHEME}{cluster}/{Role.AGENT}/{name}/{agent.hex()}"
 
 

@@ -60,7 +60,6 @@ class Principal:
         return Role.OPERATOR in self.roles
 
     def may_join(self) -> bool:
-        """Speak on the overlay as an agent."""
         return Role.AGENT in self.roles
 
 

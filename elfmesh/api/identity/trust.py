@@ -209,7 +209,6 @@ def facts_of(certificate: bytes) -> Facts:
 
 
 def _is_dns(uri: str) -> bool:
-    """Whether a URI is spelled as we spell DNS names: a CA may check those and leave URIs to who asks."""
     return uri.lower().startswith(_DNS)
 
 

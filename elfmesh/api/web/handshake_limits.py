@@ -2,7 +2,7 @@
 
 Owns accepting connections and their TLS handshakes. asyncio's own listener bounds neither how many shake
 hands at once nor, below a minute, how long: whoever can connect could take every file that the process may
-open. What comes after the handshake is `door`'s business.
+open. What comes after the handshake is `request_limits`'s business.
 
 Invariants: of too many handshakes the oldest gives way, since who is in earnest is done within a few round
 trips; each handshake uses the newest certificate.
@@ -53,7 +53,6 @@ class HandshakeLimits:
         self.gave_way = 0
 
     async def close(self) -> None:
-        """Accept no more, and end the handshakes."""
         tasks = [self._task, *self._shaking]
         for task in tasks:
             task.cancel()

@@ -25,7 +25,7 @@ from elfmesh.control.protocol.program_frames import (
     FromProgram,
     Replaced,
     encode,
-    said,
+    from_program,
 )
 from elfmesh.errors import ProtocolError, UsageError
 from elfmesh.ids import ID_BYTES
@@ -43,17 +43,13 @@ BAD_FRAME = 1008
 class Sessions(Protocol):
     """Who takes what programs say."""
 
-    def attach(self, name: str, creator: str, process: bytes, deliver: Callable[[FromAgent], None]) -> int:
-        """A process has come."""
-        ...
+    def attach(
+        self, name: str, creator: str, process: bytes, deliver: Callable[[FromAgent], None]
+    ) -> int: ...
 
-    def said(self, session: int, frame: FromProgram) -> None:
-        """It wants something."""
-        ...
+    def from_program(self, session: int, frame: FromProgram) -> None: ...
 
-    def detach(self, session: int) -> None:
-        """It has gone."""
-        ...
+    def detach(self, session: int) -> None: ...
 
 
 class Target(Protocol):
@@ -81,7 +77,6 @@ class ProgramHost:
         self.sessions, self._inserts = sessions, inserts
 
     def target(self, request: web.Request) -> Target:
-        """Where the request's program inserts."""
         return self._inserts(_name(request), request.query.get("stream"))
 
 
@@ -105,7 +100,7 @@ async def attach(request: web.Request, host: ProgramHost) -> web.StreamResponse:
             if message.type is not WSMsgType.BINARY:
                 break
             try:
-                host.sessions.said(session, said(message.data))
+                host.sessions.from_program(session, from_program(message.data))
             except ProtocolError as error:
                 await socket.close(code=BAD_FRAME, message=str(error).encode()[:100])
                 break
@@ -149,7 +144,6 @@ async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
 
 
 async def position(request: web.Request, host: ProgramHost) -> web.StreamResponse:
-    """From where a producer goes on."""
     return json_response(OK, {"position": host.target(request).position(_producer(request))})
 
 

@@ -16,7 +16,6 @@ BODY_S = 30.0
 
 
 def json_response(status: int, body: dict[str, Any]) -> web.Response:
-    """A status and a JSON object."""
     return web.Response(status=status, body=encode_json(body), content_type="application/json")
 
 

@@ -125,10 +125,10 @@ async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.
 
 async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any], reply: Reply) -> None:
     loop = asyncio.get_running_loop()
-    following, revision, heard_at = body.get("from"), 0, loop.time()
+    following, revision, received_at = body.get("from"), 0, loop.time()
     while True:
         if reply.status == OK:
-            heard_at = loop.time()
+            received_at = loop.time()
             await _write(response, ask, body, reply.payload)
             revision = reply.body.get("revision") or 0
             latest, upto = reply.body["latest"], body.get("to")
@@ -136,7 +136,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
                 following = reply.body["next"] if reply.payload else following
             if upto is not None and latest >= upto and not reply.payload:
                 return
-        elif reply.status != UNAVAILABLE or loop.time() - heard_at > FOLLOW_PATIENCE_S:
+        elif reply.status != UNAVAILABLE or loop.time() - received_at > FOLLOW_PATIENCE_S:
             if reply.status != NOT_FOUND:
                 await response.write(encode_json(reply.body) + b"\n")
             return
@@ -237,13 +237,11 @@ async def arrow(
 
 
 def _first_schema(page: bytes) -> pa.Schema:
-    """The columns where no result is final yet: those of the first rows there are."""
     first = next((rows for _, rows in decode_page(page) if rows), b"")
     return spark_types.row_schema(ipc_schema(columns_of(first)[0]) if first else pa.schema([]))
 
 
 def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
-    """The columns of a page's newest record; what has no value in it is of the type that is known of it."""
     records = decode_page(page)
     if not records or not records[-1][1]:
         return known
@@ -305,8 +303,7 @@ class _Sink:
         self._parts.append(data)
         return len(data)
 
-    def flush(self) -> None:
-        """Nothing is held back."""
+    def flush(self) -> None: ...
 
     def close(self) -> None:
         self.closed = True

@@ -53,9 +53,7 @@ class TapRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TapSource(Protocol):
     """Who shows lines."""
 
-    def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
-        """The lines, and counts between them."""
-        ...
+    def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]: ...
 
 
 async def tap(request: web.Request, source: TapSource, body: Mapping[str, Any]) -> web.StreamResponse:

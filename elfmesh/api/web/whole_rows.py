@@ -92,5 +92,4 @@ async def _page(ask: Asker, question: dict[str, Any]) -> bytes:
 
 
 def _name(job: dict[str, Any]) -> dict[str, Any]:
-    """What names the job in a question about it."""
     return {key: job[key] for key in ("job", "creator", "incarnation") if key in job}

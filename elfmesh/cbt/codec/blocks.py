@@ -63,7 +63,6 @@ _decode_head = msgspec.msgpack.Decoder(Head).decode
 
 
 def encode_head(packed: Packed) -> bytes:
-    """The head of a packed block."""
     return _encode_head(Head(tuple(len(chunk) for chunk in packed.chunks), packed.header))
 
 
@@ -123,12 +122,10 @@ def _decompress(frame: Chunk) -> bytes:
 
 
 def cut(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    """Bytes in pieces of these sizes."""
     return [data[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 def frame(body: bytes) -> bytes:
-    """Bytes with their length and checksum."""
     return _PREFIX.pack(len(body) + _LENGTH.size, zlib.crc32(body)) + body
 
 

@@ -127,7 +127,6 @@ def pack(rows: SortedRows) -> Packed:
 def pack_laid(
     layout: Layout, form: KeyForm, run: Run, laid: Sequence[LaidState], bits: int, prefix: int
 ) -> Packed:
-    """The same with columns that are laid out already."""
     (states,), chunks = _write_all(layout, laid, np.array([0, run.rows]), None)
     return _packed(run, _key_headers(layout, form), states, bits, prefix, [column for (column,) in chunks])
 
@@ -183,7 +182,6 @@ class LaidState:
 
 
 def lay_out(state: State) -> LaidState:
-    """The columns of one aggregate as they are written."""
     parts, sums = state.parts, None
     if pa.types.is_floating(state.type) and (near := _near(parts)) is not None:
         parts = {part: column for part, column in parts.items() if not part.startswith(_LIMB)}
@@ -206,7 +204,6 @@ def _near(parts: dict[str, np.ndarray | pa.Array]) -> ShortSums | None:
 def _write_all(
     layout: Layout, laid: Sequence[LaidState], cuts: np.ndarray, order: np.ndarray | None
 ) -> tuple[Sequence[tuple[StateHeader, ...]], list[list[bytes]]]:
-    """Headers of the states of each part; per column the chunks of all parts."""
     parts = len(cuts) - 1
     seen: list[tuple[np.ndarray, int]] = []
     chunks: list[list[bytes]] = []
@@ -234,14 +231,12 @@ def _write_all(
 
 @lru_cache(maxsize=1 << 10)
 def _shared(headers: tuple[StateHeader, ...]) -> tuple[StateHeader, ...]:
-    """The same headers, one object for all blocks that have equal ones: a tree holds thousands of blocks."""
     return headers
 
 
 def _write(
     laid: Laid, cuts: np.ndarray, order: np.ndarray | None, seen: list[tuple[np.ndarray, int]], chunk: int
 ) -> tuple[list[Column], list[bytes]]:
-    """One column of all parts, as chunk number `chunk`; plain columns that are there already as a note."""
     if laid.column.type != NUMBERS:
         return write_column(laid, cuts, order)
     values = laid.values
@@ -367,7 +362,6 @@ class _Reader:
         self._numbers: dict[int, np.ndarray] = {}
 
     def state(self, header: StateHeader) -> State:
-        """The next aggregate."""
         parts = {column.name: self._column(column) for column in header.columns}
         if len(parts) != len(header.columns):
             raise ValueError(f"columns of {header.name!r} with one name")

@@ -92,7 +92,6 @@ class Laid:
     array: pa.Array | None = None
 
     def as_array(self) -> pa.Array:
-        """The Arrow array that was laid out."""
         if self.values is None:
             return self.array
         return _typed(self.column, self.values, self.valid)
@@ -200,7 +199,6 @@ def _packed_bits(valid: np.ndarray | None, cuts: np.ndarray, order: np.ndarray |
 
 
 def chunk_bytes(column: Column, rows: int) -> int:
-    """How long the chunk of a column is, by its header alone."""
     size = (rows + 7) // 8 if column.nulls else 0
     if column.coding == "words":
         return size + rows * _DECIMAL_BYTES
@@ -262,7 +260,6 @@ def read_array(column: Column, chunk: memoryview, rows: int, *, trusted: bool) -
 
 
 def _typed(column: Column, values: np.ndarray, valid: np.ndarray | None) -> pa.Array:
-    """What integers stand for."""
     data_type = type_from_name(column.type)
     if column.coding == "scaled":
         values = _unscaled(values, column.extra, data_type).view(np.int64)

@@ -123,7 +123,6 @@ class _Columns:
         self._numbers: dict[int, np.ndarray] = {}
 
     def state(self, number: int) -> LaidState:
-        """The next aggregate, its columns as they are coded."""
         header = self._blocks[0].header.states[number]
         laid = [self._column(number, at) for at in range(len(header.columns))]
         sums = header.sums

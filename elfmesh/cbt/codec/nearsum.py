@@ -91,7 +91,6 @@ def _lowest_bit(value: float) -> int:
 
 
 def _least_magnitude(values: np.ndarray) -> int:
-    """Of those that are not zero; a large one if all are."""
     least = int(values.min(initial=_NEAR_MAX))
     if least > 0:
         return least
@@ -130,7 +129,6 @@ def spread(sums: ShortSums) -> Limbs:
 
 
 def _lowest_limb(value: float) -> int:
-    """The lowest limb that a float like this touches."""
     place = max(math.frexp(value)[1] - MANTISSA_BITS - 1, LIMB_BITS * LIMB_MIN)
     return place // LIMB_BITS
 

@@ -60,12 +60,10 @@ class HotTable:
 
     @property
     def rows(self) -> int:
-        """Keys in it."""
         return self._table.rows
 
     @property
     def key_bytes(self) -> int:
-        """Sum of their lengths."""
         return self._table.key_bytes
 
     @property
@@ -85,7 +83,6 @@ class HotTable:
         return ids
 
     def keys(self) -> Keys:
-        """A copy of all keys in the order of their ids."""
         keys = Keys(np.empty(self.rows + 1, np.int32), np.empty(self.key_bytes, np.uint8))
         self._table.copy_keys(keys.offsets, keys.data)
         return keys
@@ -97,7 +94,6 @@ class HotTable:
         return order, cuts
 
     def runs(self, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
-        """See `protocol.Kernel.front_code`."""
         return [_run(run) for run in self._table.runs(_of(order, np.int64), _of(cuts, np.int64))]
 
     def clear(self) -> None:
@@ -111,7 +107,6 @@ def table(seed: int) -> HotTable:
 
 
 def _of(array: np.ndarray, data_type: type[np.generic]) -> np.ndarray:
-    """The array as C takes it: of this type, in C order, aligned. Another type is a mistake of the caller."""
     array = np.asarray(array)
     if array.dtype != data_type:
         raise TypeError(f"an array of {array.dtype} where {np.dtype(data_type)} is due")
@@ -198,7 +193,6 @@ def unpack_bits(rows: int, packed: bytes | memoryview) -> bytes:
 
 
 def decode_run(run: Run) -> Keys:
-    """See `Kernel.decode_run`."""
     keys = Keys(np.empty(run.rows + 1, np.int32), np.empty(run.key_bytes, np.uint8))
     _native.decode_run(run.rows, run.wide, _of(run.data, np.uint8), keys.offsets, keys.data)
     return keys
@@ -280,32 +274,26 @@ def count(ids: np.ndarray, out: np.ndarray) -> None:
 
 
 def add(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.add`."""
     _native.add(_of(ids, np.int64), _of(values, np.int64), _into(out))
 
 
 def least(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.least`."""
     _native.least(_of(ids, np.int64), _of(values, np.int64), _into(out))
 
 
 def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.greatest`."""
     _native.greatest(_of(ids, np.int64), _of(values, np.int64), _into(out))
 
 
 def least_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.least_floats`."""
     _native.least_floats(_of(ids, np.int64), _of(values, np.float64), _into(out))
 
 
 def greatest_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.greatest_floats`."""
     _native.greatest_floats(_of(ids, np.int64), _of(values, np.float64), _into(out))
 
 
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
-    """See `Kernel.add_floats`."""
     return _native.add_floats(
         _of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1] - 1, lowest
     )

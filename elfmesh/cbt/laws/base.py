@@ -37,7 +37,6 @@ class State:
     parts: dict[str, np.ndarray | pa.Array]
 
     def take(self, rows: np.ndarray) -> State:
-        """The states at these places."""
         index = pa.array(rows) if any(isinstance(c, pa.Array) for c in self.parts.values()) else None
         return State(
             self.kind,
@@ -51,12 +50,10 @@ class State:
 
     @property
     def rows(self) -> int:
-        """How many groups."""
         return len(next(iter(self.parts.values())))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns."""
         return sum(int(column.nbytes) for column in self.parts.values())
 
 
@@ -97,8 +94,7 @@ class Accumulator(ABC):
 
     @property
     @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes allocated."""
+    def nbytes(self) -> int: ...
 
 
 class Law(ABC):
@@ -130,8 +126,7 @@ class Law(ABC):
         """A new one, empty, for values of a type that `value_type` gave."""
 
     @abstractmethod
-    def finish(self, state: State, rows: int) -> pa.Array:
-        """The aggregate's values."""
+    def finish(self, state: State, rows: int) -> pa.Array: ...
 
     @abstractmethod
     def check(self, state: State, rows: int) -> None:
@@ -165,7 +160,6 @@ class Law(ABC):
         return accumulator.freeze(groups)
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """The same states for a wider value type."""
         if state.type == data_type:
             return state
         accumulator = self.accumulator(state.type)
@@ -179,6 +173,5 @@ class Law(ABC):
 
 
 def one_column(values: Values) -> pa.Array:
-    """The column of a kind with one input."""
     assert isinstance(values, pa.Array)
     return values

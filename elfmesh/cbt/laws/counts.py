@@ -17,7 +17,6 @@ class Count(Law):
     kind, invertible, inputs = "count", True, 0
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Anything can be counted."""
         return pa.int64()
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
@@ -25,7 +24,6 @@ class Count(Law):
         return CountAccumulator()
 
     def negate(self, state: State) -> State:
-        """Minus."""
         return State(self.kind, state.type, {part: -column for part, column in state.parts.items()})
 
     def finish(self, state: State, rows: int) -> pa.Array:
@@ -34,7 +32,6 @@ class Count(Law):
         return pa.array(column)
 
     def check(self, state: State, rows: int) -> None:
-        """Exactly one of the two columns."""
         if set(state.parts) not in ({"rows"}, {"values"}) or state.type != pa.int64():
             raise ValueError(f"a count has columns {sorted(state.parts)}")
         if not all(isinstance(column, np.ndarray) for column in state.parts.values()):
@@ -50,7 +47,6 @@ class CountAccumulator(Accumulator):
         self._part = "rows"
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """One per row or value."""
         if values is not None:
             assert isinstance(values, pa.Array)
             self._part = "values"
@@ -59,18 +55,15 @@ class CountAccumulator(Accumulator):
         kernel.active.count(ids, self._counts.reach(groups))
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Addition."""
         ((part, counts),) = state.parts.items()
         if part == "values":
             self._part = part
         kernel.active.add(ids, counts, self._counts.reach(groups))
 
     def freeze(self, groups: int) -> State:
-        """A copy."""
         return State("count", self.type, {self._part: self._counts.head(groups).copy()})
 
     def clear(self) -> None:
-        """All zero."""
         self._counts.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
@@ -78,5 +71,4 @@ class CountAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the counters."""
         return self._counts.nbytes

@@ -51,7 +51,6 @@ class Covariance(Law):
         return CovarianceAccumulator(data_type)
 
     def negate(self, state: State) -> State:
-        """Of all sums."""
         return _join([_SUM.negate(part) for part in _split(state)], state.type)
 
     def finish(self, state: State, rows: int) -> pa.Array:
@@ -114,14 +113,12 @@ class CovarianceAccumulator(Accumulator):
         self._multiply(pairs[0][finite], pairs[1][finite], ids[finite], groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Addition, limb by limb."""
         first, second, products = _split(state)
         for sums, part in zip(self._sums, (first, second), strict=True):
             sums.merge(part, ids, groups)
         self._scaled(0).merge(limbs_of(products), ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Copies of what some group needs."""
         whole, everyone = ExactSums(), np.arange(groups)
         for by, sums in self._products.items():
             moved = {number + by * _SHIFT_LIMBS: column for number, column in sums.limbs(groups).items()}
@@ -131,19 +128,16 @@ class CovarianceAccumulator(Accumulator):
         return _join([*parts, State(_PRODUCTS.kind, self.type, limbs)], self.type)
 
     def clear(self) -> None:
-        """All zero."""
         for each in self._sums:
             each.clear()
         for products in self._products.values():
             products.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """There is one type."""
         self.type = data_type
 
     @property
     def nbytes(self) -> int:
-        """Of all sums."""
         products = sum(each.nbytes for each in self._products.values())
         return products + sum(each.nbytes for each in self._sums)
 

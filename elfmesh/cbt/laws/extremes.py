@@ -22,7 +22,6 @@ class Extreme(Law):
         self.kind = kind
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """The values' own type."""
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
@@ -36,7 +35,6 @@ class Extreme(Law):
         return State(state.kind, data_type, {"value": promote(state.parts["value"], data_type)})
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """As it is."""
         return state.parts["value"]
 
     def check(self, state: State, rows: int) -> None:
@@ -64,16 +62,13 @@ class ExtremeAccumulator(Accumulator):
         self._best.add(column, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """The extreme of extremes."""
         self.add(state.parts["value"], ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Null for groups without a value."""
         column = pa.nulls(groups) if self._best is None else self._best.column(groups)
         return State(self._kind, self.type, {"value": column})
 
     def clear(self) -> None:
-        """No values."""
         if self._best is not None:
             self._best.clear()
 
@@ -91,7 +86,6 @@ class ExtremeAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the extremes."""
         return 0 if self._best is None else self._best.nbytes
 
     def _holder(self, data_type: pa.DataType) -> _Integers | Records | None:

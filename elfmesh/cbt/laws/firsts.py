@@ -34,7 +34,6 @@ class First(Law):
         self.kind = kind
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """The type of the values."""
         assert isinstance(values, tuple)
         value, by = values
         if not (is_orderable_as_int(by.type) or pa.types.is_null(by.type)):
@@ -49,7 +48,6 @@ class First(Law):
         return FirstAccumulator(self.kind, data_type)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """The value."""
         return state.parts["value"]
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
@@ -105,7 +103,6 @@ class FirstAccumulator(Accumulator):
         self._compete(value, words, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """The first of firsts."""
         rows = np.flatnonzero(state.parts["seen"])
         value, words = state.parts["value"], [state.parts[name] for name in ("by", "rest")]
         if len(rows) != len(ids):
@@ -124,7 +121,6 @@ class FirstAccumulator(Accumulator):
         return State(self._kind, self.type, parts)
 
     def clear(self) -> None:
-        """No records."""
         self._records.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
@@ -143,7 +139,6 @@ class FirstAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the records."""
         return self._records.nbytes
 
     def _compete(self, value: pa.Array, words: list[np.ndarray], ids: np.ndarray, groups: int) -> None:

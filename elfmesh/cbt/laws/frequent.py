@@ -143,7 +143,6 @@ class FrequentAccumulator(Accumulator):
         return State(self._kind, self.type, parts)
 
     def clear(self) -> None:
-        """No values."""
         self._total.clear()
         self._error.clear()
         if self._pairs is not None:
@@ -162,7 +161,6 @@ class FrequentAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the pairs and the totals."""
         pairs = 0 if self._pairs is None else self._pairs.nbytes
         return pairs + self._total.nbytes + self._error.nbytes
 

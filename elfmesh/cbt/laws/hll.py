@@ -45,7 +45,6 @@ class HyperLogLog(Law):
     kind, takes_narrower = "hll", True
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Any type."""
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
@@ -69,7 +68,6 @@ class HyperLogLog(Law):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """Ascending coupons, or registers."""
         if set(state.parts) != {"sketch"}:
             raise ValueError(f"an hll has columns {sorted(state.parts)}")
         column = check_binary(state.parts["sketch"], "an hll sketch")
@@ -125,7 +123,6 @@ class HyperLogLogAccumulator(Accumulator):
         return State("hll", self.type, {"sketch": from_lengths(lengths, out)})
 
     def clear(self) -> None:
-        """No coupons."""
         self._sorted = np.zeros(0, np.int64)
         self._pending: list[np.ndarray] = []
         self._pending_count = 0
@@ -140,7 +137,6 @@ class HyperLogLogAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of coupons and registers."""
         fixed = self._sorted.nbytes + self._registers.nbytes + self._row_of.nbytes
         return int(fixed) + 8 * self._pending_count
 
@@ -180,7 +176,6 @@ class HyperLogLogAccumulator(Accumulator):
         self._make_dense(owners[starts[counts > COUPONS_MAX]])
 
     def _make_dense(self, group_numbers: np.ndarray) -> None:
-        """Give these groups registers and move their coupons there."""
         new = [group for group in group_numbers.tolist() if group not in self._dense_row]
         if not new:
             return

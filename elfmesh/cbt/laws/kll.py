@@ -172,7 +172,6 @@ class KllAccumulator(Accumulator):
         self._append(_Items(ids, np.zeros(len(ids), np.int64), ranks))
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Levels are laid together."""
         some = np.flatnonzero(state.parts["n"])
         kernel.active.add(ids, state.parts["n"], self._counts.reach(groups))
         kernel.active.least(ids[some], state.parts["least"][some], self._least.reach(groups))
@@ -200,7 +199,6 @@ class KllAccumulator(Accumulator):
         )
 
     def clear(self) -> None:
-        """No values."""
         for column in (self._counts, self._least, self._greatest):
             column.clear()
         self._empty()
@@ -210,7 +208,6 @@ class KllAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of levels and counters."""
         columns = (self._counts, self._least, self._greatest)
         return sum(column.nbytes for column in columns) + 24 * (len(self._held) + self._pending_count)
 
@@ -298,7 +295,6 @@ def _level_capacity(k: int, levels: np.ndarray, level: np.ndarray) -> np.ndarray
 
 @lru_cache(maxsize=64)
 def _capacities(k: int) -> np.ndarray:
-    """Values that a sketch of so many levels holds."""
     return np.concatenate(([0], np.cumsum(_depth_capacities(k))))
 
 

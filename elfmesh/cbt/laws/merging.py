@@ -61,7 +61,6 @@ class Merging(Law):
         self.read, self.parts, self.least = read, parts, least
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Binary."""
         data_type = one_column(values).type
         if data_type in (pa.null(), pa.binary()):
             return pa.binary()
@@ -71,7 +70,6 @@ class Merging(Law):
         )
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """As large as one of the law whose sketches are merged."""
         return MergingAccumulator(self)
 
     def finish(self, state: State, rows: int) -> pa.Array:
@@ -88,13 +86,11 @@ class Merging(Law):
         return self.inner.finish(self.inside(state), rows)
 
     def inside(self, state: State) -> State:
-        """The state of the law whose sketches are merged."""
         others = (TORN, *self.least)
         parts = {name: column for name, column in state.parts.items() if name not in others}
         return State(self.inner.kind, self.inner_type, parts)
 
     def check(self, state: State, rows: int) -> None:
-        """A state of the other law, and numbers above zero."""
         for name, lowest in ((TORN, 0), *((name, 1) for name in self.least)):
             column = state.parts.get(name)
             if not isinstance(column, np.ndarray) or (column < lowest).any():
@@ -131,7 +127,6 @@ class MergingAccumulator(Accumulator):
             self._unite(self._law.parts(held), np.array(owners, np.int64), groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """What was torn stays torn."""
         kernel.active.add(ids, state.parts[TORN], self._torn.reach(groups))
         self._unite(state.parts, ids, groups)
 
@@ -142,20 +137,17 @@ class MergingAccumulator(Accumulator):
         self._inner.merge(law.inside(State(law.kind, self.type, parts)), ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """As that of the other law."""
         parts = dict(self._inner.freeze(groups).parts)
         parts |= {name: column.head(groups).copy() for name, column in self._least.items()}
         parts[TORN] = self._torn.head(groups).copy()
         return State(self._law.kind, self.type, parts)
 
     def clear(self) -> None:
-        """No sketches."""
         self._inner.clear()
         for column in (self._torn, *self._least.values()):
             column.clear()
 
-    def promote(self, data_type: pa.DataType) -> None:
-        """Always binary."""
+    def promote(self, data_type: pa.DataType) -> None: ...
 
     @property
     def nbytes(self) -> int:

@@ -83,17 +83,14 @@ class Pairs:
         return to_int64(owners)[0][order], values, counts
 
     def clear(self) -> None:
-        """No pairs."""
         self._table.clear()
         if self._counts is not None:
             self._counts.clear()
 
     @property
     def rows(self) -> int:
-        """How many pairs."""
         return self._table.rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self._table.nbytes + (0 if self._counts is None else self._counts.nbytes)

@@ -93,20 +93,17 @@ class Records:
         return self._winners.found(groups)
 
     def clear(self) -> None:
-        """No records."""
         self._winners.clear()
         self.groups = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated."""
         return self._winners.nbytes
 
     @staticmethod
     def _without_nulls(
         values: pa.Array, own: list[np.ndarray], tail: Strings | None
     ) -> tuple[list[np.ndarray], Strings | None]:
-        """A first word that says which values are null, and nothing else that would tell nulls apart."""
         valid = valid_mask(values)
         if valid is None:
             return [np.zeros(len(values), np.int64), *own], tail

@@ -21,7 +21,6 @@ class KeepsValues(Law):
     """A law whose states hold values of the column: of any type, but no longer than VALUE_BYTES_MAX."""
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Any type, values up to VALUE_BYTES_MAX."""
         column = one_column(values)
         check_lengths(column, self.kind, name)
         return column.type
@@ -82,7 +81,6 @@ class CollectSet(Collect):
 
 
 def check_parts(state: State, names: set[str]) -> None:
-    """Refuse a state with other columns than these."""
     if set(state.parts) != names:
         raise ValueError(f"a {state.kind} has columns {sorted(state.parts)}")
 
@@ -128,7 +126,6 @@ class ListAccumulator(Accumulator):
             self._trim()
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Union."""
         values, owners = unpack_values(state.parts["items"], state.type)
         self.add(values, ids[owners], groups)
 
@@ -141,7 +138,6 @@ class ListAccumulator(Accumulator):
         return State(self._kind, self.type, {"items": pack_values(values, owners, groups)})
 
     def clear(self) -> None:
-        """No values."""
         if self._pairs is not None:
             self._pairs.clear()
         self._pairs_max, self._groups = _PAIRS_MIN, 0
@@ -158,7 +154,6 @@ class ListAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the pairs."""
         return 0 if self._pairs is None else self._pairs.nbytes
 
     def _holder(self, data_type: pa.DataType) -> Pairs | None:

@@ -35,7 +35,6 @@ class SumOfSquares(Sum):
         return pa.float64() if pa.types.is_decimal(data_type) else data_type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """Twice the limbs of a sum."""
         return SquareAccumulator(self.kind, data_type)
 
 
@@ -53,14 +52,12 @@ class SquareAccumulator(SumAccumulator):
         super().add(column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column, ids, groups)
 
     def clear(self) -> None:
-        """All zero."""
         super().clear()
         for sums in self._scaled.values():
             sums.clear()
 
     @property
     def nbytes(self) -> int:
-        """Of counters and limbs."""
         return super().nbytes + sum(sums.nbytes for sums in self._scaled.values())
 
     def _add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:

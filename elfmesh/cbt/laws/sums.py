@@ -28,7 +28,6 @@ class Sum(Law):
     limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """A number's own type."""
         data_type = one_column(values).type
         if pa.types.is_decimal128(data_type) or data_type in (pa.null(), pa.int64(), pa.float64()):
             return data_type
@@ -42,7 +41,6 @@ class Sum(Law):
         return SumAccumulator(self.kind, data_type)
 
     def negate(self, state: State) -> State:
-        """Minus, the counters too."""
         parts = {name: -state.parts[name] for name in ("values", *_SPECIALS) if name in state.parts}
         return State(self.kind, state.type, {**parts, **_named(floatsum.negate(limbs_of(state)))})
 
@@ -103,7 +101,6 @@ def _named(limbs: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def limbs_of(state: State) -> floatsum.Limbs:
-    """The limbs of a sum, by number."""
     return {int(name[4:]): column for name, column in state.parts.items() if name.startswith("limb")}
 
 
@@ -141,7 +138,6 @@ class SumAccumulator(Accumulator):
             self._add_ints(numbers, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Addition, limb by limb."""
         kernel.active.add(ids, state.parts["values"], self._values.reach(groups))
         for name in _SPECIALS:
             if name in state.parts:
@@ -149,7 +145,6 @@ class SumAccumulator(Accumulator):
         self._sums.merge(limbs_of(state), ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Copies of what some group needs."""
         parts = {"values": self._counts(groups)}
         for name in _SPECIALS:
             if name in self._specials and (counts := self._specials[name].head(groups)).any():
@@ -157,7 +152,6 @@ class SumAccumulator(Accumulator):
         return State(self._kind, self.type, {**parts, **_named(self._limbs(groups))})
 
     def clear(self) -> None:
-        """All zero."""
         for column in (self._values, *self._specials.values()):
             column.clear()
         self._sums.clear()
@@ -168,7 +162,6 @@ class SumAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of counters and limbs."""
         columns = (self._values, *self._specials.values())
         return self._sums.nbytes + sum(column.nbytes for column in columns)
 
@@ -196,7 +189,6 @@ class SumAccumulator(Accumulator):
         return self._sums.limbs(groups)
 
     def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-        """Count NaN and infinities, apart too; the finite rest."""
         finite = np.isfinite(numbers)
         if finite.all():
             return numbers, ids

@@ -47,7 +47,6 @@ class Theta(Law):
         self.kind = "theta" if entries == ENTRIES_DEFAULT else f"theta:{entries}"
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Any type."""
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
@@ -85,7 +84,6 @@ class ThetaAccumulator(Accumulator):
         self._hashes = ListAccumulator(kind, pa.int64(), entries + 1)
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Hash, and an upsert per value."""
         column = one_column(values)
         if (valid := valid_mask(column)) is not None:
             column, ids = column.filter(pa.array(valid)), ids[valid]
@@ -98,7 +96,6 @@ class ThetaAccumulator(Accumulator):
         self._hashes.add(from_int64(hashes[usable], None, pa.int64()), ids[usable], groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """The least of all."""
         self._hashes.merge(State(state.kind, pa.int64(), state.parts), ids, groups)
 
     def freeze(self, groups: int) -> State:
@@ -106,7 +103,6 @@ class ThetaAccumulator(Accumulator):
         return State(self._kind, self.type, self._hashes.freeze(groups).parts)
 
     def clear(self) -> None:
-        """No hashes."""
         self._hashes.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
@@ -115,7 +111,6 @@ class ThetaAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the hashes."""
         return self._hashes.nbytes
 
 

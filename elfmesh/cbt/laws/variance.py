@@ -36,7 +36,6 @@ class Variance(Law):
         return VarianceAccumulator(data_type)
 
     def negate(self, state: State) -> State:
-        """Of both sums."""
         return _join(*(law.negate(part) for law, part in zip((_SUM, _SQUARES), _split(state), strict=True)))
 
     def finish(self, state: State, rows: int) -> pa.Array:
@@ -55,7 +54,6 @@ class Variance(Law):
         return State(state.kind, data_type, state.parts)
 
     def check(self, state: State, rows: int) -> None:
-        """Two sums of their kinds."""
         sums, squares = _split(state)
         _SUM.check(sums, rows)
         _SQUARES.check(squares, rows)
@@ -78,16 +76,13 @@ class VarianceAccumulator(Accumulator):
             each.add(column, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Addition, limb by limb."""
         for each, part in zip(self._both, _split(state), strict=True):
             each.merge(part, ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Copies of what some group needs."""
         return _join(*(each.freeze(groups) for each in self._both))
 
     def clear(self) -> None:
-        """All zero."""
         for each in self._both:
             each.clear()
 
@@ -99,7 +94,6 @@ class VarianceAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of both."""
         return sum(each.nbytes for each in self._both)
 
 
@@ -112,7 +106,6 @@ def _join(sums: State, squares: State) -> State:
 
 
 def _split(state: State) -> tuple[State, State]:
-    """Sums and sums of squares."""
     sums, squares = {}, {}
     for name, column in state.parts.items():
         if _OF_SQUARES.fullmatch(name):

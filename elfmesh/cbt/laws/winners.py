@@ -44,7 +44,6 @@ class Strings:
     data: np.ndarray
 
     def take(self, rows: np.ndarray) -> Strings:
-        """Strings at these places."""
         return Strings(self.starts[rows], self.lengths[rows], self.data)
 
     def words(self, position: int, invert: bool) -> np.ndarray:
@@ -139,19 +138,16 @@ class Winners:
         return Strings(self._starts.head(groups), self._lengths.head(groups), self._padded_arena())
 
     def clear(self) -> None:
-        """No winners."""
         for column in (*self._words, self._found, self._starts, self._lengths):
             column.clear()
         self._arena_used = self._arena_live = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated."""
         columns = (*self._words, self._found, self._starts, self._lengths, self._scratch)
         return int(self._arena.nbytes) + sum(column.nbytes for column in columns)
 
     def _known(self, word: np.ndarray, lengths: np.ndarray, ids: np.ndarray, groups: int) -> np.ndarray:
-        """bool: which short strings are the winner already; most are, where a few values repeat."""
         same = (lengths == self._lengths.reach(groups)[ids]) & (lengths <= _WORD)
         known: np.ndarray = (
             same & (word == self._words[0].reach(groups)[ids]) & (self._found.reach(groups)[ids] != 0)
@@ -185,7 +181,6 @@ class Winners:
 
     @staticmethod
     def _least_rows(word: np.ndarray, rows: np.ndarray, ids: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-        """Of these rows those with the least word of their group."""
         of_rows = ids[rows]
         scratch[of_rows] = _INT64.max
         kernel.active.least(of_rows, word, scratch)
@@ -195,7 +190,6 @@ class Winners:
     def _beats(
         self, words: list[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int
     ) -> np.ndarray:
-        """bool: which records are strictly less than the winner of their group."""
         less, open_ = np.zeros(len(ids), np.bool_), np.arange(len(ids))
         for word, column in zip(words, self._words, strict=True):
             mine, theirs = word[open_], column.reach(groups)[ids[open_]]

@@ -45,9 +45,7 @@ class Content(Protocol):
         ...
 
     @property
-    def types(self) -> Types:
-        """Types of keys and of aggregated values."""
-        ...
+    def types(self) -> Types: ...
 
     @property
     def form(self) -> KeyForm:
@@ -55,9 +53,7 @@ class Content(Protocol):
         ...
 
     @property
-    def rows_max(self) -> int:
-        """At least the number of rows."""
-        ...
+    def rows_max(self) -> int: ...
 
     def rows(self) -> Iterator[Rows]:
         """Blocks of disjoint keys in any order."""
@@ -79,7 +75,6 @@ class RowsContent:
         self.rows_max = rows.count
 
     def rows(self) -> Iterator[Rows]:
-        """See `Content`."""
         yield self._rows
 
     def sorted(self) -> Iterator[SortedRows]:
@@ -115,15 +110,12 @@ class SortedContent:
         return self._blocks[0] if self.nbytes <= SMALL_BYTES else None
 
     def rows(self) -> Iterator[Rows]:
-        """See `Content`."""
         return map(to_rows, self._blocks)
 
     def sorted(self) -> Iterator[SortedRows]:
-        """See `Content`."""
         return iter(self._blocks)
 
     def stream(self) -> Stream:
-        """The blocks one by one."""
         return BlockStream(self._blocks)
 
 
@@ -259,7 +251,6 @@ def _width(data_type: pa.DataType) -> int:
 
 
 def stream_of(content: Content, form: KeyForm, types: Types) -> Stream:
-    """A content as a stream in a form and types that its own unify to."""
     if not form.has_bytes_of(content.form):
         return BlockStream(_regrouped(content, form, types))
     own = getattr(content, "stream", None)
@@ -279,7 +270,7 @@ class _Retyped:
 
 
 def _regrouped(content: Content, form: KeyForm, types: Types) -> Iterator[SortedRows]:
-    """A content whose keys are encoded anew, which moves them.
+    """A content whose keys are encoded again, which moves them.
 
     Cost: everything is sorted again and kept compressed, then unpacked prefix by prefix.
     """

@@ -155,7 +155,6 @@ def finish(tables: Mapping[str, Contents]) -> dict[str, pa.Table]:
 
 
 def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
-    """The same, to be read block by block."""
     return {name: FinishedBlocks(_content(table)) for name, table in tables.items()}
 
 
@@ -239,14 +238,12 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
 
 
 def _blocks(content: Content, partitions: int) -> Iterable[SortedRows]:
-    """A content in blocks of a good size for so many parts: what is one small block already, as it is."""
     if isinstance(content, SortedContent) and (small := content.small_block) is not None:
         return (small,)
     return merge_streams([stream_of(content, content.form, content.types)], partitions)
 
 
 def _merged(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
-    """The tables of several partials, each merged when it is read."""
     same: dict[str, list[WireContent | SortedContent]] = {}
     for part in parts:
         for name, content in (known.get(part) or open_partial(part)).items():
@@ -259,7 +256,6 @@ def _merged(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
 
 
 def _together(contents: Sequence[WireContent | SortedContent]) -> Content:
-    """One that is at hand is read as it is; what came from others is brought to blocks of a good size."""
     if len(contents) == 1 and isinstance(contents[0], SortedContent):
         return contents[0]
     return MergedContent(contents)

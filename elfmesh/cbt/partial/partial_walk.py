@@ -45,9 +45,7 @@ class Stream(Protocol):
         """(bits, prefix) of the next block; None at the end."""
         ...
 
-    def take(self) -> SortedRows:
-        """The next block; it is forgotten here."""
-        ...
+    def take(self) -> SortedRows: ...
 
 
 class BlockStream:
@@ -64,7 +62,6 @@ class BlockStream:
         return None if self._next is None else (self._next.bits, self._next.prefix)
 
     def take(self) -> SortedRows:
-        """See `Stream`."""
         if self.peek() is None:
             raise ValueError("a stream of blocks has ended")
         block, self._next = self._next, None
@@ -93,7 +90,6 @@ class _Walk:
     def over(
         self, bits: int, prefix: int, held: list[SortedRows], streams: Sequence[Stream]
     ) -> Iterator[SortedRows]:
-        """The rows of one prefix: those held, which are all within it, and what the streams have of it."""
         finer = []
         for stream in streams:
             head = stream.peek()
@@ -114,7 +110,6 @@ class _Walk:
     def _children(
         self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
     ) -> Iterator[SortedRows]:
-        """The same one step finer, child by child."""
         pieces: list[list[SortedRows]] = [[] for _ in range(1 << STEP_BITS)]
         while held:
             for piece in _partitioned(held.pop()):
@@ -123,7 +118,6 @@ class _Walk:
             yield from self.over(bits + STEP_BITS, prefix << STEP_BITS | child, own, finer)
 
     def _joined(self, bits: int, prefix: int, blocks: Iterator[SortedRows]) -> Iterator[SortedRows]:
-        """All blocks of a prefix as one if they are small together, else as they are."""
         waiting: list[SortedRows] = []
         rows = size = 0
         for block in blocks:
@@ -140,7 +134,6 @@ class _Walk:
 
 
 def cut_block(rows: SortedRows, bytes_wanted: int) -> Iterator[SortedRows]:
-    """A block, or the finer ones it is cut into when it is large."""
     if _unfolded_bytes(rows) <= bytes_wanted or rows.bits >= CUT_BITS_MAX or rows.count == 1:
         yield rows
         return

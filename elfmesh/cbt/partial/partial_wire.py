@@ -113,7 +113,6 @@ class PartialWriter:
         self._count = self._unfolded = 0
 
     def begin_table(self) -> None:
-        """The blocks that follow are of one table."""
         self._blocks = []
 
     def add_block(self, block: SortedRows) -> None:
@@ -145,7 +144,6 @@ class PartialWriter:
         self._frames.append(frame)
 
     def end_table(self, name: str, content: Content) -> None:
-        """All blocks of this table were written."""
         self._tables.append(_describe(name, content, tuple(self._blocks)))
 
     def finish(self) -> bytes:
@@ -210,17 +208,14 @@ class WireContent:
         self._frames = frames
 
     def stream(self) -> WireStream:
-        """The blocks one by one."""
         return WireStream(self._blocks, self._frames)
 
     def sorted(self) -> Iterator[SortedRows]:
-        """The same as an iterator."""
         stream = self.stream()
         while stream.peek() is not None:
             yield stream.take()
 
     def rows(self) -> Iterator[Rows]:
-        """The same with key columns."""
         return map(to_rows, self.sorted())
 
 
@@ -306,7 +301,6 @@ def _check_limits(tables: tuple[_Table, ...], frames_bytes: int) -> None:
 
 
 def _check_blocks(table: _Table) -> tuple[str | None, ...]:
-    """All blocks are of this table, and in the order of their places; gives `WireContent.counted`."""
     aggregates = [(a.name, a.kind, a.type) for a in table.aggregates]
     counted: set[tuple[str | None, ...]] = set()
     end = 0
@@ -327,7 +321,6 @@ def _check_blocks(table: _Table) -> tuple[str | None, ...]:
 
 
 def _check_empty(layout: Layout, types: Types) -> None:
-    """Of a table without blocks, what the blocks' own checks would have found."""
     names = [*layout.keys, *(name for name, _ in layout.aggregates)]
     if not names or len(set(names)) != len(names):
         raise ValueError("a table without columns, or a name used twice")

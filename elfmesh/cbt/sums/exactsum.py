@@ -122,12 +122,10 @@ class ExactSums:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated."""
         counted = 0 if self._counted is None else self._counted.nbytes
         return self._block.nbytes + counted + sum(column.nbytes for column in self._columns.values())
 
     def _add(self, number: int, values: np.ndarray, more: int, ids: np.ndarray, groups: int) -> None:
-        """Add to one limb; no group gets over `more`."""
         if more == 0:
             return
         if self._bounds.get(number, 0) + more > _SAFE:
@@ -138,7 +136,6 @@ class ExactSums:
         self._bounds[number] += more
 
     def _settle(self, number: int, more: int) -> None:
-        """Make room for `more` in a limb: by the true magnitudes, else by carrying."""
         if more > _SAFE >> 1:
             raise OverflowError("more values at once than an exact sum can take")
         column = self._columns[number]
@@ -168,7 +165,6 @@ class ExactSums:
         self._block, self._lowest, self._limbs = wide, lowest, end - lowest
 
     def _fold_block(self) -> None:
-        """Move what the block holds into the columns, carried."""
         rows = self._block.used
         limbs = {self._lowest + j: column.copy() for j, column in enumerate(self._block.head(rows).T[1:])}
         counts = self.floats_added(rows)
@@ -180,5 +176,4 @@ class ExactSums:
 
 
 def _fits(magnitude: int, count: int) -> bool:
-    """Whether so many values of this magnitude may be added without splitting them."""
     return magnitude <= _NARROW and magnitude * count <= _SAFE >> 1

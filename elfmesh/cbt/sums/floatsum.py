@@ -60,7 +60,6 @@ def bound(values: np.ndarray) -> int:
 
 
 def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:
-    """The inverse for addition."""
     if any(bound(values) > _SAFE for values in limbs.values()):
         limbs = carry(limbs)
     return {number: -values for number, values in limbs.items()}

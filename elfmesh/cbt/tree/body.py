@@ -85,17 +85,14 @@ class Body:
 
     @property
     def types(self) -> Types:
-        """Types of keys and of aggregated values."""
         return (*self.form.types, *self.state_types)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
         return self.open_bytes + self._shared.nbytes
 
     @property
     def open_bytes(self) -> int:
-        """Of these, what the root takes."""
         return 0 if self._hot is None else self._hot.nbytes
 
     @property
@@ -121,7 +118,6 @@ class Body:
             self._push_down_if_full()
 
     def merge(self, keys: Keys, states: Sequence[State]) -> None:
-        """Take states."""
         for start, piece in slices(keys):
             self._root().merge(piece, states, start)
             self._push_down_if_full()

@@ -77,7 +77,6 @@ class Press:
         return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
 
     def unfold(self, frames: bytes, stops: tuple[int, ...]) -> bytes:
-        """The content of frames that end at these places."""
         decompress = self._decompressor.decompress
         if len(stops) == 1:
             return decompress(frames)
@@ -117,17 +116,14 @@ class CompressedBuffer:
 
     @property
     def rows(self) -> int:
-        """Number of PAO rows in it."""
         return self._header.rows
 
     @property
     def nbytes(self) -> int:
-        """Memory it takes."""
         return BUFFER_OBJECT + _held(self._keys) + _held(self._states)
 
     @property
     def is_spilled(self) -> bool:
-        """Whether reading it asks a store."""
         return isinstance(self._states, Spilled) or isinstance(self._keys, Spilled)
 
     def unpack(self, press: Press) -> SortedRows:

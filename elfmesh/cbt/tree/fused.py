@@ -47,7 +47,7 @@ _PIECES = 5
 """Limbs that 128 bits touch, wherever they begin."""
 
 _ROWS_AT_ONCE = 4096
-"""What is cut into limbs at once: memory for some columns of all rows would be asked for anew."""
+"""What is cut into limbs at once: memory for some columns of all rows would be asked for again."""
 
 _LOWEST_MIN = LIMB_BITS * LIMB_MIN
 _TOP_MAX = 1024
@@ -73,7 +73,6 @@ class _Fields:
 
     @property
     def words(self) -> int:
-        """How many words of the row it takes."""
         return 0 if self.field is None else 1 + (self.field == FieldKind.FLOAT_SUM)
 
 
@@ -122,7 +121,6 @@ class FusedRows:
 
     @property
     def used(self) -> int:
-        """Rows that may hold something."""
         return self._rows.used
 
     @property
@@ -132,7 +130,6 @@ class FusedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated."""
         return self._rows.nbytes if self._fields else 0
 
     def inputs(self, values: Sequence[Values], start: int, count: int) -> dict[int, np.ndarray] | None:
@@ -216,7 +213,6 @@ class FusedRows:
         return block.T.copy() if rows is None else kernel.active.take_rows(block, rows)
 
     def state(self, number: int, columns: np.ndarray) -> State:
-        """One aggregate, of what `columns` gave."""
         own, counts = self._fields[number], columns[_COUNTER]
         if own.kind == "count":
             return State(own.kind, own.type, {own.part: counts})

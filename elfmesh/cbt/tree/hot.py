@@ -73,11 +73,9 @@ class HotRows:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.keys)
 
     def rows(self) -> Rows:
-        """With key columns."""
         return Rows(self.layout, self.count, decode(self.keys, self.form), self.states)
 
     def sorted(self, bits: int) -> list[SortedRows]:
@@ -174,7 +172,6 @@ class HotRoot:
 
     @property
     def rows(self) -> int:
-        """Keys in it."""
         return self._table.rows
 
     @property
@@ -225,7 +222,6 @@ class HotRoot:
         self._took(count)
 
     def _add_fused(self, values: Sequence[Values], start: int, ids: np.ndarray) -> bool:
-        """Whether the values could be added to the fused fields."""
         fused = self._fused
         if not fused.numbers or (inputs := fused.inputs(values, start, len(ids))) is None:
             return False
@@ -249,7 +245,6 @@ class HotRoot:
             self._apart, self._beside = True, None
 
     def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
-        """The same with states."""
         self._held = self._beside = None
         count = len(keys)
         ids = self._table.upsert(keys)
@@ -276,13 +271,12 @@ class HotRoot:
         self._fused = self._fuse()
 
     def freeze(self) -> HotRows:
-        """A copy of all rows."""
         return HotRows(self.layout, self.form, self._table.keys(), self._states(self._frozen()))
 
     def packed(self, bits: int) -> Iterator[list[Packed]]:
         """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
 
-        Some thousand rows at a time, since memory that is asked for anew costs more than what is done in it.
+        Some thousand rows at a time, since memory that is asked for again costs more than what is done in it.
         """
         order, cuts = self._table.order(bits)
         frozen = self._frozen()
@@ -312,7 +306,6 @@ class HotRoot:
         self._added = self._added_by_half = self._rows_by_half = 0
 
     def _frozen(self) -> dict[int, State]:
-        """The states that lie in accumulators, by the number of their aggregate: a copy."""
         self._held = None
         if self._apart:
             self._part()
@@ -326,7 +319,6 @@ class HotRoot:
         }
 
     def _states(self, frozen: dict[int, State], rows: np.ndarray | None = None) -> tuple[State, ...]:
-        """All states, or those of these rows."""
         numbers = range(len(self._accumulators))
         fused = [number for number in numbers if number not in frozen]
         states = {number: state if rows is None else state.take(rows) for number, state in frozen.items()}

@@ -39,7 +39,7 @@ _NODE_BYTES = 300
 _GIVE_BACK_ROWS_MIN = 1 << 18
 _GIVE_BACK_SHIFT = 5
 """Buffers replace each other at other sizes, which leaves holes in the heap, some 20 MB after a push down of
-a large tree. Once part of the rows was written anew, they are returned, which costs some 5 % of the time."""
+a large tree. Once part of the rows was written again, they are returned, which costs some 5 % of the time."""
 
 _SCATTER = 0x9E3779B1
 """2**32 by the golden ratio: multiples of it fill the circle evenly."""
@@ -79,19 +79,16 @@ class Shared:
             kernel.active.give_back()
 
     def hold(self, buffer: CompressedBuffer) -> CompressedBuffer:
-        """Count a buffer that is hung into the tree."""
         self.nbytes += buffer.nbytes
         self.rows += buffer.rows
         self._written += buffer.rows
         return buffer
 
     def forget(self, buffer: CompressedBuffer) -> None:
-        """Count a buffer that is taken out of the tree."""
         self.nbytes -= buffer.nbytes
         self.rows -= buffer.rows
 
     def spill(self, buffer: CompressedBuffer, store: BlobStore) -> None:
-        """Hand a buffer of the tree to a store."""
         before = buffer.nbytes
         try:
             buffer.spill(store)
@@ -125,7 +122,6 @@ class BufferNode:
 
     @property
     def depth(self) -> int:
-        """Levels below and including this one."""
         return 1 + max((child.depth for child in self.children), default=0)
 
     @property
@@ -141,7 +137,6 @@ class BufferNode:
             yield from child.leaves()
 
     def members(self) -> Iterator[BufferNode]:
-        """All members, parents first."""
         yield self
         for child in self.children:
             yield from child.members()
@@ -255,11 +250,9 @@ class BufferNode:
         return self.runs if self.base is None else [self.base, *self.runs]
 
     def _place(self, bits: int, prefix: int) -> int:
-        """Which child rows of this prefix belong to."""
         return (prefix >> (bits - self.bits - self.child_bits)) & ((1 << self.child_bits) - 1)
 
     def _is_over(self) -> bool:
-        """Whether the buffer has passed its threshold."""
         limits = self._shared.limits
         if self.children:
             return (
@@ -292,7 +285,6 @@ class BufferNode:
         self.runs = [run for run in self.runs if run not in runs]
 
     def _join(self, runs: Sequence[CompressedBuffer]) -> None:
-        """Make one run of several."""
         packed = self._merged(runs)
         self._drop(runs)
         self._append(packed)
@@ -303,7 +295,6 @@ class BufferNode:
         self.push_parts(parts)
 
     def _merge(self) -> None:
-        """Merge buffered rows into the leaf's base, and split it if it is full."""
         shared, base = self._shared, self.base
         packed = self._merged(self._buffers())
         limits, rows = shared.limits, packed.header.rows
@@ -335,7 +326,6 @@ class BufferNode:
                 child._take_base(part)
 
     def _take_base(self, rows: SortedRows) -> None:
-        """Become a leaf of these rows, or an inner member if they are too many for one."""
         limits = self._shared.limits
         if rows.count > 2 * limits.leaf_rows_max and self.bits < PLACE_BITS_MAX:
             self._split(rows)

@@ -128,7 +128,6 @@ class Snapshot:
             yield from self._read(top, more.get(0), press)
 
     def _read(self, node: FrozenNode, above: SortedRows | None, press: Press) -> Iterator[SortedRows]:
-        """Rows of one member and all below, with those of its prefix that come from above."""
         blocks = [
             replace(block, bits=node.bits, prefix=node.prefix)
             for block in (buffer.unpack(press) for buffer in node.buffers)

@@ -96,7 +96,6 @@ class CompressedBufferTree:
 
     @property
     def open_bytes(self) -> int:
-        """Of these, what the root takes."""
         return 0 if self._body is None else self._body.open_bytes
 
     @property
@@ -266,7 +265,6 @@ class CompressedBufferTree:
         self._relieve()
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
-        """See `elfmesh.cbt.budget.Holder`."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -291,7 +289,6 @@ class CompressedBufferTree:
             self._budget.relieve()
 
     def _spill_early(self, body: Body) -> None:
-        """Spill what is about to become this tree's and was not reported yet."""
         budget = self._budget
         if budget is not None and budget.store is not None and body.nbytes > budget.limit_bytes // 2:
             try:
@@ -326,7 +323,6 @@ class CompressedBufferTree:
             body.merge(kernel.active.decode_run(rows.run), rows.states)
 
     def _form_with(self, keys: Sequence[pa.Array]) -> KeyForm:
-        """The form of these columns; the tree's own, unlooked at, if that holds them."""
         form = None if self._body is None else self._body.form
         if form is not None and all(
             column.type == data_type and (nullable or column.null_count == 0)
@@ -370,7 +366,7 @@ class CompressedBufferTree:
         return body
 
     def _rebuilt(self, body: Body, form: KeyForm, state_types: Types) -> Body:
-        """The same rows with all keys encoded anew: for a first null, or an integer key that turns float."""
+        """The same rows with all keys encoded again: for a first null, or an integer key that turns float."""
         fresh = self._new_body(form, state_types)
         for rows in body.snapshot().rows():
             promoted = rows.promote(fresh.types)
@@ -384,7 +380,6 @@ class CompressedBufferTree:
 
 
 def _suffer(budget: Budget | None, error: StorageError) -> None:
-    """The rows are in the tree, but could not be merged with those in the store. That is tried again."""
     if budget is None:
         raise error  # nothing was ever handed to a store
     budget.problem = error

@@ -57,14 +57,10 @@ class TableSpec(Protocol):
     """What a plan says of one table; any object with these attributes."""
 
     @property
-    def name(self) -> str:
-        """Name of the table."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def keys(self) -> Sequence[str]:
-        """Key columns."""
-        ...
+    def keys(self) -> Sequence[str]: ...
 
     @property
     def aggregates(self) -> Aggregates:
@@ -229,7 +225,7 @@ class Panes:
             for pane in inside if self._sliding else ():
                 self._settle(self._panes[pane])
         except Exception:
-            # Some tables may have moved and others not: all are read anew from the panes, which are whole.
+            # Some tables may have moved and others not: all are read again from the panes, which are whole.
             for table in self._sliding.values():
                 table.forget()
             raise
@@ -237,7 +233,6 @@ class Panes:
         return contents if any(content.rows_max for content in contents.values()) else None
 
     def drop_below(self, pane: int) -> None:
-        """Forget all panes before this one."""
         for name, table in list(self._sliding.items()):
             try:
                 table.leave(pane, partial(self._settled_rows, name))
@@ -289,19 +284,16 @@ class Panes:
         )
 
     def _trees(self, pane: int, name: str) -> list[CompressedBufferTree]:
-        """The trees of a table in a pane."""
         place = self._panes.get(pane)
         return (
             [] if place is None else [trees[name] for trees in (place.settled, place.fresh) if name in trees]
         )
 
     def _taking(self, pane: int) -> dict[str, CompressedBufferTree]:
-        """Of a pane's trees those that take new rows."""
         place = self._panes[pane]
         return place.fresh if pane in self._entered else place.settled
 
     def _tree(self, pane: int, name: str) -> CompressedBufferTree:
-        """The tree that takes new rows, made if need be."""
         self._panes.setdefault(pane, _Pane())
         trees = self._taking(pane)
         if name not in trees:
@@ -348,7 +340,6 @@ class Panes:
 
     @staticmethod
     def _settle(pane: _Pane) -> None:
-        """The kept windows have the fresh rows: now they belong to the pane like the others."""
         for name, tree in pane.fresh.items():
             if name not in pane.settled:
                 pane.settled[name] = tree
@@ -359,7 +350,6 @@ class Panes:
         pane.fresh.clear()
 
     def _compress_idle(self) -> None:
-        """Of a hopping window, compress what is not the newest pane: it waits for many windows to come."""
         if self._panes_per_window == 1:
             return
         idle = {pane for pane in self._touched if pane != self._newest}

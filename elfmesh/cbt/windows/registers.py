@@ -39,7 +39,6 @@ class Register:
         self._has = np.zeros(0, np.bool_)
 
     def reserve(self, groups: int) -> None:
-        """Make room for the groups below this number."""
         if groups <= len(self._has):
             return
         room = max(groups, 2 * len(self._has))
@@ -54,7 +53,6 @@ class Register:
         return known
 
     def take(self, ids: np.ndarray) -> State:
-        """The states of groups that have one."""
         parts: dict[str, np.ndarray | pa.Array] = {n: column[ids] for n, column in self._ints.items()}
         parts |= {name: values.take(ids) for name, values in self._values.items()}
         return State(self._kind, self._type, parts)
@@ -79,7 +77,6 @@ class Register:
         self._has[ids] = True
 
     def forget(self, ids: np.ndarray) -> None:
-        """Take their states away."""
         self._has[ids] = False
         for values in self._values.values():
             values.forget(ids)
@@ -94,7 +91,6 @@ class Register:
         self.put(ids, LAWS[self._kind].merge([self.take(ids[known]), state], places, len(ids)))
 
     def clear(self) -> None:
-        """Take all states away."""
         self._has[:] = False
         self._values = {}
 
@@ -107,7 +103,6 @@ class Register:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         ints = sum(column.nbytes for column in self._ints.values())
         return self._has.nbytes + ints + sum(values.nbytes for values in self._values.values())
 
@@ -130,8 +125,7 @@ class _Fixed:
         self._raw[ids], valid = to_int64(values)
         self._valid[ids] = True if valid is None else valid
 
-    def forget(self, ids: np.ndarray) -> None:
-        """Nothing to free."""
+    def forget(self, ids: np.ndarray) -> None: ...
 
     def renumber(self, ids: np.ndarray) -> None:
         self._raw, self._valid = self._raw[ids], self._valid[ids]

@@ -1,7 +1,7 @@
 """The groups of a sliding window, kept from one window to the next: a slide costs what enters and leaves.
 
 Every group has a number. Where an aggregate has an inverse, a pane that enters is merged and one that leaves
-is subtracted; where it has none, two stacks do it (`stacks.py`), at the cost of building them anew once in
+is subtracted; where it has none, two stacks do it (`stacks.py`), at the cost of building them again once in
 nearly as many slides as the window has panes.
 
 Owns: the state between windows. Refuses to know: where panes are kept, what is late.
@@ -150,7 +150,7 @@ class SlidingTable:
             try:
                 self._slide(first, stop, types, settled, fresh)
             except _NullKey:
-                # Once in the life of a table, since most never see one: all keys are encoded anew, marked.
+                # Once in the life of a table, since most never see one: all keys are encoded again, marked.
                 self._nulls = True
                 self._clear()
                 self._slide(first, stop, types, settled, fresh)
@@ -233,7 +233,6 @@ class SlidingTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         sums = sum(accumulator.nbytes for accumulator in self._sums.values())
         stacks = self._stacks.nbytes if self._stacks is not None else 0
         return self._table.nbytes + self._records.nbytes + sums + stacks
@@ -322,7 +321,7 @@ class SlidingTable:
         return [rows.states[place] for place in self._without_inverse]
 
     def _reclaim(self) -> None:
-        """Number the groups anew when most are gone. Cost: their number, so constant per row that left."""
+        """Number the groups again when most are gone. Cost: their number, so constant per row that left."""
         if self._table.rows - self.rows <= max(self.rows, DEAD_MIN):
             return
         live = np.flatnonzero(self._records[: self._table.rows])

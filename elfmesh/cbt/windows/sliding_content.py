@@ -74,7 +74,6 @@ class SlidContent:
 
 
 def take_keys(keys: Keys, places: np.ndarray) -> Keys:
-    """The keys at these places."""
     buffers = [None, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
     taken = pa.Array.from_buffers(pa.binary(), len(keys), buffers).take(pa.array(places))
     return Keys(*byte_layout(taken))

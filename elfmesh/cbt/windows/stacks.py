@@ -2,7 +2,7 @@
 
 The older panes are the front: its aggregate was built from the newest of them to the oldest, noting for each
 pane what its groups were before it, so that taking the oldest pane away is writing that back. Newer panes are
-merged into the back. When the front is used up, both are built anew from the panes.
+merged into the back. When the front is used up, both are built again from the panes.
 
 Owns: front, back and their merge. Refuses to know: keys, how panes are read.
 
@@ -40,7 +40,6 @@ class Undo:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self.ids.nbytes + self.known.nbytes + sum(state.nbytes for state in self.states)
 
 
@@ -54,7 +53,7 @@ class Stacks:
         both: merge of the two.
         split: first pane of the back.
         undo: pane of the front -> its notes, in the order they were taken.
-        stale: whether all of this must be built anew.
+        stale: whether all of this must be built again.
     """
 
     front: list[Register]
@@ -66,7 +65,6 @@ class Stacks:
     _notes_bytes: int = 0
 
     def leave(self, pane: int) -> None:
-        """Take the oldest pane away."""
         if self.stale or pane >= self.split:
             self.stale = True
             return
@@ -78,7 +76,6 @@ class Stacks:
             self.refresh(undo.ids)
 
     def enter(self, pane: int, ids: np.ndarray, states: Sequence[State]) -> None:
-        """Merge rows of a pane."""
         if pane < self.split:
             self.stale = True
         if self.stale:
@@ -98,7 +95,7 @@ class Stacks:
             register.merge(ids, state)
 
     def refresh(self, ids: np.ndarray) -> None:
-        """Merge front and back anew for these groups."""
+        """Merge front and back again for these groups."""
         in_front, in_back = self.front[0].has(ids), self.back[0].has(ids)
         somewhere = in_front | in_back
         number = np.cumsum(somewhere) - 1
@@ -130,7 +127,6 @@ class Stacks:
 
     @property
     def registers(self) -> list[Register]:
-        """All of them."""
         return [*self.front, *self.back, *self.both]
 
     @property

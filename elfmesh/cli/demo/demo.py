@@ -166,8 +166,8 @@ def _story(
         for job in jobs:
             _tell(console, f"\n{job.text}")
             answer = client.apply(job.text)
-            said = f"acknowledged by {answer['acknowledged']} of {answer['expected']} agents"
-            _tell(console, f"-> {'its master reads the other two' if job.reads else said}.")
+            reported = f"acknowledged by {answer['acknowledged']} of {answer['expected']} agents"
+            _tell(console, f"-> {'its master reads the other two' if job.reads else reported}.")
         _wait_for_all(console, client, jobs, agents)
         with _view(console) as view:
             _watch(fleet, client, jobs, view, seconds=seconds, victim=victim)
@@ -240,7 +240,6 @@ def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds
 
 
 def _done(job: Job, last_us: int) -> bool:
-    """Whether the interval of the newest line has come."""
     return max(job.records, default=-1) >= last_us // job.slide_us
 
 
@@ -273,7 +272,6 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job],
 
 
 def _check(console: Console, jobs: list[Job], fleet: Fleet, victim: str) -> bool:
-    """Compare every interval with one process over the same files, and say what came out."""
     _tell(console, f"\nThe same queries in one process (`elf run`) over the {len(fleet.agents)} log files:")
     equal, by_name = True, {job.name: job for job in jobs}
     for job in jobs:

@@ -103,7 +103,6 @@ class ShopTraffic:
         ).encode()
 
     def _draw(self) -> list[str]:
-        """What the next BLOCK visitors do, as the end of their lines."""
         chance = self._visitors.random((2, BLOCK))
         products = np.searchsorted(self._popular, chance[0], side="right").tolist()
         actions = np.searchsorted(self._doing, chance[1], side="right").tolist()

@@ -162,7 +162,6 @@ def agent_command(
 
 
 def _placed(error: ConfigError, path: str | None) -> ConfigError:
-    """The error with its line and column in the file, where `elf validate` finds it there as well."""
     from elfmesh.cli.host.validation import validate
 
     checked = list(validate([path] if path else []))

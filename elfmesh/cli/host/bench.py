@@ -45,7 +45,7 @@ def host_command(rate: float, format_name: str, seconds: float, output: str) -> 
     """
     if not Path("/proc/self/statm").exists():
         raise RuntimeFailure("this command needs Linux because it reads /proc")
-    progress = say if sys.stderr.isatty() else lambda said: None
+    progress = say if sys.stderr.isatty() else lambda reported: None
     found = host_cost.measure(rate=rate, seconds=seconds, format_name=format_name, progress=progress)
     values = {"format": format_name, **found.as_dict()}
     if output == "json":

@@ -40,12 +40,12 @@ def compact_command(
     until, problems = None if before is None else before.date(), []
     try:
         for done in compact(path, job=job, before=until, dry_run=dry_run, staging=staging):
-            said = asdict(done)
+            reported = asdict(done)
             if done.problem:
                 problems.append(f"{done.directory}, {done.day}: {done.problem}")
             else:
-                del said["problem"]
-            click.echo(encode_json(said).decode())
+                del reported["problem"]
+            click.echo(encode_json(reported).decode())
     except (OSError, Unavailable) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RuntimeFailure(reason, where=str(path)) from None

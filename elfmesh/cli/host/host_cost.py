@@ -73,7 +73,7 @@ class HostCost:
 
 
 def measure(
-    *, rate: float, seconds: float, format_name: str, progress: Callable[[str], None] = lambda said: None
+    *, rate: float, seconds: float, format_name: str, progress: Callable[[str], None] = lambda reported: None
 ) -> HostCost:
     """Run an agent for so long under so many lines a second.
 

@@ -145,9 +145,9 @@ def _wait_ready(agent: AgentProcess) -> None:
     line = "" if idle else out.readline()
     words = dict(word.split("=", 1) for word in line.split()[1:] if "=" in word)
     if not line.startswith("ready ") or not {"api", "overlay"} <= words.keys():
-        said = _last_words(agent) or line.strip()
+        reported = _last_words(agent) or line.strip()
         why = f": it does nothing for {IDLE_S_MAX:g} s" if idle else ""
-        raise RuntimeFailure(f"agent {agent.name} did not become ready{why}", hint=said)
+        raise RuntimeFailure(f"agent {agent.name} did not become ready{why}", hint=reported)
     agent.api, agent.overlay = words["api"], words["overlay"]
 
 
@@ -167,7 +167,6 @@ def says_something(out: IO[Any], timeout_s: float) -> bool:
 
 
 def _last_words(agent: AgentProcess) -> str:
-    """The end of what an agent wrote on stderr."""
     try:
         lines = agent.errors.read_text(errors="replace").strip().splitlines()
     except OSError:

@@ -108,16 +108,16 @@ def sign_command(
     else:
         assert path is not None
         until = now_s + _seconds(expires)
-        before = {} if serial is not None else {each.said.sha256: each for each in there}
+        before = {} if serial is not None else {each.reported.sha256: each for each in there}
         envelopes = []
         for statement in signable(path):
             known = before.get(signing.text_digest(statement.text))
-            if known is not None and known.said.cluster == cluster:
+            if known is not None and known.reported.cluster == cluster:
                 envelopes.append(signing.signed(known.payload, private, known.signatures))
                 continue
             assert statement.job is not None
             number = serial or now_s
-            said = signing.Payload(
+            reported = signing.Payload(
                 cluster=cluster,
                 job=statement.job.qualified,
                 serial=number,
@@ -125,14 +125,14 @@ def sign_command(
                 expires=until,
                 sha256=signing.text_digest(statement.text),
             )
-            envelopes.append(signing.signed(said, private))
+            envelopes.append(signing.signed(reported, private))
     Path(output).write_bytes(b"".join(envelope.encode() + b"\n" for envelope in envelopes))
     for envelope in envelopes:
-        said = envelope.said
-        what = "the end of " if said.tombstone else ""
+        reported = envelope.reported
+        what = "the end of " if reported.tombstone else ""
         count = len(envelope.signatures)
         signed = f"{count} signature{'s' * (count != 1)}"
-        say(f"{what}{said.job} serial {said.serial}: {signed} in {output}")
+        say(f"{what}{reported.job} serial {reported.serial}: {signed} in {output}")
 
 
 def _tombstone(
@@ -148,11 +148,11 @@ def _tombstone(
         qualified = "/".join(split_name(job))
     except ValueError as error:
         raise UsageError(str(error)) from None
-    said = signing.Payload(
+    reported = signing.Payload(
         cluster=cluster, job=qualified, serial=serial, undo_to=serial, expires=2**62, tombstone=True
     )
-    signatures = [each for known in there if known.said == said for each in known.signatures]
-    return signing.signed(said, keys, signatures)
+    signatures = [each for known in there if known.reported == reported for each in known.signatures]
+    return signing.signed(reported, keys, signatures)
 
 
 def signable(path: str) -> list[Statement]:

@@ -156,7 +156,6 @@ def _configuration(text: str, source: str) -> Checked:
 
 
 def _placed(error: ConfigError, source: str, places: dict[tuple[str, ...], TextPlace]) -> Problem:
-    """An error about a setting with the place of its key."""
     where = error.where.removeprefix(source).removeprefix(": ")
     path = tuple(where.replace("[...]", "").split(".")) if where else ()
     if unknown := re.match(r"unknown key '(.*)'$", error.message):

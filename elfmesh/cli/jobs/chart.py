@@ -86,8 +86,8 @@ class Chart:
         shown = [total for _, total in self._totals][-max(1, width - 2) :]
         title = f"{self._column or 'no rows'}: {shown[-1]:,.6g} now, {max(shown):,.6g} at most"
         lines = [
-            Text(printable(said), style=style, no_wrap=True, overflow="ellipsis")
-            for said, style in ((head, "bold"), (title, ""), (line_of(shown), "cyan"))
+            Text(printable(reported), style=style, no_wrap=True, overflow="ellipsis")
+            for reported, style in ((head, "bold"), (title, ""), (line_of(shown), "cyan"))
         ]
         table = Table(box=None, show_header=False, pad_edge=False)
         table.add_column(no_wrap=True, max_width=min(LABEL_MAX, max(8, width // 3)), overflow="ellipsis")

@@ -110,7 +110,6 @@ def apply_command(
 
 
 def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
-    """Text, name and streams of every job in a file; wrong text is refused before anything is sent."""
     from elfmesh.ql import job_read, parse_many
 
     try:
@@ -156,7 +155,7 @@ def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
         if rows or output != "table":
             if kind == "agents" and (warning := insecurity(rows)):
                 say(warning)
-            shown = [_flat(row) for row in _told_apart(rows)] if output == "table" else rows
+            shown = [_flat(row) for row in _distinguished(rows)] if output == "table" else rows
             print_rows(output, COLUMNS[kind], shown)
         else:
             say(f"There are no {kind}.")
@@ -166,8 +165,7 @@ def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
         time.sleep(WATCH_S)
 
 
-def _told_apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Agents of one name with the beginning of their ids behind it, as records name them."""
+def _distinguished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = Counter(row.get("name") for row in rows)
     return [
         {**row, "name": f"{row['name']} ({str(row['id'])[:6]})"}
@@ -178,7 +176,6 @@ def _told_apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for a table: a list of objects is shown by their names."""
     flat = dict(row)
     for key, value in row.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -248,7 +245,6 @@ def _print_objects(items: list[dict[str, Any]]) -> None:
 
 
 def _counted(counts: Any) -> Any:
-    """The buckets that anything is in."""
     return {name: count for name, count in counts.items() if count} if isinstance(counts, dict) else counts
 
 

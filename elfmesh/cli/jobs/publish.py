@@ -47,13 +47,13 @@ def publish_command(
     """
     from elfmesh.api.publish import publish_table
 
-    for said in publish_table(read_file(file), name, client=Client(api), jobs=jobs, dry_run=dry_run):
+    for reply in publish_table(read_file(file), name, client=Client(api), jobs=jobs, dry_run=dry_run):
         if output == "json":
-            print_json(said)
+            print_json(reply)
         else:
-            since = said.get("effective_interval")
+            since = reply.get("effective_interval")
             when = "" if since is None else f", from interval {since} on"
-            say(f"{said['job']}: {said['rows']} rows, {said['bytes']} bytes, {said['digest']}{when}")
+            say(f"{reply['job']}: {reply['rows']} rows, {reply['bytes']} bytes, {reply['digest']}{when}")
 
 
 def read_file(path: Path) -> pa.Table:

@@ -87,7 +87,6 @@ def query_command(
 
 
 def _meant(error: RuntimeFailure, client: Client, text: str) -> RuntimeFailure:
-    """The error, or that the query is over a stream: results are what is queried."""
     from elfmesh.ql import parse
 
     if NO_SUCH_JOB not in error.message:

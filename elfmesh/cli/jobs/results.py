@@ -102,9 +102,7 @@ def _show(
 
 
 class _Printer(Protocol):
-    def show(self, line: bytes) -> None:
-        """Write one interval."""
-        ...
+    def show(self, line: bytes) -> None: ...
 
 
 class _Lines:
@@ -163,11 +161,9 @@ class _Csv:
 
 
 def _revision(found: dict[str, Any]) -> str:
-    """Which revision, where there was more than one or may be."""
     return f" rev {found['rev']}" if found["rev"] > 1 or found["state"] == "TENTATIVE" else ""
 
 
 def _parse(line: bytes) -> dict[str, Any]:
-    """The interval, with fractions as they were written."""
     found: dict[str, Any] = json.loads(line, parse_float=Decimal)
     return found

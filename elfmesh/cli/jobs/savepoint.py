@@ -42,24 +42,24 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
     from elfmesh.control.jobs.resuming import why_not
 
     client = Client(api)
-    said = client.describe(job)
-    first, name = said["closed_below"], str(said["job"])
-    if problem := why_not(read_plan(said["text"])):
+    reported = client.describe(job)
+    first, name = reported["closed_below"], str(reported["job"])
+    if problem := why_not(read_plan(reported["text"])):
         raise RuntimeFailure(f"no savepoint of {name}: {problem}")
     if first is None:
         raise RuntimeFailure(f"{name} has not closed an interval yet", hint="Wait for its first result.")
     head = Head(
         elf=VERSION,
         job=name,
-        creator=str(said["creator"]),
-        text=str(said["text"]),
-        signed=str(said["signed"] or ""),
-        version=int(said["version"]),
-        incarnation=str(said["incarnation"]),
-        size=said["window"]["size"],
-        slide=said["window"]["slide"],
+        creator=str(reported["creator"]),
+        text=str(reported["text"]),
+        signed=str(reported["signed"] or ""),
+        version=int(reported["version"]),
+        incarnation=str(reported["incarnation"]),
+        size=reported["window"]["size"],
+        slide=reported["window"]["slide"],
         first=first,
-        agents=tuple(sorted(str(each["agent"]) for each in said["roster"]["agents"])),
+        agents=tuple(sorted(str(each["agent"]) for each in reported["roster"]["agents"])),
         made_us=time.time_ns() // 1000,
     )
     start = None if last is None else first - last
@@ -71,7 +71,6 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
 
 
 def _before(client: Client, job: str, start: int | None, first: int) -> Iterator[bytes]:
-    """The results of intervals from `start` on that are below `first`."""
     for line in client.lines(job, start=start):
         if int(msgspec.json.decode(line)["interval"]["index"]) >= first:
             return
@@ -113,7 +112,6 @@ def restore_command(path: Path, name: str | None, api: str | None) -> None:
 
 
 def _renamed(text: str, name: str, path: Path) -> str:
-    """The text as that of a job of another name."""
     from elfmesh.control.jobs.plan import read_job
 
     try:

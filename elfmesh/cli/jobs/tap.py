@@ -83,7 +83,6 @@ def tap_command(
 
 
 def _text(client: Client, name: str) -> str:
-    """A statement that reads what is meant: a stream by its name, else a job."""
     streams = [str(row["stream"]) for row in client.get("streams")]
     if name in streams:
         return _select(name)

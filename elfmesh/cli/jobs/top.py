@@ -242,7 +242,6 @@ class _Pressed:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[_Pressed]:
-    """Single keys instead of lines, until the end."""
     import termios
     import tty
 

@@ -111,11 +111,11 @@ def update_command(
     client = Client(api)
     whole, source = read_text(path)
     text, signed = whole, ""
-    for said, envelope in read_signatures(path, signature).items():
+    for reported, envelope in read_signatures(path, signature).items():
         from elfmesh.ql import parse_many
 
         # What is signed is the statement, without what stands around it in the file.
-        found = [each.text for each in parse_many(text, source=source) if text_digest(each.text) == said]
+        found = [each.text for each in parse_many(text, source=source) if text_digest(each.text) == reported]
         if found:
             (text, *_), signed = found, envelope
     labels = None
@@ -138,7 +138,6 @@ def update_command(
 
 
 def _bare(text: str) -> str:
-    """The statement of a file of one as a running job has it: without comments before it and the last `;`."""
     lines = text.strip().removesuffix(";").splitlines()
     while lines and (not lines[0].strip() or lines[0].lstrip().startswith("--")):
         del lines[0]
@@ -157,7 +156,7 @@ def revoke_command(path: str, output: str, api: str | None) -> None:
     manifests; delete it.
     """
     client = Client(api)
-    answers = [client.revoke(each.said.job, each.encode().decode()) for each in read_tombstones(path)]
+    answers = [client.revoke(each.reported.job, each.encode().decode()) for each in read_tombstones(path)]
     if output == "table":
         for answer in answers:
             click.echo(
@@ -182,7 +181,7 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
     client = Client(api)
     if signature is not None:
         name = "/".join(split_name(job))
-        found = [each for each in read_tombstones(signature) if each.said.job == name]
+        found = [each for each in read_tombstones(signature) if each.reported.job == name]
         if not found:
             raise DataError(f"the file contains no tombstone of {name}", where=signature)
         client.revoke(job, found[0].encode().decode())
@@ -201,7 +200,7 @@ def read_tombstones(path: str) -> list[Envelope]:
     Raises:
         DataError: there is none.
     """
-    ends = [each for each in read_envelopes(path) if each.said.tombstone]
+    ends = [each for each in read_envelopes(path) if each.reported.tombstone]
     if not ends:
         hint = "`elf sign --tombstone JOB` makes one."
         raise DataError("the file contains no tombstone", where=path, hint=hint)

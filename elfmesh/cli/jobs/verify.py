@@ -53,7 +53,6 @@ def verify_command(job: str, interval: int, output: str, api: str | None) -> Non
 
 
 def _what_helps(found: dict[str, Any], job: str) -> str:
-    """What to do where nothing was compared."""
     from elfmesh.control.master.verification import SESSIONS
 
     if found["error"] == SESSIONS:

@@ -40,8 +40,8 @@ def why_command(job: str, output: str, api: str | None) -> None:
     click.echo(text_of(found["because"]))
     if newest := found.get("newest"):
         lacks = f", missing: {', '.join(newest['missing'])}" if newest["missing"] else ""
-        said = f"newest record: interval {newest['index']}, {newest['state']}"
-        click.echo(text_of(f"{said}, completeness {newest['completeness']:.3g}{lacks}"))
+        reported = f"newest record: interval {newest['index']}, {newest['state']}"
+        click.echo(text_of(f"{reported}, completeness {newest['completeness']:.3g}{lacks}"))
     if found["tentative_rev"]:
         click.echo(f"shown meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
     if found["agents"]:

@@ -108,7 +108,6 @@ def _history(
     python: bool,
     master: str | None,
 ) -> dict[int, list[dict[str, Any]]]:
-    """The rows that Spark gives; what the job reads of other jobs comes from the overlay."""
     from elfmesh.cli.local.spark import answered
     from elfmesh.control.jobs.records import encode_json, rows_to_json
     from elfmesh.ql import parse as parse_query
@@ -122,8 +121,8 @@ def _history(
     for _, answers in answered(text, job, given, tables, python=python, master=master, only=only):
         for answer in answers:
             # As JSON says them, like those that were published.
-            said = map(encode_json, rows_to_json(answer.table))
-            rows[answer.record.index] = [parse(line) for line in said]
+            reported = map(encode_json, rows_to_json(answer.table))
+            rows[answer.record.index] = [parse(line) for line in reported]
     return rows
 
 

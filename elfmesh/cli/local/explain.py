@@ -218,7 +218,7 @@ def _formula(keys: list[str], table: dict[str, Any]) -> Node:
 def _state(found: dict[str, Any]) -> Iterator[Node]:
     update = found.get("update")
     if update is not None:
-        place = "in place" if update["in_place"] else "results begin anew"
+        place = "in place" if update["in_place"] else "results begin again"
         columns: list[Node] = [(f"{name}: {effect}", []) for name, effect in update["columns"].items()]
         yield f"update: {update['state']}, {place} ({', '.join(update['reasons'])})", columns
 

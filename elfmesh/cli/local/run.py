@@ -209,7 +209,6 @@ def given_lookups(given: Sequence[str]) -> Any:
 
 
 def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, list[str]]:
-    """The query's text, where it is from, and the logs."""
     if job_file is None:
         if not arguments:
             raise UsageError(NO_QUERY, hint=f"Write a query, or give a file with -f: {EXAMPLE}")
@@ -243,7 +242,6 @@ def _run_one(
     options: Mapping[str, Any],
     after: contextlib.ExitStack,
 ) -> None:
-    """Run a statement and print what comes of it; what is to be ended then is added to `after`."""
     from elfmesh.cli import entry as cli
     from elfmesh.ingest.functions.evaluator import local_evaluator
     from elfmesh.ingest.stream_formats import run_format
@@ -363,14 +361,12 @@ class _Bar:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Take the bar away at the end, however it ends."""
         try:
             yield
         finally:
             self.finish()
 
     def finish(self) -> None:
-        """Take the bar away; it does not come back."""
         self.enabled = False
         if self._progress is not None:
             self._progress.stop()

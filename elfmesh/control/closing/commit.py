@@ -24,7 +24,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
 from elfmesh.control.register.proposer import Proposer
 
-MARK_S = 0.25
+WATERMARK_S = 0.25
 """How long a mark without a record waits for one to go with."""
 
 
@@ -32,21 +32,15 @@ class Committed(Protocol):
     """What committing needs of the master around it."""
 
     @property
-    def terms(self) -> Terms:
-        """What a successor has to know, as of now."""
-        ...
+    def terms(self) -> Terms: ...
 
-    def published(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is terminal."""
-        ...
+    def published(self, record: ResultRecord, rows: bytes) -> None: ...
 
     def committed(self, count: int) -> None:
         """So many of the oldest records that were ready are published; `closed` may have grown."""
         ...
 
-    def deposed(self, refused: Refused) -> None:
-        """The register says that another leads."""
-        ...
+    def deposed(self, refused: Refused) -> None: ...
 
 
 class Committer:
@@ -76,7 +70,7 @@ class Committer:
         return self.cell.value.closed
 
     @property
-    def asking_s(self) -> float:
+    def unanswered_s(self) -> float:
         """For how long the acceptors have been asked without an answer of a majority, 0 if they are not."""
         return self._context.now - self._since if self._committing else 0.0
 
@@ -89,15 +83,14 @@ class Committer:
         """Nothing below is open, with or without a record."""
         self._reached = max(closed, self._reached)
         if self._reached > self.closed and self._timer is None and not self._stopped:
-            self._timer = self._context.after(MARK_S, self._mark)
+            self._timer = self._context.after(WATERMARK_S, self._watermark)
 
     def confirm(self, then: Callable[[], None]) -> None:
         """Call `then` when no successor can go on without the terms as they are now; never, if deposed."""
         self._confirming.append((self._master.terms.version, then))
-        self._commit(mark=True)
+        self._commit(watermark=True)
 
     def stop(self) -> None:
-        """Not the master any more."""
         self._stopped = True
         self._ready.clear()
         self._confirming.clear()
@@ -105,16 +98,15 @@ class Committer:
             self._timer.cancel()
 
     def changed(self, cell: Cell) -> None:
-        """Another change of ours was chosen."""
         self.cell = cell
 
-    def _mark(self) -> None:
+    def _watermark(self) -> None:
         self._timer = None
         if self._reached > self.closed and not self._ready:
-            self._commit(mark=True)
+            self._commit(watermark=True)
 
-    def _commit(self, *, mark: bool = False) -> None:
-        if self._committing or self._stopped or not (self._ready or mark):
+    def _commit(self, *, watermark: bool = False) -> None:
+        if self._committing or self._stopped or not (self._ready or watermark):
             return
         batch: list[tuple[ResultRecord, bytes]] = []
         size = 0
@@ -159,4 +151,4 @@ class Committer:
                 then()
             else:
                 self._confirming.append((version, then))
-        self._commit(mark=bool(self._confirming))
+        self._commit(watermark=bool(self._confirming))

@@ -4,7 +4,7 @@ Owns how often they are asked and how long an interval waits for them, and the s
 What becomes of the interval is the closer's business.
 
 Invariants: a copy counts only for the member that it is of, in intervals that this member is expected in; no
-interval ends without a dead member before its keepers had `ANSWER_S` to say what they have.
+interval ends without a dead member before its copy hosts had `ANSWER_S` to say what they have.
 
 Paper: PPA 3.
 """
@@ -29,10 +29,10 @@ from elfmesh.srt.events import PublishDone
 from elfmesh.srt.messages import Segment
 
 ASK_S, ASK_MAX_S = 0.5, 30.0
-"""Pauses between two questions for the same interval double: keepers answer each with all they have."""
+"""Pauses between two questions for the same interval double: copy hosts answer each with all they have."""
 
 ANSWER_S = 1.0
-"""How long keepers have, from the first question after a death and again from each copy that was news."""
+"""How long copy hosts have, from the first question after a death and again from each copy that was news."""
 
 GATHER_S = 0.05
 """How long the members to ask for are gathered for one question."""
@@ -50,7 +50,7 @@ class _Asked:
     """The questions after one death: when they began or brought news, the last one, and what it was about."""
 
     dead_since: float
-    heard_at: float
+    received_at: float
     at: float
     start: int
     pause_s: float = ASK_S
@@ -66,7 +66,7 @@ class Recovery:
         replicas: peers that keep each contribution; 0: nobody is asked.
         epoch: the master's term.
         book: its roster.
-        judge: knows who is dead.
+        straggler_policy: knows who is dead.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Recovery:
         replicas: int,
         epoch: int,
         book: RosterBook,
-        judge: StragglerPolicy,
+        straggler_policy: StragglerPolicy,
     ) -> None:
         self._context, self._stages, self._replicas = context, stages, replicas
-        self._epoch, self._book, self._judge = epoch, book, judge
+        self._epoch, self._book, self._straggler_policy = epoch, book, straggler_policy
         self._asked: dict[int, _Asked] = {}
         self._due: dict[int, _Asked] = {}
 
@@ -97,7 +97,7 @@ class Recovery:
         """
         ready, now = float("-inf"), self._context.now
         for number in numbers(missing) if self._replicas else ():
-            since = self._judge.dead_since(number)
+            since = self._straggler_policy.dead_since(number)
             if since is None and overdue:
                 since = ALIVE
             if since is None:
@@ -113,11 +113,10 @@ class Recovery:
                     asked.pause_s = min(2 * asked.pause_s, ASK_MAX_S)
                 asked.at = now
                 self._ask_soon(number, asked)
-            ready = max(ready, asked.heard_at + ANSWER_S)
+            ready = max(ready, asked.received_at + ANSWER_S)
         return ready
 
     def _ask_soon(self, number: int, asked: _Asked) -> None:
-        """The members of a lost rack are found dead one after the other: one question names all of them."""
         if not self._due:
             self._context.after(GATHER_S, self._publish)
         self._due[number] = asked
@@ -130,11 +129,10 @@ class Recovery:
         about = (manifest.job_id, manifest.incarnation, self._context.me, self._epoch, first, start, members)
 
         def answered(done: PublishDone | None) -> None:
-            """The copies come by themselves; a question that reached no agent has to be asked again."""
             for asked in due.values() if done is None else ():
                 if asked.failures < FAILURES_MAX:
                     asked.failures += 1
-                    asked.heard_at, asked.pause_s = self._context.now, ASK_S
+                    asked.received_at, asked.pause_s = self._context.now, ASK_S
 
         self._context.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
 
@@ -159,7 +157,7 @@ class Recovery:
         at, bit = 0, 1 << copy.number
         asked = self._asked.get(copy.number)
         if asked is not None and any(not tree.everywhere(start) & bit for tree in trees):
-            asked.heard_at = self._context.now
+            asked.received_at = self._context.now
         for tree, part in zip(trees, copy.parts, strict=True):
             kept, payloads = [], []
             for each in part:

@@ -42,7 +42,6 @@ class Run:
 
     @property
     def index(self) -> int:
-        """The interval that the record is of."""
         return self.stop - 1
 
     @property

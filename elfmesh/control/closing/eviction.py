@@ -1,7 +1,7 @@
 """When a dead member is expected no more (D-14).
 
 Owns, for each dead member, the first window that had not begun at its death, and its eviction. Decides
-nothing about the intervals that it is missing from (`judge`, `close`).
+nothing about the intervals that it is missing from (`straggler_policy`, `close`).
 
 Invariant: a member that died is expected in every window that had begun at its death. A window had begun if
 its start lies before the end of the newest interval that any agent had sealed, plus LATENESS and one slide:
@@ -43,8 +43,8 @@ class Evictions:
     Args:
         context: the clock.
         book: the roster.
-        judge: knows which members are dead.
-        spent: forgets the members that go.
+        straggler_policy: knows which members are dead.
+        latency_stats: forgets the members that go.
         stages: the job's versions.
     """
 
@@ -52,11 +52,16 @@ class Evictions:
         self,
         context: Context,
         book: RosterBook,
-        judge: StragglerPolicy,
-        spent: LatencyStats,
+        straggler_policy: StragglerPolicy,
+        latency_stats: LatencyStats,
         stages: tuple[Stage, ...],
     ) -> None:
-        self._context, self._book, self._judge, self._spent = context, book, judge, spent
+        self._context, self._book, self._straggler_policy, self._latency_stats = (
+            context,
+            book,
+            straggler_policy,
+            latency_stats,
+        )
         self._plans = [read_plan(stage.manifest.text) for stage in stages]
         self._deaths: dict[int, _Death] = {}
 
@@ -69,8 +74,8 @@ class Evictions:
         """
         changed = False
         for number in self._due(frontier, at):
-            self._judge.forget(number)
-            self._spent.forget(number)
+            self._straggler_policy.forget(number)
+            self._latency_stats.forget(number)
             if self._book.expects(number, at):  # it may have been about to leave
                 self._book.evict(number, at)
                 changed = True
@@ -79,8 +84,8 @@ class Evictions:
     def _due(self, frontier: int | None, at: int) -> list[int]:
         before, self._deaths = self._deaths, {}
         found = []
-        for number in self._judge.dead:
-            since = self._judge.dead_since(number)
+        for number in self._straggler_policy.dead:
+            since = self._straggler_policy.dead_since(number)
             assert since is not None, "it is dead"
             death = before.get(number)
             if death is None or death.since != since or death.not_begun is None:
@@ -91,7 +96,6 @@ class Evictions:
         return found
 
     def _not_begun(self, frontier: int | None, at: int, since: float) -> int | None:
-        """The first window that had not begun, as far as the seals show; None: that is not known yet."""
         if frontier is None and self._context.now - since < AGAIN_S:
             return None
         newest = (at if frontier is None else frontier) - 1  # what is closed has been sealed

@@ -40,7 +40,6 @@ class FlushOrders:
             self._order(stop)
 
     def uncovered(self, interval: int) -> int:
-        """The first interval from this one on that no order covers."""
         return max(interval, self._orders[-1][0]) if self._orders else interval
 
     def ahead(self, stop: int, due: float | None, now: float) -> float:
@@ -65,11 +64,9 @@ class FlushOrders:
         return NEVER
 
     def waited(self, interval: int, now: float) -> bool:
-        """Whether what was held back of an interval has had its time."""
         since = next((when for stop, when in self._orders if stop > interval), now)
         return now - since >= self._lead_s
 
     def drop_below(self, interval: int) -> None:
-        """These are decided."""
         while self._orders and self._orders[0][0] <= interval:
             self._orders.popleft()

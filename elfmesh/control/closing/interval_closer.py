@@ -72,7 +72,7 @@ class Closer:
     ) -> None:  # fmt: skip
         self._context, self._stages, self._plan, self._book = context, stages, plan, book
         self._epoch, self._leader = epoch, leader
-        self.judge = StragglerPolicy(
+        self.straggler_policy = StragglerPolicy(
             context, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
         )
         self.tentative = Tentative(context, epoch, self.advance, leader.shown)
@@ -84,17 +84,17 @@ class Closer:
         self.trees = [PartialStore(start) for _ in range(stages[-1].manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self.frozen = self.founding = self.paused = self.behind = False
-        self.spent = LatencyStats(context)
-        self.evictions = Evictions(context, book, self.judge, self.spent, stages)
+        self.latency_stats = LatencyStats(context)
+        self.evictions = Evictions(context, book, self.straggler_policy, self.latency_stats, stages)
         self._closing: deque[Closing] = deque()
         self._handed = 0
         self._seen = Seen()
         self.frontiers = Frontiers()
         self._failed = Failed()
         self._revising = Revising(context, self.trees, self._failed, leader.recollect, self.advance)
-        self._recovery = Recovery(context, stages, plan.replicas, epoch, book, self.judge)
+        self._recovery = Recovery(context, stages, plan.replicas, epoch, book, self.straggler_policy)
         self._stragglers = Stragglers(
-            context, plan.deadline_s, self.trees, self.judge, self._recovery, self._revising,
+            context, plan.deadline_s, self.trees, self.straggler_policy, self._recovery, self._revising,
             self.frontiers, leader.hasten, self.due_since, self._wake,
         )  # fmt: skip
         self._maker = RecordMaker(
@@ -109,7 +109,6 @@ class Closer:
 
     @property
     def closed(self) -> int:
-        """Everything below is published."""
         return self._closing[0].record.first if self._closing else self.next
 
     @property
@@ -130,7 +129,6 @@ class Closer:
         return self.closed if first is None else first
 
     def begin(self) -> None:
-        """Ask the jobs that are read."""
         self.latest.begin()
 
     def waits_for(self) -> list[str]:
@@ -154,14 +152,13 @@ class Closer:
         self.advance()
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
-        """A segment arrived at the root of a tree."""
         mask = bits_of(segment.coverage)
         if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
             self._context.stats["control.malformed"] += 1
             return
         if segment.stop > self.next:
-            self.judge.seen(mask)
-        self.spent.arrived(mask, self._seen.since(segment.stop - 1))
+            self.straggler_policy.seen(mask)
+        self.latency_stats.arrived(mask, self._seen.since(segment.stop - 1))
         tree = self.trees[partition]
         for conflict in tree.add(segment, payloads):
             if tree.is_revised(conflict):
@@ -178,7 +175,6 @@ class Closer:
             self._passed(stop)
 
     def _passed(self, stop: int) -> None:
-        """Somebody has sealed everything below `stop`."""
         self._seen.passed(stop, self._context.now)
         self.advance()
 
@@ -221,20 +217,19 @@ class Closer:
             if ready.rows is None:
                 return
             self._handed += 1
-            self.spent.made(ready.record.index)
+            self.latency_stats.made(ready.record.index)
             self._leader.commit(ready.record, ready.rows)
 
     def committed(self, count: int) -> None:
         """So many of the oldest records are published."""
         for _ in range(count):
             done = self._closing.popleft()
-            self.spent.closed(done.record.index)
+            self.latency_stats.closed(done.record.index)
             self.tentative.drop_below(done.record.index + 1)
         self._handed -= count
         self.advance()
 
     def advance(self) -> None:
-        """Close whatever can be closed now."""
         before = self.closed
         open_to_close = not (self.frozen or self.founding)
         while open_to_close and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
@@ -247,7 +242,6 @@ class Closer:
             self._leader.advanced()
 
     def _close_run(self) -> bool:
-        """Decide the run of intervals at `next` that are covered alike; False if it has to wait."""
         at, required = self.next, self._book.required(self.next)
         stop = self._book.changes_after(at)
         if self.sessions.waits(at, self._closing) or (not required and stop == END):
@@ -298,7 +292,7 @@ class Closer:
     def _begin(self, run: Run) -> None:
         index = run.index
         record, payloads = self._maker.make(run, self.tentative.rev(index) + 1, self.rates)
-        self.spent.decided(index, self.due_since(index))
+        self.latency_stats.decided(index, self.due_since(index))
         self.lacking.decided(index, index + 1, bits_of(record.absent))
         self.lacking.revised(index, record.revs)
         heavy = run.state != "SKIPPED" and (any(payloads) or self.sessions.is_open(index))
@@ -324,7 +318,6 @@ class Closer:
         self._timer = self._context.after(max(at - self._context.now, 0.001), self.advance)
 
     def stop(self) -> None:
-        """Not the master any more."""
         self.latest.stop()
         self.frozen = True
         self._closing, self._handed = deque(), 0

@@ -1,7 +1,7 @@
 """Where the time of an interval goes, as the master sees it: for people, no decision is made of it.
 
 Owns three durations for each of the newest intervals, and how late each member's contributions arrive. Knows
-no record and no clock but the office's.
+no record and no clock but the context's.
 
 Invariants: bounded: `KEPT` intervals and one number for each member of the roster.
 
@@ -61,18 +61,15 @@ class LatencyStats:
             self._open[index] = _Open(now if due is None else due, now, now)
 
     def made(self, index: int) -> None:
-        """Its rows are there."""
         if (known := self._open.get(index)) is not None:
             known.made = self._context.now
 
     def closed(self, index: int) -> None:
-        """It is final."""
         if (known := self._open.pop(index, None)) is not None:
             parts = (known.decided - known.due, known.made - known.decided, self._context.now - known.made)
             self._closed.append((index, *parts))
 
     def forget(self, number: int) -> None:
-        """A member is expected no more."""
         self._late.pop(number, None)
 
     def late_s(self, number: int) -> float | None:

@@ -47,7 +47,6 @@ class OpenSessions:
             self._data, self._start_us = record.open, record.start_us
 
     def at(self, interval: int) -> bool:
-        """Whether the rows of an interval are sessions."""
         return read_plan(stage_at(self._stages, interval).manifest.text).sessions
 
     def is_open(self, interval: int) -> bool:
@@ -59,7 +58,6 @@ class OpenSessions:
         return bool(closing) and closing[-1].rows is None and self.at(interval)
 
     def before(self, interval: int) -> bytes | None:
-        """What an interval is added to; None: its rows are no sessions."""
         if not self.at(interval):
             return None
         since_us = stage_at(self._stages, interval).manifest.since_us
@@ -89,7 +87,6 @@ class OpenSessions:
         return replace(record, open=event.open, completeness=share, state=state)
 
     def skipped(self, record: ResultRecord) -> ResultRecord:
-        """The record of an interval that has no rows."""
         if record.state != "SKIPPED" or not self.at(record.index):
             return record
         self._data, self._start_us = ql.left_out(self.before(record.index) or b""), record.start_us

@@ -47,7 +47,7 @@ class Lacking:
         while len(self._revised) > LACKS_MAX:
             self._absent.drop_below(self._revised.popitem(0)[0] + 1)
 
-    def told(self, closed: int) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...]]:
+    def notified(self, closed: int) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...]]:
         """From which interval on the answer is complete, who is lacking where, and what is revised.
 
         Cost: its runs.
@@ -127,11 +127,11 @@ class _Answer:
             else:  # closed without a record: nobody whose contribution was inside had any
                 (unknown if expired is not None and index <= expired else outside).append(index)
         job, incarnation = self._message.job, self._message.incarnation
-        told = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
-        self._context.send(self._asker, told)
+        notified = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
+        self._context.send(self._asker, notified)
 
 
-def serve_fates(context: Context, asker: Contact, message: AskFates, closed: int) -> None:
+def serve_outcomes(context: Context, asker: Contact, message: AskFates, closed: int) -> None:
     """Tell a member from our results log what became of its contributions to closed intervals.
 
     Args:

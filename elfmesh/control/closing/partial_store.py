@@ -37,7 +37,6 @@ class PartitionStore:
 
     @safeguard("disjoint-merge:root")
     def judge(self, new: PartitionStore) -> Verdict:
-        """What another part is to this one, with which it has agents in common."""
         if new.rev > 1 and self.mask == new.mask:
             return Verdict.NEW if self.rev < new.rev else Verdict.DUPLICATE
         if new.rev == 1 and self.mask & new.mask == new.mask:
@@ -99,7 +98,6 @@ class PartialStore:
             cover.add(start, stop, mask)
 
     def covered(self, interval: int) -> int:
-        """The agents that are inside an interval."""
         return self._covers[self._attempt(interval)].at(interval)
 
     def everywhere(self, interval: int) -> int:
@@ -114,7 +112,6 @@ class PartialStore:
         return min((cover.until(interval) for cover in self._covers.values()), default=END)
 
     def attempt(self, interval: int) -> int:
-        """The highest attempt that anything has come from for an interval."""
         return max(attempt for attempt, cover in self._covers.items() if attempt == 0 or cover.at(interval))
 
     def newest(self, interval: int) -> int:
@@ -126,7 +123,6 @@ class PartialStore:
         return max(cover.frontier(number, self._start) for cover in self._covers.values())
 
     def parts(self, interval: int) -> list[PartitionStore]:
-        """The parts to merge for an interval."""
         attempts: dict[int, list[PartitionStore]] = self._parts.get(interval, {})
         return attempts.get(self._attempt(interval), [])
 
@@ -155,7 +151,6 @@ class PartialStore:
         return _revs(self.parts(interval)) if interval in self._newest else {}
 
     def is_revised(self, interval: int) -> bool:
-        """Whether anybody has revised its contribution."""
         return interval in self._newest
 
     def lacks_revision(self, interval: int) -> bool:
@@ -169,7 +164,6 @@ class PartialStore:
         return next(iter(self._parts.irange(start, stop, inclusive=(True, False))), None)
 
     def drop_below(self, interval: int) -> None:
-        """Forget everything below an interval: it is closed."""
         self._start = max(interval, self._start)
         while self._parts and self._parts.keys()[0] < interval:
             attempts = self._parts.popitem(0)[1]
@@ -190,7 +184,6 @@ class PartialStore:
         return best
 
     def _is_as_new(self, interval: int, attempt: int, other: int) -> bool:
-        """Whether an attempt has no older revision of anything than the other one."""
         if interval not in self._newest:
             return True
         attempts: dict[int, list[PartitionStore]] = self._parts.get(interval, {})
@@ -203,7 +196,6 @@ def _revs(parts: Sequence[PartitionStore]) -> dict[int, int]:
 
 
 def covered_in_all(trees: Sequence[PartialStore], interval: int, *, every_attempt: bool = False) -> int:
-    """The agents that are inside an interval in every tree of a job."""
     covered = -1
     for tree in trees:
         covered &= tree.everywhere(interval) if every_attempt else tree.covered(interval)

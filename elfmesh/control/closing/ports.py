@@ -35,7 +35,6 @@ class Failed:
         self._failed.append((start, stop, mask, why))
 
     def named(self, record: ResultRecord, missing: int) -> ResultRecord:
-        """The record with the first reason for which one of the members in `missing` fails."""
         for start, stop, failed, why in self._failed:
             if start <= record.index < stop and failed & missing:
                 return replace(record, reason=why)
@@ -51,7 +50,6 @@ class Failed:
         return mask, border
 
     def drop_below(self, interval: int) -> None:
-        """Everything below is decided."""
         self._failed = [each for each in self._failed if each[1] > interval]
 
 
@@ -59,19 +57,17 @@ class Frontiers:
     """How far members say that they have sealed; who is in time never has to say so."""
 
     def __init__(self) -> None:
-        self._said: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
 
     def note(self, number: int, frontier: int) -> None:
         """A member has sealed everything below `frontier`."""
-        self._said[number] = max(frontier, self._said.get(number, frontier))
+        self._reported[number] = max(frontier, self._reported.get(number, frontier))
 
     def of(self, number: int) -> int | None:
-        """What a member has said."""
-        return self._said.get(number)
+        return self._reported.get(number)
 
     def beyond(self, mask: int, interval: int) -> bool:
-        """Whether one of the members in `mask` has sealed an interval."""
-        return any(mask >> number & 1 and frontier > interval for number, frontier in self._said.items())
+        return any(mask >> number & 1 and frontier > interval for number, frontier in self._reported.items())
 
 
 class Leader(Protocol):
@@ -85,25 +81,17 @@ class Leader(Protocol):
         """Keep the pages of the rows of a record that is committed next."""
         ...
 
-    def shown(self) -> None:
-        """There is a new tentative record."""
-        ...
+    def shown(self) -> None: ...
 
-    def advanced(self) -> None:
-        """`closed` has grown, or nothing is in flight any more."""
-        ...
+    def advanced(self) -> None: ...
 
     def hasten(self, stop: int) -> None:
         """Ask the trees not to wait below `stop`."""
         ...
 
-    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
-        """Ask a tree for a range again."""
-        ...
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None: ...
 
-    def evicted(self) -> None:
-        """The roster has lost a member."""
-        ...
+    def evicted(self) -> None: ...
 
 
 About = tuple[int, int | None, State, int, int, tuple[int | None, int | None]]

@@ -25,7 +25,6 @@ class Seen:
 
     @property
     def last(self) -> int:
-        """The frontier where there is one: something is due."""
         return self._seen[-1][0]
 
     def passed(self, stop: int, now: float) -> None:

@@ -80,7 +80,6 @@ class RecordMaker:
         )
 
     def finalise(self, record: ResultRecord, payloads: Payloads) -> None:
-        """Have the rows of a record made."""
         manifest, index, rev = stage_at(self._stages, record.index).manifest, record.index, record.rev
         about = (manifest.job_id, self._epoch, manifest, index, payloads, rev, self._sessions.before(index))
         self._context.emit(Finalise(*about, record.completeness, self._latest.inputs(index)))

@@ -28,14 +28,14 @@ GATHER_S = 0.1
 
 AGAIN_S = 1.0
 REPAIR_S = 5.0
-"""How often a range is collected anew that members say they have sent and that is not here."""
+"""How often a range is collected again that members say they have sent and that is not here."""
 
 WAIT_S = 2.0
 """A collection takes a way down the tree and one up; who does not answer it has gone."""
 
 
 class Revising:
-    """The collections anew of one job.
+    """The collections again of one job.
 
     Args:
         context: clock and timers.
@@ -62,7 +62,6 @@ class Revising:
         self._timer: Timer | None = None
 
     def wants(self, partition: int, interval: int) -> None:
-        """This interval of a tree is to be collected again, soon."""
         self._wanted[partition][interval] = None
         self._wake(self._context.now + GATHER_S)
 
@@ -99,13 +98,11 @@ class Revising:
         return bool(now >= self._waiting[interval])
 
     def drop_below(self, interval: int) -> None:
-        """Everything below is decided."""
         for held in (self._waiting, *self._wanted):
             while held and held.keys()[0] < interval:
                 held.popitem(0)
 
     def stop(self) -> None:
-        """Not the master any more."""
         if self._timer is not None:
             self._timer.cancel()
 

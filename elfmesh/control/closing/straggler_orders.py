@@ -28,7 +28,7 @@ class Stragglers:
         context: the clock.
         deadline_s: of the job.
         trees: what each of its trees has collected.
-        judge: its straggler policy.
+        straggler_policy: its straggler policy.
         recovery: fetches what the dead have contributed.
         revising: collects ranges again.
         frontiers: how far members say that they have sealed.
@@ -42,7 +42,7 @@ class Stragglers:
         context: Context,
         deadline_s: float,
         trees: Sequence[PartialStore],
-        judge: StragglerPolicy,
+        straggler_policy: StragglerPolicy,
         recovery: Recovery,
         revising: Revising,
         frontiers: Frontiers,
@@ -51,9 +51,9 @@ class Stragglers:
         wake: Callable[[float], None],
     ) -> None:
         self._context, self._deadline_s, self._trees = context, deadline_s, trees
-        self._judge, self._recovery, self._revising = judge, recovery, revising
+        self._straggler_policy, self._recovery, self._revising = straggler_policy, recovery, revising
         self._frontiers, self._due_since, self._wake = frontiers, due_since, wake
-        self._haste = FlushOrders(hasten, deadline_s, judge.lead_s)
+        self._flush_orders = FlushOrders(hasten, deadline_s, straggler_policy.lead_s)
 
     def decide(self, at: int, required: int, missing: int, due: float, last: int) -> LateDecision:
         """What becomes of the interval `at`; while it waits, what it lacks is asked for.
@@ -66,8 +66,10 @@ class Stragglers:
             last: one past the newest interval.
         """
         now = self._context.now
-        judged = self._judge.lost(required, at, self._trees) or missing
-        state, again_at = self._judge.judge(judged, due, lambda number: frontier_in_all(self._trees, number))
+        judged = self._straggler_policy.lost(required, at, self._trees) or missing
+        state, again_at = self._straggler_policy.decide(
+            judged, due, lambda number: frontier_in_all(self._trees, number)
+        )
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
         overdue = now >= due + self._deadline_s
         decision = decide_late(
@@ -76,21 +78,20 @@ class Stragglers:
                 due_since=due,
                 state=state,
                 again_at=again_at,
-                held_up=self._frontiers.beyond(missing, at) or not self._haste.waited(at, now),
+                held_up=self._frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
                 copies_at=self._recovery.ask(lacking, at, overdue=overdue),
                 held_bytes=sum(tree.nbytes for tree in self._trees),
             )
         )
         if decision.state is None:
-            unordered = self._due_since(self._haste.uncovered(at))
-            self._wake(min(decision.again_at, self._haste.ahead(last, unordered, now)))
+            unordered = self._due_since(self._flush_orders.uncovered(at))
+            self._wake(min(decision.again_at, self._flush_orders.ahead(last, unordered, now)))
             if overdue:
                 self._push(at, missing, due, last)
         return decision
 
     def _push(self, at: int, missing: int, due: float, last: int) -> None:
-        """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
-        self._haste.now(last, self._context.now)
+        self._flush_orders.now(last, self._context.now)
         if self._context.now < due + self._deadline_s + REPAIR_S:
             return
         if self._frontiers.beyond(missing, at):
@@ -98,5 +99,4 @@ class Stragglers:
                 self._revising.repair(at, last, partition)
 
     def drop_below(self, interval: int) -> None:
-        """Everything below is decided."""
-        self._haste.drop_below(interval)
+        self._flush_orders.drop_below(interval)

@@ -94,7 +94,6 @@ class StragglerPolicy:
 
     @property
     def dead(self) -> tuple[int, ...]:
-        """Numbers of the members known to be dead."""
         return tuple(self._dead)
 
     def dead_since(self, number: int) -> float | None:
@@ -109,12 +108,10 @@ class StragglerPolicy:
                 self.suspect(number)
 
     def revive(self, number: int) -> None:
-        """A member showed itself."""
         self._dead.pop(number, None)
         self._known.pop(number, None)
 
     def lost_sight(self, agent: bytes) -> None:
-        """The overlay lost sight of an agent."""
         entry = self._book.of(agent)
         if entry is not None:
             self.suspect(entry.number)
@@ -127,7 +124,6 @@ class StragglerPolicy:
                 self._probe(number, known)
 
     def forget(self, number: int) -> None:
-        """The member was evicted."""
         self.revive(number)
 
     def lost(self, required: int, interval: int, trees: Sequence[PartialStore]) -> int:
@@ -139,7 +135,7 @@ class StragglerPolicy:
         lacks = required & ~newest_in_all(trees, interval)
         return 0 if any(number not in self._dead for number in numbers(lacks)) else lacks
 
-    def judge(
+    def decide(
         self, missing: int, due_since: float, frontier: Callable[[int], int]
     ) -> tuple[State | None, float]:
         """What becomes of an interval that these members are missing from, or None and when to ask again.
@@ -167,8 +163,8 @@ class StragglerPolicy:
             known = self._known.get(number)
             position = frontier(number)
             if known is None or position > known.frontier:
-                asked, heard = (known.asked_at, known.answered_at) if known else (None, None)
-                known = self._known[number] = _Known(position, now, asked, heard)
+                asked, received = (known.asked_at, known.answered_at) if known else (None, None)
+                known = self._known[number] = _Known(position, now, asked, received)
             self._ask_again(number, known, due_since)
             answered &= known.answered_at is not None and known.answered_at >= due_since
             over &= now - max(known.progress_at, due_since) >= self._horizon_s

@@ -72,7 +72,6 @@ class Tentative:
 
     @property
     def has_room(self) -> bool:
-        """Whether another revision may be made now."""
         making = sum(each.being_made is not None for each in self._open.values())
         return making < IN_FLIGHT_MAX and self._bytes < BYTES_MAX
 
@@ -90,7 +89,6 @@ class Tentative:
         return known.rev + 1
 
     def begin(self, record: ResultRecord, inside: Inside) -> None:
-        """A revision is being made."""
         known = self._open.get(record.index)
         if known is None:
             self._open[record.index] = _Open(inside, record.rev, self._context.now, record)
@@ -130,12 +128,10 @@ class Tentative:
         return known.rev if known is not None else 0
 
     def drop_below(self, index: int) -> None:
-        """Everything below is published for good."""
         while self._open and self._open.keys()[0] < index:
             self._bytes -= len(self._open.popitem(0)[1].rows)
 
     def clear(self) -> None:
-        """Not the master any more."""
         self._open.clear()
         self._bytes = 0
         if self._timer is not None:

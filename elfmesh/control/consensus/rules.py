@@ -16,7 +16,7 @@ value again in one round trip as long as nobody else interferes.
 
 Paper: CASPaxos (Rystsov 2018) 2.2 and 2.3.1. Deviation: the acceptors are part of the value and change
 jointly (Raft 6) instead of by two phases that an administrator brings to every proposer. An acceptor that
-has lost its votes may become one anew (`lost_votes.py`): a promise that it gave before counts no more then.
+has lost its votes may become one again (`lost_votes.py`): a promise that it gave before counts no more then.
 Votes on what is over are forgotten (`ended.py`).
 """
 
@@ -49,9 +49,7 @@ class Governed(Protocol):
         """Whether the register's votes on this value may be forgotten (`ended.py`)."""
         ...
 
-    def member_since(self, agent: bytes) -> int:
-        """The boot in which an agent became one of those that vote."""
-        ...
+    def member_since(self, agent: bytes) -> int: ...
 
 
 V = TypeVar("V", bound=Governed)
@@ -63,17 +61,16 @@ class Ballot(msgspec.Struct, frozen=True, array_like=True, order=True):
     Attributes:
         counter: decides which of two is higher.
         agent: id of who attempts.
-        life: drawn anew whenever that agent starts, so that it never repeats a ballot of an earlier life.
+        boot: drawn again whenever that agent starts, so that it never repeats a ballot of an earlier boot.
     """
 
     counter: Count = 0
     agent: bytes = b""
-    life: Count = 0
+    boot: Count = 0
 
     @property
     def following(self) -> Ballot:
-        """The next ballot of the same proposer."""
-        return Ballot(self.counter + 1, self.agent, self.life)
+        return Ballot(self.counter + 1, self.agent, self.boot)
 
 
 NONE = Ballot()
@@ -168,7 +165,6 @@ class Round(Generic[V]):
 
     @property
     def found(self) -> V | None:
-        """The value to be changed."""
         newest = self.newest
         return None if newest is None else newest.value
 
@@ -250,13 +246,11 @@ class Round(Generic[V]):
         return replace(self, proposal=value, refused=())
 
     def accepting(self, agent: bytes) -> Round[V]:
-        """An acceptor accepted."""
         if self.proposal is None or agent in self.accepted or agent not in self.asked:
             return self
         return replace(self, accepted=(*self.accepted, agent))
 
     def refusing(self, agent: bytes) -> Round[V]:
-        """An acceptor refused."""
         if agent in self.refused or agent not in self.asked:
             return self
         return replace(self, refused=(*self.refused, agent))
@@ -271,7 +265,6 @@ class Round(Generic[V]):
 
 
 def is_quorum(groups: tuple[Group, ...], agents: Group) -> bool:
-    """Whether these agents are a majority of every group."""
     return all(2 * sum(agent in agents for agent in group) > len(group) for group in groups)
 
 

@@ -63,9 +63,8 @@ class Drain:
         return False
 
     def _farewell(self) -> bool:
-        """Say that this agent has left; whether that was said often enough."""
         self._farewells += 1
-        for contact in self._leadership.first.acquaintances.there():
+        for contact in self._leadership.first.known_peers.there():
             self._context.send(contact, Departed())
         return self._farewells >= FAREWELLS
 

@@ -32,10 +32,10 @@ from elfmesh.control.jobs.register_value import (
     plan_digest,
 )
 from elfmesh.control.jobs.terms import Numbering, RosterEntry, Terms
-from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.reports import newest_terms, plan_of
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
@@ -70,17 +70,14 @@ class Attempt:
     ended: float | None = None
 
     def answers(self, voter: Contact) -> bool:
-        """Whether a voter has answered of late, and votes."""
         return self.proposer.answers(voter.id) and self._abstains(voter) == ""
 
     def _abstains(self, voter: Contact) -> str:
-        """Why a voter that answers does not vote, "" if it does."""
         if voter.id in self.proposer.lost:
             return "lost its votes"
         return "votes no more, since a recovery was begun" if voter.id in self.proposer.superseded else ""
 
     def voters(self) -> list[dict[str, Any]]:
-        """Each voter, and whether it answers, for people."""
         return [
             {
                 "address": f"{voter.host}:{voter.port}",
@@ -143,7 +140,6 @@ class Elections:
             running.then(Lost(SUPERSEDED, open=True))
 
     def is_running(self, job: bytes) -> bool:
-        """Whether an attempt is open."""
         return job in self._running
 
     # -- a new job -------------------------------------------------------------------------------------
@@ -194,13 +190,11 @@ class Elections:
         self._submit(proposer, Create(value), terms, CREATE_S, then)
 
     def _above(self, job: bytes) -> int:
-        """An epoch above all that a job of this name can have had here."""
         return max(self._epoch(job), self._registers.acceptors.ended.floor.epoch) + 1
 
     def _submit(
         self, proposer: Proposer, change: Change, terms: Terms, within_s: float, then: Elected
     ) -> None:
-        """Make a change that makes this agent the master; give it up after a while."""
         job = terms.manifest.job_id
 
         def late() -> None:
@@ -255,7 +249,6 @@ class Elections:
 
     @safeguard("won-too-late:won")
     def _is_over(self, job: bytes, epoch: int) -> bool:
-        """Whether a term that is won just now has ended already."""
         return epoch < self._epoch(job)
 
     def _end(self, job: bytes, then: Elected, outcome: Won | Lost) -> None:

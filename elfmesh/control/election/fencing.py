@@ -38,10 +38,14 @@ class Fencing:
             case By.TERM:
                 passes = self._is_of_own_term(fence, message)
             case By.EPOCH | By.LEARNED:
-                told = (
-                    message.master if fence.told == "master" else sender if fence.told == "sender" else None
+                notified = (
+                    message.master
+                    if fence.notified == "master"
+                    else sender
+                    if fence.notified == "sender"
+                    else None
                 )
-                admits = self._leadership.admits(fence.job(message), fence.epoch(message), told)
+                admits = self._leadership.admits(fence.job(message), fence.epoch(message), notified)
                 passes = admits or fence.by is By.LEARNED
         return cast(Message, message) if passes else None
 

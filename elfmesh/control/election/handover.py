@@ -35,18 +35,18 @@ class HandoverPolicy:
 
     def begin(self, master: Master) -> None:
         """Let another one lead, once nothing is in flight."""
-        master.stillness.hand_over(lambda: self._find(master))
+        master.quiesce.hand_over(lambda: self._find(master))
 
     def _find(self, master: Master) -> None:
         if self._masters.get(master.job) is master:
             self._context.lookup(master.job, lambda done: self._ask(master, done))
 
     def _ask(self, master: Master, done: LookupDone | None) -> None:
-        if self._masters.get(master.job) is not master or not master.stillness.handing_over:
+        if self._masters.get(master.job) is not master or not master.quiesce.handing_over:
             return
         if done is not None and done.contacts and done.contacts[0].id != self._context.me.id:
             self._context.send(done.contacts[0], Handover(master.terms, master.copy.latest))
         elif master.job in self._context.roots:
-            master.stillness.keep()
+            master.quiesce.keep()
             return
         self._context.after(HANDOVER_S, lambda: self._find(master))

@@ -33,25 +33,15 @@ class Leads(Protocol):
         """The newest terms of a job that are held here, and the end of the copy of its log."""
         ...
 
-    def epoch(self, job: bytes) -> int:
-        """The highest epoch seen of it."""
-        ...
+    def epoch(self, job: bytes) -> int: ...
 
-    def leader(self, job: bytes) -> Contact | None:
-        """Who leads it, as far as is known here."""
-        ...
+    def leader(self, job: bytes) -> Contact | None: ...
 
-    def leads(self, job: bytes) -> bool:
-        """Whether this agent does, or tries to."""
-        ...
+    def leads(self, job: bytes) -> bool: ...
 
-    def elects(self, job: bytes) -> bool:
-        """Whether it tries to."""
-        ...
+    def elects(self, job: bytes) -> bool: ...
 
-    def is_dead(self, manifest: Manifest) -> bool:
-        """Whether the incarnation is known to be over."""
-        ...
+    def is_dead(self, manifest: Manifest) -> bool: ...
 
     def take_over(self, terms: Terms) -> None:
         """Try to lead a job whose master of these terms is gone, or does not lead."""
@@ -64,43 +54,41 @@ class LeaderDiscovery:
     Args:
         context: clock, probes and the trees whose root this agent is.
         leads: what is known here, and the attempt to lead.
-        inquiry: asks others.
+        terms_query: asks others.
         roots: told whom to follow.
     """
 
-    def __init__(self, context: Context, leads: Leads, inquiry: TermsQuery, roots: Roots) -> None:
-        self._context, self._leads, self._inquiry, self._roots = context, leads, inquiry, roots
+    def __init__(self, context: Context, leads: Leads, terms_query: TermsQuery, roots: Roots) -> None:
+        self._context, self._leads, self._terms_query, self._roots = context, leads, terms_query, roots
 
     def look(self, job: bytes) -> None:
-        """Ask in haste: only the neighbours, who are alive, and not the job's master and voters."""
+        """Ask quickly: only the neighbours, who are alive, and not the job's master and voters."""
         if self._wanted(job):
-            self._inquiry.ask(job, (), lambda *found: self._informed(*found, again=False))
+            self._terms_query.ask(job, (), lambda *found: self._informed(*found, again=False))
 
-    def later(self, job: bytes, pause_s: float = AGAIN_S, told: Terms | None = None) -> None:
+    def later(self, job: bytes, pause_s: float = AGAIN_S, notified: Terms | None = None) -> None:
         """Ask again after a pause, master and voters too: of the terms told last, or of those known."""
-        self._context.after(self._context.jittered(pause_s), lambda: self._again(job, told))
+        self._context.after(self._context.jittered(pause_s), lambda: self._again(job, notified))
 
     def lost(self, agent: bytes) -> None:
         """The overlay has lost an agent: no answer of it is waited for, and who is to follow it looks now."""
-        self._inquiry.lost(agent)
+        self._terms_query.lost(agent)
         for job in [*self._context.roots]:
             if (leader := self._leads.leader(job)) is not None and leader.id == agent:
                 self.look(job)
 
-    def _again(self, job: bytes, told: Terms | None) -> None:
+    def _again(self, job: bytes, notified: Terms | None) -> None:
         if self._wanted(job):
-            terms = told or self._leads.known(job)[0]
+            terms = notified or self._leads.known(job)[0]
             others = () if terms is None else (terms.master, *terms.acceptors)
-            self._inquiry.ask(job, others, lambda *found: self._informed(*found, again=True))
+            self._terms_query.ask(job, others, lambda *found: self._informed(*found, again=True))
 
     def _wanted(self, job: bytes) -> bool:
-        """Whether to ask who leads a job; if an attempt is open, which may fail, that is asked later."""
         if job in self._context.roots and self._leads.elects(job):
             self.later(job)
         return job in self._context.roots and not self._leads.leads(job)
 
     def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
-        """What the others know of a job whose root we are; `idle`: who said that it does not lead."""
         if not self._wanted(job):
             return
         if terms is None:  # no job's tree, or nobody who knows the job has answered in time
@@ -126,4 +114,4 @@ class LeaderDiscovery:
         if done is not None and not done.alive:
             self._leads.take_over(terms)
         else:
-            self.later(job, told=terms)
+            self.later(job, notified=terms)

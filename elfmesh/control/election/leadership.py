@@ -34,9 +34,9 @@ from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
 from elfmesh.control.protocol.messages_succession import Handover, Replica
-from elfmesh.control.register.desk import ACCEPTORS, Registers
 from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
+from elfmesh.control.register.registers import ACCEPTORS, Registers
 from elfmesh.control.replicas.epochs import Epochs, Tombstones
 from elfmesh.control.replicas.job_replica import JobReplica, LogCopy
 from elfmesh.control.replicas.terms_query import TermsQuery
@@ -54,17 +54,17 @@ class Leadership:
 
     Args:
         context: clock and way out.
-        carrier: the jobs worked on here: their terms count as knowledge.
+        member_host: the jobs worked on here: their terms count as knowledge.
         roots: told whom to follow.
         acceptors: how many agents shall vote on a job.
     """
 
     def __init__(
-        self, context: Context, carrier: MemberHost, roots: Roots, *, acceptors: int = ACCEPTORS
+        self, context: Context, member_host: MemberHost, roots: Roots, *, acceptors: int = ACCEPTORS
     ) -> None:
-        self._context, self._carrier, self._roots = context, carrier, roots
+        self._context, self._member_host, self._roots = context, member_host, roots
         self.masters: dict[bytes, Master] = {}
-        self.holders: dict[bytes, JobReplica] = {}
+        self.replicas: dict[bytes, JobReplica] = {}
         self._succession = HandoverPolicy(context, self.masters)
         self.registers = Registers(context, self, acceptors, self.leads)
         self.elections = Elections(context, self.registers, self.epoch)
@@ -72,20 +72,18 @@ class Leadership:
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
         self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
-        self.inquiry = TermsQuery(context, self.known)
-        self._looking = LeaderDiscovery(context, self, self.inquiry, roots)
-        self.first = FirstAcceptors(context, self.registers, self.inquiry, self.is_dead, self.epoch)
+        self.terms_query = TermsQuery(context, self.known)
+        self._leader_discovery = LeaderDiscovery(context, self, self.terms_query, roots)
+        self.first = FirstAcceptors(context, self.registers, self.terms_query, self.is_dead, self.epoch)
 
     def _concerns(self, job: bytes) -> bool:
-        """Whether something of a job that runs is here."""
         vote = self.registers.acceptors.vote(job).value
-        led = job in self.masters or job in self.holders or self.elects(job)
-        return led or job in self._carrier.members or (vote is not None and not vote.is_over)
+        led = job in self.masters or job in self.replicas or self.elects(job)
+        return led or job in self._member_host.members or (vote is not None and not vote.is_over)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
     def epoch(self, job: bytes) -> int:
-        """The highest epoch seen of a job."""
         return self._epochs.of(job)
 
     @safeguard("epoch-fence")
@@ -108,14 +106,13 @@ class Leadership:
     def _step_down(self, master: Master) -> None:
         self._context.stats["control.stepped_down"] += 1
         del self.masters[master.job]
-        self.holders[master.job] = JobReplica(self._context, master.promised or master.terms, master.copy)
+        self.replicas[master.job] = JobReplica(self._context, master.promised or master.terms, master.copy)
         master.resign()
-        if master.job not in self._carrier.members and not master.plan.reads:
+        if master.job not in self._member_host.members and not master.plan.reads:
             self._context.emit(Unsubscribe(master.job))
-        self._looking.later(master.job)
+        self._leader_discovery.later(master.job)
 
     def _deposed(self, master: Master, refused: Refused) -> None:
-        """The register has refused what this master wanted: its term is over."""
         if self.masters.get(master.job) is not master:
             return
         self._context.stats["control.deposed"] += 1
@@ -139,7 +136,7 @@ class Leadership:
 
     def known(self, job: bytes) -> tuple[Terms | None, int | None]:
         """The newest terms this agent has of a job, and the end of its copy of the log."""
-        member = self._carrier.members.get(job)
+        member = self._member_host.members.get(job)
         held, copy = self.held(job)
         found = [] if held is None else [held]
         if member is not None and member.terms is not None:
@@ -151,10 +148,10 @@ class Leadership:
 
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
         """What a successor can have from this agent: terms and copy of the log (see `Custody`)."""
-        master, holder = self.masters.get(job), self.holders.get(job)
+        master, job_replica = self.masters.get(job), self.replicas.get(job)
         if master is not None:
             return master.promised or master.terms, master.copy
-        return (None, None) if holder is None else (holder.terms, holder.copy)
+        return (None, None) if job_replica is None else (job_replica.terms, job_replica.copy)
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
         """Hold terms for their master, unless they are older than what is held (see `Custody`)."""
@@ -165,7 +162,7 @@ class Leadership:
         if held is not None and held.manifest.incarnation == incarnation and terms.epoch > held.epoch:
             self.admits(job, terms.epoch, None)  # a master that has slept must not keep its roster for itself
         if job not in self.masters and not self.is_dead(terms.manifest):
-            self._holder(terms).keep(terms, roster)
+            self._replica(terms).keep(terms, roster)
 
     def give_up(self, job: bytes) -> None:
         """Lead a job no more, and try to lead it no more, since another numbering of it begins here."""
@@ -174,11 +171,9 @@ class Leadership:
             self._step_down(master)
 
     def look_again(self, job: bytes) -> None:
-        """Find out who leads a job, after a pause."""
-        self._looking.later(job)
+        self._leader_discovery.later(job)
 
     def leads(self, job: bytes) -> bool:
-        """Whether this agent leads a job, or is about to."""
         return job in self.masters or self.elects(job)
 
     def elects(self, job: bytes) -> bool:
@@ -188,26 +183,24 @@ class Leadership:
     def leader(self, job: bytes) -> Contact | None:
         """Who leads a job, as far as this agent knows; of one that is over, no member knows that."""
         terms, _ = self.known(job)
-        member = self._carrier.members.get(job)
+        member = self._member_host.members.get(job)
         newer = member is not None and (terms is None or member.epoch > terms.epoch)
         if member is not None and newer and not self.is_dead(member.manifest):
             return member.master
         return terms.master if terms is not None else None
 
     def is_dead(self, manifest: Manifest) -> bool:
-        """Whether this agent knows that the incarnation of a manifest is over."""
         return self.is_over(manifest.job_id, manifest.incarnation)
 
     def forget(self, job: bytes, incarnation: str) -> None:
-        """An incarnation of a job is over."""
         self._tombstones.add(job, incarnation)
-        holder = self.holders.get(job)
-        if holder is not None and holder.terms.manifest.incarnation == incarnation:
-            del self.holders[job]
+        job_replica = self.replicas.get(job)
+        if job_replica is not None and job_replica.terms.manifest.incarnation == incarnation:
+            del self.replicas[job]
             self._logs.pop(job, None)
             self._context.emit(Persist("job", job, b""))
             if job not in self.masters:
-                holder.end()
+                job_replica.end()
 
     @safeguard("tombstone:seen")
     def is_over(self, job: bytes, incarnation: str) -> bool:
@@ -215,7 +208,7 @@ class Leadership:
         return self._tombstones.of(job) == incarnation
 
     def was_deleted(self, job: bytes) -> bool:
-        """Whether this agent remembers the end of a job that has not begun anew."""
+        """Whether this agent remembers the end of a job that has not begun again."""
         return job in self._tombstones and self.known(job)[0] is None
 
     # -- beginning and ending --------------------------------------------------------------------------
@@ -255,8 +248,8 @@ class Leadership:
         terms = won.terms
         job = terms.manifest.job_id
         self._epochs.note(job, terms.epoch)
-        copy = self._holder(terms).copy
-        del self.holders[job]
+        copy = self._replica(terms).copy
+        del self.replicas[job]
         master = self.masters[job] = Master(self._context, plan, terms, copy, won, self.registers.wanted)
         master.on_deposed = lambda refused: self._deposed(master, refused)
         master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
@@ -267,12 +260,11 @@ class Leadership:
         del self.masters[master.job]
         master.give_way()
         terms = replace(terms, closed=max(cell.value.closed, terms.start))
-        self.holders[master.job] = JobReplica(self._context, terms, master.copy)
+        self.replicas[master.job] = JobReplica(self._context, terms, master.copy)
         renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
         renewed.go_on_from(master, wanted, prepared_at)
 
     def ended(self, master: Master) -> None:
-        """The job is over."""
         self.masters.pop(master.job, None)
         self.forget(master.job, master.manifest.incarnation)
         self._context.emit(Unsubscribe(master.job))
@@ -283,24 +275,22 @@ class Leadership:
         """This agent is the root of a tree: lead its job if nobody does."""
         master = self.masters.get(tree)
         if master is not None:
-            if master.stillness.handing_over:
-                master.stillness.keep()
+            if master.quiesce.handing_over:
+                master.quiesce.keep()
             master.rooted()
-        elif tree != ids.ALL_AGENTS and tree not in self._carrier.stream_ids:
-            self._looking.look(tree)
+        elif tree != ids.ALL_AGENTS and tree not in self._member_host.stream_ids:
+            self._leader_discovery.look(tree)
 
     def lost_root(self, tree: bytes) -> None:
-        """Another agent is the root: it should lead."""
         self._roots.lost(tree)
         master = self.masters.get(tree)
         if master is not None and master.stopping:
             master.ending.unrooted()
-        elif master is not None and not master.stillness.handing_over:
+        elif master is not None and not master.quiesce.handing_over:
             self._succession.begin(master)
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent."""
-        self._looking.lost(agent)
+        self._leader_discovery.lost(agent)
 
     def take_over(self, terms: Terms) -> None:
         """Try to lead a job whose master of these terms is gone, or wants us to: the register decides."""
@@ -311,7 +301,7 @@ class Leadership:
             return
         if not terms.acceptors:  # nobody could vote on it
             self._context.stats["control.malformed"] += 1
-            self._looking.later(terms.manifest.job_id)
+            self._leader_discovery.later(terms.manifest.job_id)
             return
         self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
@@ -327,7 +317,7 @@ class Leadership:
             if not outcome.open and goes_on:
                 self.keep(outcome.terms or terms)
             if goes_on:
-                self._looking.later(job)
+                self._leader_discovery.later(job)
             return
         self._context.stats["control.taken_over"] += 1
         master = self._lead(outcome, plan)
@@ -335,23 +325,21 @@ class Leadership:
         self._context.after(STILL_ROOT_S, lambda: self._still_root(master))
 
     def _still_root(self, master: Master) -> None:
-        """Who was elected when it was not the root any more hands over to who is."""
         leading = self.masters.get(master.job) is master and not master.stopping
-        if leading and not master.stillness.handing_over and master.job not in self._context.roots:
+        if leading and not master.quiesce.handing_over and master.job not in self._context.roots:
             self._succession.begin(master)
 
-    def _holder(self, terms: Terms) -> JobReplica:
+    def _replica(self, terms: Terms) -> JobReplica:
         """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
-        holder = self.holders.get(job)
-        if holder is None or holder.terms.manifest.incarnation != incarnation:
+        job_replica = self.replicas.get(job)
+        if job_replica is None or job_replica.terms.manifest.incarnation != incarnation:
             copy = LogCopy.restored(self._context, terms, self._logs.get(job), self._cell, self.held)
-            holder = self.holders[job] = JobReplica(self._context, terms, copy)
-            holder.begin()
-        return holder
+            job_replica = self.replicas[job] = JobReplica(self._context, terms, copy)
+            job_replica.begin()
+        return job_replica
 
     def _cell(self, job: bytes) -> Cell | None:
-        """What is known of a job's register: as its master, or as an acceptor."""
         master = self.masters.get(job)
         return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
 
@@ -379,7 +367,7 @@ class Leadership:
         """A master gives us what a successor needs."""
         job = message.terms.manifest.job_id
         self.keep(message.terms)
-        copy = None if (holder := self.holders.get(job)) is None else holder.copy
+        copy = None if (job_replica := self.replicas.get(job)) is None else job_replica.copy
         incarnation = message.terms.manifest.incarnation
         if copy is not None and copy.incarnation == incarnation and not copy.reaches(message.latest):
             copy.complete(sender)
@@ -389,6 +377,6 @@ class Leadership:
         self._epochs.restored(epochs)
         self._logs.update({log.job: log for log in logs})
         for each in terms:
-            self._holder(each)
+            self._replica(each)
             if each.master.id == self._context.me.id:
                 self._context.emit(Subscribe(each.manifest.job_id))

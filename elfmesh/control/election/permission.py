@@ -24,11 +24,11 @@ class Leading:
 
     Args:
         context: clock, way out and policy.
-        trials: of this agent.
+        preflight: of this agent.
     """
 
-    def __init__(self, context: Context, trials: Preflight) -> None:
-        self._context, self._trials = context, trials
+    def __init__(self, context: Context, preflight: Preflight) -> None:
+        self._context, self._preflight = context, preflight
 
     def submitted(self, message: Submit, then: Callable[[Submit], None]) -> None:
         """Pass a submission on, unless it is of a job that this agent would evaluate and must not."""
@@ -41,13 +41,13 @@ class Leading:
                 then(message)
 
         if has_no_members(message.manifest.text):
-            self._trials.before(message.manifest, checked)
+            self._preflight.before(message.manifest, checked)
         else:
             then(message)
 
     def problem(self, manifest: Manifest) -> str:
         """Why this agent must not evaluate a job that reads other jobs, "" if it may; after its trial."""
-        return self._trials.error(manifest) or self._context.policy.refusal(manifest, ())
+        return self._preflight.error(manifest) or self._context.policy.refusal(manifest, ())
 
     def asked(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
         """Pass a question on, unless it would end a job without the signature that its end needs."""
@@ -59,5 +59,4 @@ class Leading:
             then(ask)
 
     def _may_end(self, manifest: Manifest) -> bool:
-        """A canary ends with what it was tried for, and leaves the job as it was."""
         return not self._context.policy.signed or bool(manifest.narrowed) or is_tombstone(manifest.signed)

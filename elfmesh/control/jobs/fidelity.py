@@ -35,7 +35,7 @@ class Rates:
     def __init__(self) -> None:
         self._rates: dict[int, float] = {}
 
-    def said(self, number: int, records: float) -> None:
+    def reported(self, number: int, records: float) -> None:
         """A member says how many records an interval of its usually has; nonsense is not believed."""
         if 0 <= records <= RATE_MAX:  # what is not a number compares with nothing
             self._rates[number] = records
@@ -71,19 +71,17 @@ class UsualRate:
 
     def __init__(self) -> None:
         self.records: float | None = None
-        self._said: tuple[int, float, float] | None = None
+        self._reported: tuple[int, float, float] | None = None
 
     def add(self, records: int) -> None:
-        """One more interval was sealed."""
         self.records = records if self.records is None else self.records + WEIGHT * (records - self.records)
 
     def news(self, epoch: int, now: float) -> float | None:
-        """The rate, if a master of this epoch should be told (again)."""
         if self.records is None:
             return None
-        if self._said is not None and self._said[0] == epoch:
-            _, said, at = self._said
-            if now - at < SAY_AGAIN_S or abs(self.records - said) <= CHANGE * max(said, 1.0):
+        if self._reported is not None and self._reported[0] == epoch:
+            _, reported, at = self._reported
+            if now - at < SAY_AGAIN_S or abs(self.records - reported) <= CHANGE * max(reported, 1.0):
                 return None
-        self._said = (epoch, self.records, now)
+        self._reported = (epoch, self.records, now)
         return self.records

@@ -39,7 +39,6 @@ _SEGMENT = re.compile(r"[.\[\]'\"\\/]+")
 
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
-    """A name as it is compared."""
     return _PLAIN.sub("", name.lower())
 
 
@@ -58,14 +57,12 @@ class FieldRules:
         return bool(self.deny)
 
     def hides(self, name: str) -> bool:
-        """Whether one field's own name is meant."""
         name = plain(name)
         if not any(fnmatchcase(name, pattern) for pattern in self.deny):
             return False
         return not any(fnmatchcase(name, pattern) for pattern in self.allow)
 
     def hides_path(self, path: str) -> bool:
-        """Whether a dotted path leads to or through such a field."""
         return any(map(self.hides, _SEGMENT.split(path))) or self.hides(path)
 
 

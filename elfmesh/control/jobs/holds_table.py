@@ -18,15 +18,12 @@ class HoldsTable:
     table: pa.Table
 
     def __getattr__(self, name: str) -> Any:
-        """What the table has."""
         if name.startswith("__") or name in getattr(type(self), "__slots__", ()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.table, name)
 
     def __getitem__(self, column: str | int) -> pa.ChunkedArray:
-        """A column of the table."""
         return self.table[column]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows, by the protocol of the Arrow C stream."""
         return self.table.__arrow_c_stream__(requested_schema)

@@ -25,13 +25,12 @@ def is_insecure(agent: Mapping[str, Any]) -> bool:
 
 def security_of(agent: Mapping[str, Any]) -> str:
     """How an agent keeps strangers out, in its own words; "" if it does not say."""
-    said = agent.get("security")
-    mode = str(said.get("mode", "")) if isinstance(said, Mapping) else ""
+    reported = agent.get("security")
+    mode = str(reported.get("mode", "")) if isinstance(reported, Mapping) else ""
     return OPEN if mode.startswith(OPEN) else mode
 
 
 def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
-    """What to warn of in a list of agents, "" if nothing."""
     names = sorted(str(each.get("name")) for each in agents if is_insecure(each))
     if not names:
         return ""

@@ -4,7 +4,7 @@ Owns the names of a job and the canonical bytes of its manifest. Knows nobody wh
 
 Invariants: `job_id` is SHA-1 of the qualified name and the creator (the paper's appId, ELF 2.3); the version
 grows with each change of the text; `incarnation` is another one whenever the numbering of intervals or the
-columns of the results start anew, so that a reader's stored position is never applied to other results.
+columns of the results start again, so that a reader's stored position is never applied to other results.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         Registers hold their digest, so they must not change when a field is added: one that says nothing is
         left out, and what an earlier version wrote comes out as it was.
         """
-        said = msgspec.structs.asdict(self)
+        reported = msgspec.structs.asdict(self)
         for name in _ADDED:
-            if said[name] == _DEFAULTS[name]:
-                del said[name]
-        return _PACK.encode(said)
+            if reported[name] == _DEFAULTS[name]:
+                del reported[name]
+        return _PACK.encode(reported)
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Manifest:
@@ -118,25 +118,18 @@ class JobNames(Protocol):
     """The part of a parsed statement's job clause that names it."""
 
     @property
-    def namespace(self) -> str:
-        """Part before the dot."""
-        ...
+    def namespace(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Part after it."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def partitions(self) -> int:
-        """Number of trees."""
-        ...
+    def partitions(self) -> int: ...
 
 
 def new_manifest(
     job: JobNames, text: str, creator: str, *, created: int, incarnation: str, signed: bytes = b""
 ) -> Manifest:
-    """The first version of a job."""
     return Manifest(
         namespace=job.namespace,
         name=job.name,

@@ -40,7 +40,6 @@ def encode_frame(record: ResultRecord, rows: bytes) -> bytes:
 
 
 def encode_page(results: Iterable[tuple[ResultRecord, bytes]]) -> bytes:
-    """Framed records one behind the other."""
     return b"".join(encode_frame(record, rows) for record, rows in results)
 
 

@@ -68,12 +68,10 @@ class Plan:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """All jobs whose results it reads."""
         return tuple(dict.fromkeys(map(ql.job_read, (*self.reads, *self.latest))))
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The names of the streams, in the order of the text."""
         return tuple(dict.fromkeys(stream for stream, _ in self.inputs))
 
     def read_at(self, streams: Collection[str], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -119,7 +117,6 @@ def _refuse_unclear_names(statement: ql.Statement) -> None:
 
 
 def _read(text: str, source: str) -> tuple[JobNames, Plan]:
-    """As `read_job`; also of a job that runs, whatever is refused of new ones."""
     if len(text.encode()) > TEXT_BYTES_MAX:
         raise QueryError(f"the text is longer than {TEXT_BYTES_MAX} bytes", source=source)
     statement = ql.parse(text, source=source)
@@ -170,12 +167,10 @@ def _read(text: str, source: str) -> tuple[JobNames, Plan]:
 
 
 def reads_jobs(text: str) -> bool:
-    """Whether it is the text of a job that reads other jobs, perhaps beside streams."""
     return _says(text, lambda plan: bool(plan.jobs))
 
 
 def has_no_members(text: str) -> bool:
-    """Whether it is the text of a job that reads other jobs, and no stream."""
     return _says(text, lambda plan: bool(plan.reads))
 
 

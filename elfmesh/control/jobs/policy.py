@@ -73,7 +73,6 @@ class Policy:
     signed: bool = False
 
     def grant(self, namespace: str) -> Grant | None:
-        """What a namespace may use; None: nothing."""
         if not self.namespaces:
             return Grant()
         return self.namespaces.get(namespace, self.namespaces.get(OTHERS))
@@ -115,7 +114,6 @@ class Policy:
         carried: Collection[str],
         more: tuple[str, ...] = (),
     ) -> str:
-        """Fields that are hidden from all, or from the namespace."""
         for stream in statement.streams:
             if stream not in carried:
                 continue
@@ -136,7 +134,6 @@ OPEN = Policy(FieldRules(()))
 
 
 def _column_granted(path: str, grant: Grant) -> bool:
-    """Whether a path may be read: it or what it is part of is granted, and nothing in it is denied."""
     above = [path[: at if at >= 0 else None] for at in _ends(path)]
     granted = any(fnmatchcase(each, pattern) for each in above for pattern in grant.columns)
     denied = any(each in grant.deny for each in above)
@@ -156,7 +153,6 @@ def _not_granted(what: str, names: Collection[str], patterns: Collection[str], n
 
 
 def _foreign(statement: Statement, grant: Grant, namespace: str) -> str:
-    """Results of other namespaces that are not open to this one."""
     for job in filter(None, map(ql.job_read, statement.streams)):
         other = job.partition("/")[0]
         if other != namespace and not any(fnmatchcase(other, pattern) for pattern in grant.reads):
@@ -165,7 +161,6 @@ def _foreign(statement: Statement, grant: Grant, namespace: str) -> str:
 
 
 def _too_large(statement: Statement, grant: Grant, namespace: str) -> str:
-    """A sketch or list larger than the namespace may have."""
     if grant.sketch is None:
         return ""
     for part in statement.parts or (statement,):

@@ -137,7 +137,6 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def first(self) -> int:
-        """The first interval that this record stands for."""
         return self.index if self.since is None else self.since
 
 
@@ -268,14 +267,12 @@ def _column_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def holds_map(kind: pa.DataType) -> bool:
-    """Whether values of a type are or hold maps."""
     if pa.types.is_map(kind):
         return True
     return pa.types.is_nested(kind) and any(holds_map(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _keyed(value: Any, kind: pa.DataType) -> Any:
-    """A value with its maps as dictionaries: Arrow gives lists of pairs."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -317,7 +314,6 @@ def table_to_ipc(table: pa.Table) -> bytes:
 
 @cache
 def _write_options() -> pa.ipc.IpcWriteOptions:
-    """What Arrow would make anew for each stream, after a look at the environment."""
     return pa.ipc.IpcWriteOptions()
 
 

@@ -85,7 +85,6 @@ class Cell:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Ids of who votes."""
         new = tuple(contact.id for contact in self.value.acceptors)
         if not self.value.former:
             return (new,)
@@ -93,7 +92,6 @@ class Cell:
 
     @property
     def is_over(self) -> bool:
-        """The job is deleted by it."""
         return self.value.deleted
 
     def member_since(self, agent: bytes) -> int:
@@ -132,23 +130,20 @@ class Change(Protocol):
 def generation(epoch: int) -> int:
     """How often a job was given other voters without a majority of the old ones.
 
-    That is when it is recovered (`recovery.py`), or begun anew after its end (`first_acceptors.py`).
+    That is when it is recovered (`recovery.py`), or begun again after its end (`first_acceptors.py`).
     """
     return epoch >> GENERATION_BITS
 
 
 def next_generation(epoch: int) -> int:
-    """Below all epochs of the generation that follows."""
     return (generation(epoch) + 1) << GENERATION_BITS
 
 
 def digest(data: bytes) -> bytes:
-    """The digest of a tail or a manifest."""
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
 def plan_digest(manifest: Manifest, effective: int = FIRST, evaluated: int = 0) -> bytes:
-    """What `RegisterValue.plan` says of a version: the manifest, and from where on it is in force."""
     if effective == FIRST and not evaluated:
         return digest(manifest.canonical())
     return digest(b"%d %d " % (effective, evaluated) + manifest.canonical())
@@ -205,7 +200,6 @@ class _InTerm:
 
     @property
     def generation(self) -> int:
-        """That of the master's term."""
         return generation(self.epoch)
 
 
@@ -217,7 +211,6 @@ class Create:
 
     @property
     def generation(self) -> int:
-        """That of the job which it begins."""
         return generation(self.value.epoch)
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
@@ -249,7 +242,6 @@ class TakeOver:
 
     @property
     def generation(self) -> int:
-        """That of the term which is over."""
         return generation(self.expected)
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
@@ -287,13 +279,13 @@ class Close(_InTerm):
         roster, closed = max(old.roster, self.roster), max(old.closed, self.closed)
         if not self.tail:
             return Cell(replace(old, roster=roster, closed=closed), found.tail)
-        mark = digest(self.tail)
-        if (old.latest, old.before, old.digest) == (self.latest, self.before, mark):
+        watermark = digest(self.tail)
+        if (old.latest, old.before, old.digest) == (self.latest, self.before, watermark):
             return found
         if old.latest != self.before:
             raise Refused("another interval was closed last", found)
         value = replace(
-            old, roster=roster, closed=closed, before=self.before, latest=self.latest, digest=mark
+            old, roster=roster, closed=closed, before=self.before, latest=self.latest, digest=watermark
         )
         return Cell(value, self.tail)
 
@@ -329,7 +321,6 @@ class Delete(_InTerm):
     epoch: int
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
-        """By the master of the epoch."""
         if found is not None and found.value.deleted and found.value.incarnation == self.incarnation:
             return found
         old = live(found, self.incarnation)
@@ -348,7 +339,6 @@ class Exchange(_InTerm):
     goes: bytes | None = None
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
-        """Never while another change is not settled."""
         old = live(found, self.incarnation)
         assert found is not None
         if old.epoch != self.epoch:

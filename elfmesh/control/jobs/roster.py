@@ -47,7 +47,6 @@ class RosterBook:
 
     @property
     def active(self) -> list[RosterEntry]:
-        """The members that are expected from now on."""
         return [entry for entry in self._entries.values() if entry.until is None]
 
     @property
@@ -56,12 +55,10 @@ class RosterBook:
         return (1 << (next(reversed(self._entries), -1) + 1)) - 1
 
     def of(self, agent: bytes) -> RosterEntry | None:
-        """The member with this id."""
         number = self._numbers.get(agent)
         return None if number is None else self._entries[number]
 
     def entry(self, number: int) -> RosterEntry | None:
-        """The entry of a number."""
         return self._entries.get(number)
 
     def add(
@@ -96,7 +93,6 @@ class RosterBook:
         self.version += 1
 
     def expects(self, number: int, interval: int) -> bool:
-        """Whether a member is expected in an interval, or in a later one."""
         entry = self._entries.get(number)
         return entry is not None and (entry.until is None or entry.until > interval)
 
@@ -117,7 +113,6 @@ class RosterBook:
         return mask
 
     def changes_after(self, interval: int) -> int:
-        """The next interval whose requirements are others."""
         edges = [entry.start for entry in self._entries.values()]
         edges += [entry.until for entry in self._entries.values() if entry.until is not None]
         return min((edge for edge in edges if edge > interval), default=END)
@@ -139,7 +134,6 @@ class RosterBook:
         }
 
     def acknowledge(self, number: int, version: int) -> None:
-        """A member has taken this version."""
         self._acked[number] = max(version, self._acked.get(number, 0))
 
     @property
@@ -148,6 +142,6 @@ class RosterBook:
         return [entry for entry in self.active if self._acked.get(entry.number, 0) < self.version]
 
     def new_term(self) -> None:
-        """Another master speaks now: everyone has to acknowledge anew."""
+        """Another master speaks now: everyone has to acknowledge again."""
         self.version += 1
         self._acked.clear()

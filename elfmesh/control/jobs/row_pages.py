@@ -84,12 +84,10 @@ class PageTable(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def all(self) -> tuple[Page, ...]:
-        """Every page that the record needs."""
         return (*self.pages, *self.partials)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all pages."""
         return sum(page.nbytes for page in self.all)
 
 
@@ -98,7 +96,6 @@ _UNPACK = msgspec.msgpack.Decoder(PageTable)
 
 
 def digest_of(data: bytes) -> bytes:
-    """What names a page."""
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
@@ -193,7 +190,6 @@ def packed(
 
 
 def _streams(rows: pa.Table, page_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Stretches of rows, each a stream that fits into a frame, with the number of its rows."""
     step = max(1, page_bytes * rows.num_rows // max(1, rows.nbytes))
     waiting = [(at, min(at + step, rows.num_rows)) for at in range(0, rows.num_rows, step)][::-1]
     while waiting:
@@ -225,5 +221,4 @@ def joined(pages: Sequence[bytes]) -> bytes:
 
 
 def _head(page: bytes) -> bytes:
-    """The first message of a stream: its columns."""
     return page[: 8 + int.from_bytes(page[4:8], "little")]

@@ -72,11 +72,10 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     signatures: tuple[Signature, ...]
 
     def encode(self) -> bytes:
-        """As JSON."""
         return _JSON.encode(self)
 
     @property
-    def said(self) -> Payload:
+    def reported(self) -> Payload:
         """The payload.
 
         Raises:
@@ -172,34 +171,35 @@ def admit(
         Ended: it may have run, and may not any more.
         Refused: with the reason.
     """
-    said = _verified(envelope, cluster, keys, needed)
-    if said.tombstone:
+    reported = _verified(envelope, cluster, keys, needed)
+    if reported.tombstone:
         raise Refused("it is a tombstone of the job")
-    if said.job != job:
-        raise Refused(f"it was signed for the job {said.job}, not for {job}")
-    if said.sha256 != text_digest(text):
+    if reported.job != job:
+        raise Refused(f"it was signed for the job {reported.job}, not for {job}")
+    if reported.sha256 != text_digest(text):
         raise Refused("it was signed for another text")
-    if said.serial <= remembered.buried:
+    if reported.serial <= remembered.buried:
         raise Ended(
-            f"serial {said.serial} was revoked, together with all serials up to {remembered.buried}", REVOKED
+            f"serial {reported.serial} was revoked, together with all serials up to {remembered.buried}",
+            REVOKED,
         )
     digest = payload_digest(envelope)
-    if now_s >= said.expires:
+    if now_s >= reported.expires:
         if digest in accepted:
             raise Ended(EXPIRED, EXPIRED)
         raise Refused(EXPIRED)
     known = dict(remembered.texts)
-    if known.get(said.serial, digest) != digest:
-        raise Refused(f"serial {said.serial} was used for another text")
+    if known.get(reported.serial, digest) != digest:
+        raise Refused(f"serial {reported.serial} was used for another text")
     if digest in accepted:
         return remembered
-    if said.serial < remembered.floor:
+    if reported.serial < remembered.floor:
         raise Refused(
-            f"serial {said.serial} is older than a version that ran here; the lowest allowed serial is "
+            f"serial {reported.serial} is older than a version that ran here; the lowest allowed serial is "
             f"{remembered.floor}"
         )
-    floor = max(remembered.floor, min(said.undo_to, said.serial))
-    texts = sorted({**known, said.serial: digest}.items())
+    floor = max(remembered.floor, min(reported.undo_to, reported.serial))
+    texts = sorted({**known, reported.serial: digest}.items())
     kept = tuple((serial, text) for serial, text in texts if serial >= floor)[-TEXTS_MAX:]
     return Remembered(floor, kept, remembered.buried)
 
@@ -218,20 +218,20 @@ def bury(
     Raises:
         Refused: with the reason.
     """
-    said = _verified(envelope, cluster, keys, needed)
-    if not said.tombstone:
+    reported = _verified(envelope, cluster, keys, needed)
+    if not reported.tombstone:
         raise Refused("it is not a tombstone")
-    if said.job != job:
-        raise Refused(f"it is the tombstone of the job {said.job}, not of {job}")
-    floor = max(remembered.floor, said.serial + 1)
+    if reported.job != job:
+        raise Refused(f"it is the tombstone of the job {reported.job}, not of {job}")
+    floor = max(remembered.floor, reported.serial + 1)
     kept = tuple(each for each in remembered.texts if each[0] >= floor)
-    return Remembered(floor, kept, max(remembered.buried, said.serial))
+    return Remembered(floor, kept, max(remembered.buried, reported.serial))
 
 
 def is_tombstone(data: bytes) -> bool:
     """Whether an envelope, as it travels, says of itself that it ends its job; verifies nothing."""
     try:
-        return bool(data) and decode_envelope(data).said.tombstone
+        return bool(data) and decode_envelope(data).reported.tombstone
     except DataError:
         return False
 
@@ -258,12 +258,12 @@ def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed:
     if len(good) < max(1, needed):
         raise Refused(f"{len(good)} trusted keys have signed it, and {needed} are required")
     try:
-        said = envelope.said
+        reported = envelope.reported
     except DataError as error:
         raise Refused(error.message) from None
-    if said.cluster != cluster:
-        raise Refused(f"it was signed for the cluster {said.cluster!r}, and this is {cluster!r}")
-    return said
+    if reported.cluster != cluster:
+        raise Refused(f"it was signed for the cluster {reported.cluster!r}, and this is {cluster!r}")
+    return reported
 
 
 def sign(payload: bytes, key: Ed25519PrivateKey) -> Signature:
@@ -274,14 +274,12 @@ def sign(payload: bytes, key: Ed25519PrivateKey) -> Signature:
 def signed(
     payload: Payload | bytes, keys: Sequence[Ed25519PrivateKey], before: Sequence[Signature] = ()
 ) -> Envelope:
-    """An envelope with the signatures of some keys beside those that are there; one per key."""
     data = payload if isinstance(payload, bytes) else _JSON.encode(payload)
     by_key = {signature.keyid: signature for signature in (*before, *(sign(data, key) for key in keys))}
     return Envelope(PAYLOAD_TYPE, data, tuple(by_key.values()))
 
 
 def _encoded(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed says what kind of thing it is."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
@@ -297,12 +295,10 @@ def payload_digest(envelope: Envelope) -> str:
 
 
 def key_id(key: bytes) -> str:
-    """The short name of a public key."""
     return hashlib.sha256(key).hexdigest()[:16]
 
 
 def show_key(key: bytes) -> str:
-    """A public key as configurations spell it."""
     return KEY_PREFIX + base64.b64encode(key).decode()
 
 

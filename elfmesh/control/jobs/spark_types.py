@@ -73,7 +73,6 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def ddl(schema: pa.Schema) -> str:
-    """Spark's DDL of a schema made by `row_schema`."""
     return ", ".join(f"{_quoted(field.name)} {_name(field.type)}" for field in schema)
 
 

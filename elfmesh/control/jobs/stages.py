@@ -23,13 +23,11 @@ KEPT = 2
 
 
 def stage_at(stages: Sequence[Stage], interval: int) -> Stage:
-    """The stage of an interval; below the first known one it is that one."""
     return next((stage for stage in reversed(stages) if stage.start <= interval), stages[0])
 
 
 @safeguard("version-fence")
 def valid_until(stages: Sequence[Stage], evaluated: int, start: int, stop: int) -> int:
-    """Up to where, from `start` on, what was evaluated by version `evaluated` is part of the job."""
     at = max(start, stages[0].start)  # of older versions nothing is open
     while at < stop and stage_at(stages, at).evaluated == evaluated:
         at = min((stage.start for stage in stages if stage.start > at), default=stop)

@@ -31,7 +31,6 @@ class StreamInfo:
 
     @classmethod
     def of(cls, name: str, format_name: str, schema: pa.Schema | None) -> StreamInfo:
-        """A stream whose columns are those of a schema."""
         if schema is None:
             return cls(name, format_name)
         return cls(name, format_name, tuple(schema.names), schema.serialize().to_pybytes())

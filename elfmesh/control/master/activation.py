@@ -104,7 +104,6 @@ class Activation:
         self.check()
 
     def prepared(self) -> None:
-        """The carriers of the stream have given their verdicts."""
         self.waits_for_roster = False
         if self._prepared_at is None:
             self._prepared_at = self._context.now
@@ -145,7 +144,6 @@ class Activation:
             self._round += 1
 
     def acknowledged(self, ack: RosterAck) -> None:
-        """A member that was told directly has acknowledged."""
         self._take(ack)
         self.check()
 
@@ -160,7 +158,6 @@ class Activation:
                 self._tell(key)
 
     def stop(self) -> None:
-        """Not the master any more: tell the clients what is known."""
         self._stopped = True
         for key in list(self._applicants):
             self._tell(key)

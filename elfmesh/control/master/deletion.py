@@ -38,7 +38,7 @@ class Deletion:
         terms: the state as it is now.
         book: who works on it.
         replicas: who holds it.
-        streams: where it meets its carriers.
+        streams: where it meets its stream hosts.
     """
 
     def __init__(

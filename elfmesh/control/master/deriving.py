@@ -44,18 +44,16 @@ class DerivingCloser(Closer):
     ) -> None:
         super().__init__(context, stages, plan, book, epoch, start, leader)
         self._manifest = stages[-1].manifest
-        self._reads = [Read(name, ids.job_seats(name, self._manifest.creator)) for name in plan.reads]
-        self._asking = UpstreamPoller(context, [self._manifest], self._step, self._is_full)
+        self._reads = [Read(name, ids.job_placements(name, self._manifest.creator)) for name in plan.reads]
+        self._poller = UpstreamPoller(context, [self._manifest], self._step, self._is_full)
 
     def begin(self) -> None:
-        """Ask all, from where the intervals that are closed end."""
         for read in self._reads:
             if self.next != FIRST:
                 read.until_us = self._plan.window(self.next)[0]
-            self._asking.begin(read)
+            self._poller.begin(read)
 
     def advance(self) -> None:
-        """Close whatever can be closed now."""
         super().advance()
         self._step()
 
@@ -67,16 +65,13 @@ class DerivingCloser(Closer):
         super().finalised(event)
 
     def stop(self) -> None:
-        """Not the master any more."""
         super().stop()
-        self._asking.stop()
+        self._poller.stop()
 
     def waits_for(self) -> list[str]:
-        """What the next interval waits for, in words."""
         return [f"{read.name.replace('/', '.')}: {read.waits}" for read in self._slowest()]
 
     def _slowest(self) -> list[Read]:
-        """What is read and is furthest behind, or has not said anything."""
         silent = [read for read in self._reads if read.until_us is None]
         least = min((read.until_us for read in self._reads if read.until_us is not None), default=None)
         return silent or [read for read in self._reads if read.until_us == least]
@@ -91,7 +86,7 @@ class DerivingCloser(Closer):
     @property
     def _has_room(self) -> bool:
         held_back = self.frozen or self.founding or self.paused
-        return len(self._closing) < IN_FLIGHT_MAX and not held_back and not self._asking.stopped
+        return len(self._closing) < IN_FLIGHT_MAX and not held_back and not self._poller.stopped
 
     def _step(self) -> None:
         plan = self._plan
@@ -117,7 +112,6 @@ class DerivingCloser(Closer):
                 read.overflow()
 
     def _leap(self, stop: int) -> None:
-        """Nothing below `stop` has a record."""
         self._move(stop)
         self._leader.advanced()
 

@@ -1,6 +1,6 @@
 """Finding who carries a job's stream: the announcement, the verdicts, and the first moment of a new job.
 
-Owns whether the carriers have been heard and from which interval on a member takes part. Numbers nobody.
+Owns whether the stream hosts have been heard and from which interval on a member takes part. Numbers nobody.
 
 Invariant: who answers while the first roster is made takes part from the job's first interval; a later one
 from an interval above every frontier seen (D-14).
@@ -32,7 +32,7 @@ AHEAD = 2
 """A new member starts this many intervals above the highest frontier seen (D-14)."""
 
 FOUNDING_S = 0.3
-"""Between the last carrier that came and the first closed interval. Where agents have just joined, trees
+"""Between the last stream host that came and the first closed interval. Where agents have just joined, trees
 are still merging; who carries the stream must not miss the beginning because its tree was a moment late."""
 
 YOUNG_S = 15.0
@@ -42,12 +42,13 @@ GROWING_S = 3.0
 """...if it has met another agent less than this ago: who joined earlier has asked twice what runs."""
 
 FOUNDING_YOUNG_S = 1.5
-"""The same there: carriers ask what runs after 0.5 s and 1.5 s, however the trees stand (`carrier.ASK_S`)."""
+"""The same there: stream hosts ask what runs after 0.5 s and 1.5 s, however the trees stand
+(`member_host.ASK_S`)."""
 
 FOUNDING_S_MAX = 5.0
 """After the first verdicts, however many still come: whoever applied waits meanwhile."""
 
-UNHEARD_S_MAX = VERDICTS_S + 1.0
+UNSURVEYED_S_MAX = VERDICTS_S + 1.0
 """How long those verdicts are waited for."""
 
 
@@ -58,7 +59,7 @@ def ahead_of(frontier: int) -> int:
 
 
 class Founding:
-    """Brings the carriers of one job's stream together.
+    """Brings the stream hosts of one job's stream together.
 
     Args:
         context: clock and way out.
@@ -66,10 +67,10 @@ class Founding:
         terms: the state as it is now.
         book: the roster.
         closer: held back while founding members are gathered.
-        activation: told when the carriers have been heard.
+        activation: told when the stream hosts have been heard.
         is_open: whether the job is still led here, and not being deleted.
         changed: called when the roster has changed.
-        refused: called when the carriers cannot run the job.
+        refused: called when the stream hosts cannot run the job.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Founding:
         self._answers: dict[str, Announced] = {}
         self._book, self._closer, self._activation = book, closer, activation
         self._is_open, self._changed, self._refused = is_open, changed, refused
-        self.heard = False
+        self.surveyed = False
         self._gathering = False
         self._gathered_by = 0.0
         self._timer: Timer | None = None
@@ -101,33 +102,33 @@ class Founding:
         self.announce()
 
     def announce(self) -> None:
-        """Remind the rendezvous of the job; ask it for the carriers as long as they have not been heard."""
+        """Remind the rendezvous of the job; ask it for the stream hosts until they are known."""
         if not self._is_open():
             return
         terms = self._terms()
         for stream in self._streams:
-            wanted = not self.heard and stream not in self._answers
+            wanted = not self.surveyed and stream not in self._answers
             announce = Announce(
                 terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted, stream
             )
             self._context.route(ids.stream_id(stream), announce)
-        if not self.heard:
+        if not self.surveyed:
             self._context.after(ANNOUNCE_AGAIN_S, self._announce_again)
 
     def _announce_again(self) -> None:
-        if not self.heard:
+        if not self.surveyed:
             self.announce()
 
     def announced(self, message: Announced) -> None:
         """The rendezvous says who carries the stream; of several streams, all are heard before any counts."""
-        if not self.heard:
+        if not self.surveyed:
             self._answers[message.stream] = message
             if any(stream not in self._answers for stream in self._streams):
                 return
             message = _together([self._answers[stream] for stream in self._streams])
-        first = not self.heard
+        first = not self.surveyed
         founding = first and not self._book.active
-        self.heard = True
+        self.surveyed = True
         if message.errors and founding:
             self._refuse(message)
             return
@@ -144,8 +145,7 @@ class Founding:
         self._closer.advance()
 
     def go_on(self) -> None:
-        """An earlier master had heard the carriers."""
-        self.heard = True
+        self.surveyed = True
         if self._closer.next == FIRST:
             self._gather()
             self.arrived()
@@ -167,15 +167,14 @@ class Founding:
         return ahead_of(frontier)
 
     def _gather(self) -> None:
-        """Give carriers that the first announcement missed a moment to be founding members too."""
         self._gathering = self._closer.founding = True
-        longest_s = FOUNDING_S_MAX if self.heard else UNHEARD_S_MAX
+        longest_s = FOUNDING_S_MAX if self.surveyed else UNSURVEYED_S_MAX
         self._gathered_by = self._context.now + longest_s
         self._timer = self._context.after(longest_s, self._gathered)
 
     def arrived(self) -> None:
         """Somebody came: as long as the first roster is made, others may be on their way as well."""
-        if not self._gathering or not self.heard:
+        if not self._gathering or not self.surveyed:
             return
         now, context = self._context.now, self._context
         young = now - context.joined_at < YOUNG_S and now - context.grown_at < GROWING_S
@@ -186,7 +185,7 @@ class Founding:
 
     def _gathered(self) -> None:
         self._gathering = self._closer.founding = False
-        if self.heard or self._book.active:
+        if self.surveyed or self._book.active:
             self._activation.prepared()
         self._closer.advance()
 
@@ -200,7 +199,6 @@ class Founding:
 
 
 def _together(answers: list[Announced]) -> Announced:
-    """What the carriers of all streams say; who carries several has said it several times."""
     participants = {each.contact.id: each for answer in answers for each in answer.participants}
     errors = dict.fromkeys(error for answer in answers for error in answer.errors)
     expected = sum(answer.expected for answer in answers)

@@ -18,7 +18,7 @@ from functools import partial
 
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.closing.outcomes import serve_fates
+from elfmesh.control.closing.outcomes import serve_outcomes
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.plan import Plan
@@ -73,12 +73,12 @@ class Master:
         self.manifest = terms.manifest
         self.epoch = terms.epoch
         self.book = RosterBook(terms.members, terms.version)
-        self._charter = TermState(context, terms, self.book, lambda: self.committer)
+        self._term_state = TermState(context, terms, self.book, lambda: self.committer)
         kind = DerivingCloser if plan.reads else Closer
         self.closer = kind(context, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
         self.closer.sessions.restore(won.cell.tail)
-        self.stillness = Quiesce(self.closer)
+        self.quiesce = Quiesce(self.closer)
         self.activation = Activation(context, self.book, lambda: self.terms, terms.epoch)
         self.founding = Founding(
             context,
@@ -118,7 +118,7 @@ class Master:
         self.on_refused: Callable[[], None] = lambda: None
         self.on_deposed: Callable[[Refused], None] = lambda refused: None
         feed = DownstreamFeed(context, plan, lambda: self.terms)
-        self.desk = ResultService(
+        self.result_service = ResultService(
             context, self.manifest, copy, self.closer.tentative, feed,
             lambda: self.committer.cell.contacts, terms.earlier,
         )  # fmt: skip
@@ -132,7 +132,6 @@ class Master:
 
     @property
     def job(self) -> bytes:
-        """Id of the job."""
         return self.manifest.job_id
 
     @property
@@ -143,29 +142,25 @@ class Master:
     @property
     def terms(self) -> Terms:
         """What members and successors have to know, as of now."""
-        return self._charter.terms
+        return self._term_state.terms
 
     @property
     def promised(self) -> Terms | None:
-        """Terms that are voted on."""
-        return self._charter.promised
+        return self._term_state.promised
 
     @property
     def paused(self) -> bool:
-        """Members do not read."""
-        return self._charter.paused
+        return self._term_state.paused
 
     @property
     def stopping(self) -> bool:
-        """The job is being deleted."""
         return self.ending.begun
 
     @property
     def state(self) -> str:
-        """In one word, for people."""
         if self.stopping:
             return "stopping"
-        if not self.founding.heard and not self.book.active:
+        if not self.founding.surveyed and not self.book.active:
             return "starting"
         if not self.book.active and not self.plan.reads:
             return "waiting for agents"
@@ -207,21 +202,19 @@ class Master:
             self.activation.spread()
 
     def _caught_up(self) -> None:
-        """The copy has all that was closed, with what came with the register's value."""
         if self._alive:
             self.closer.behind = False
-            self.desk.reached(self.committer.closed)
+            self.result_service.reached(self.committer.closed)
             self.closer.publish()
 
     def _declare_lost(self, start: int, stop: int) -> bytes:
-        """A page that says of intervals that no agent has their records any more."""
         window = self.plan.window(stop - 1) if self.plan.slide_us else None
         return encode_page([(lost_record(self.manifest.qualified, start, stop, window), b"")])
 
     def _settle(self) -> None:
         self._context.emit(Subscribe(self.job))
         self.closer.begin()
-        self._charter.persist()
+        self._term_state.persist()
         self.replicas.refresh()
 
     # -- upkeep ----------------------------------------------------------------------------------------
@@ -234,15 +227,14 @@ class Master:
         self.replicas.upkeep(restless=self.electorate.restless)
         self.activation.repeat()
         for silent in self.book.unacknowledged:  # it may have died before this term began
-            self.closer.judge.suspect(silent.number)
+            self.closer.straggler_policy.suspect(silent.number)
         self.closer.advance()
         self._context.after(self._context.jittered(UPKEEP_S), self._upkeep)
 
     def _changed(self) -> None:
-        """The terms have changed: everyone has to know; who wanted it asks again if a version comes first."""
         if self.promised is not None:
             return
-        self._charter.persist()
+        self._term_state.persist()
         self.activation.spread()
         self.replicas.share()
 
@@ -254,14 +246,14 @@ class Master:
         if entry is None:
             return
         if message.frontier <= self.committer.closed:
-            self._context.send(entry.contact, self.trees.mark())
+            self._context.send(entry.contact, self.trees.watermark())
         else:
             self.closer.reported(message.number, message.frontier)
 
-    def asked_fates(self, asker: Contact, message: AskFates) -> None:
+    def on_ask_outcomes(self, asker: Contact, message: AskFates) -> None:
         """A member asks what became of its contributions; it asks again while our log is not complete."""
         if not self.closer.behind:
-            serve_fates(self._context, asker, message, self.committer.closed)
+            serve_outcomes(self._context, asker, message, self.committer.closed)
 
     def report(self, message: Report) -> None:
         """A member has something to show to people."""
@@ -271,7 +263,7 @@ class Master:
     def pause(self, paused: bool) -> None:
         """Members stop reading, or go on."""
         if paused != self.paused:
-            self._charter.paused = paused
+            self._term_state.paused = paused
             self.book.version += 1
             self._changed()
             self.closer.pause(paused)
@@ -288,36 +280,34 @@ class Master:
             self.copy.pages.keep(index, page)
 
     def published(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is final: into the log, to who waits."""
         self.copy.add(record, rows)
         self.tally.published(record)
-        self.desk.published(record.index)
+        self.result_service.published(record.index)
         self.verifier.published(record)
         self.rollouts.published(record)
 
     def shown(self) -> None:
         """There is a new tentative record: who reads all revisions may have it."""
-        self.desk.shown()
+        self.result_service.shown()
 
     def advanced(self) -> None:
         """What is decided has grown, or nothing is in flight any more."""
-        self.stillness.advanced()
+        self.quiesce.advanced()
         self.committer.reached(self.closer.closed)
 
     def committed(self, count: int) -> None:
         """The register has closed these records' intervals, or only moved its mark."""
         if count:
             self.closer.committed(count)
-        self.desk.reached(FIRST if self.closer.behind else self.committer.closed)
+        self.result_service.reached(FIRST if self.closer.behind else self.committer.closed)
         self.advanced()
-        self.trees.mark_soon()
+        self.trees.watermark_soon()
 
     def deposed(self, refused: Refused) -> None:
         """The register says that another leads, or that the job is over."""
         self.on_deposed(refused)
 
     def _nearest(self, nearest: tuple[Contact, ...]) -> None:
-        """A look-up says who is closest to the job now: some of them vote."""
         self.electorate.upkeep(nearest)
 
     def _elected(self, outcome: Cell | Refused) -> None:
@@ -333,7 +323,6 @@ class Master:
         self.trees.hasten(stop)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
-        """Ask a tree for a range again."""
         self.trees.recollect(start, stop, partition, attempt)
 
     def evicted(self) -> None:
@@ -350,13 +339,13 @@ class Master:
         if not self.stopping:
             self.closer.stop()
             self.committer.stop()
-            self.desk.close()
+            self.result_service.close()
             self.activation.stop()
         self.ending.begin(then, self.resign, self.deposed, retire=retire)
 
     def promise(self, terms: Terms) -> None:
         """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
-        self._charter.promise(terms)
+        self._term_state.promise(terms)
 
     def usual_share(self, version: int) -> float:
         """The share of unusable records in what a version has published of late."""
@@ -369,7 +358,7 @@ class Master:
         self.on_refused = before.on_refused
         self.take_over()
         if self.plan.inputs != before.plan.inputs:  # others may carry the stream for it
-            self.founding.heard = False
+            self.founding.surveyed = False
             self.founding.announce()
         if wanted.origin is not None:
             times = {"since": wanted.since, "prepared_at": prepared_at}
@@ -392,4 +381,4 @@ class Master:
         self.trees.stop()
         self.activation.stop()
         self.closer.stop()
-        self.desk.close()
+        self.result_service.close()

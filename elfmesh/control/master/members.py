@@ -63,8 +63,8 @@ class Membership:
                 self._context.after(ENROLL_S, self._admit)
         elif message.version < self._book.version or message.epoch < terms.epoch:
             self._context.send(contact, Roster(terms))
-        if known is not None and known.number in self._closer.judge.dead:
-            self._closer.judge.revive(known.number)
+        if known is not None and known.number in self._closer.straggler_policy.dead:
+            self._closer.straggler_policy.revive(known.number)
 
     def _admit(self) -> None:
         begun = {message.participant.contact.id: message.start for message in self._enrolling}

@@ -31,7 +31,6 @@ class Quiesce:
         self.freeze(then)
 
     def keep(self) -> None:
-        """Nobody took over: go on."""
         self.handing_over = False
         self.thaw()
 

@@ -1,4 +1,4 @@
-"""Where jobs and the carriers of a stream meet: the agent closest to the stream's id.
+"""Where jobs and the stream hosts of a stream meet: the agent closest to the stream's id.
 
 Owns soft state only: which jobs run on the streams that are closest to this agent. A new rendezvous learns it
 within one round of the masters' upkeep; what is not said again is forgotten.
@@ -32,13 +32,13 @@ from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
 VERDICTS_S = 12.0
-"""How long the carriers have for their verdicts: the first job loads what evaluates jobs, functions are tried
-out. Below the time-out of whoever applies; who has died is not waited for."""
+"""How long the stream hosts have for their verdicts: the first job loads what evaluates jobs, functions are
+tried out. Below the time-out of whoever applies; who has died is not waited for."""
 
 COMING_S = 5.0
-"""How long a carrier is told again that a job is coming."""
+"""How long a stream host is told again that a job is coming."""
 
-NOBODY_S = 1.0
+UNSUBSCRIBED_S = 1.0
 """How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
 
 FORGET_S = 30.0
@@ -61,7 +61,7 @@ class _Job:
 
 
 class Rendezvous:
-    """Remembers which jobs run on a stream, and tells its carriers.
+    """Remembers which jobs run on a stream, and tells its stream hosts.
 
     Args:
         context: clock and way out.
@@ -73,7 +73,7 @@ class Rendezvous:
         self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
 
     def announced(self, message: Announce) -> None:
-        """A master says that its job runs; the carriers are asked if they have not been."""
+        """A master says that its job runs; the stream hosts are asked if they have not been."""
         job = message.manifest.job_id
         if (job, message.manifest.incarnation) in self._withdrawn:
             return
@@ -96,12 +96,12 @@ class Rendezvous:
         if not (new or message.wanted):
             return
         if ids.stream_id(stream) in self._context.roots:
-            self._ask_carriers(stream, message)
+            self._ask_stream_hosts(stream, message)
         else:
-            self._context.after(NOBODY_S, lambda: self._nobody(stream, message))
+            self._context.after(UNSUBSCRIBED_S, lambda: self._no_stream_hosts(stream, message))
 
     def coming(self, message: Coming) -> None:
-        """A job will be announced in a moment: if it is the first, its carriers have something to load."""
+        """A job is about to be announced: if it is the first, its stream hosts load the engine."""
         tree = ids.stream_id(message.stream)
         if tree in self._context.roots and not any(
             each.stream == message.stream for each in self._jobs.values()
@@ -109,10 +109,10 @@ class Rendezvous:
             self._context.publish(tree, message, COMING_S, lambda outcome: None)
 
     def rooted(self, tree: bytes) -> None:
-        """This agent is the root of a tree now: if it is a stream's, its carriers are asked."""
+        """This agent is the root of a tree now: if it is a stream's, its stream hosts are asked."""
         for known in list(self._jobs.values()):
             if ids.stream_id(known.stream) == tree:
-                self._ask_carriers(known.stream, known.announce)
+                self._ask_stream_hosts(known.stream, known.announce)
 
     def unrooted(self, tree: bytes) -> None:
         """Another agent is the root of a tree: if it is a stream's, it hears at once what runs there."""
@@ -120,18 +120,17 @@ class Rendezvous:
             if ids.stream_id(known.stream) == tree:
                 self._context.route(tree, replace(known.announce, wanted=True))
 
-    def _ask_carriers(self, stream: str, announce: Announce) -> None:
+    def _ask_stream_hosts(self, stream: str, announce: Announce) -> None:
         def done(outcome: PublishDone | None) -> None:
             if outcome is not None:
                 self._verdicts(stream, announce, outcome)
 
         self._context.publish(ids.stream_id(stream), announce, VERDICTS_S, done)
 
-    def _nobody(self, stream: str, announce: Announce) -> None:
-        """Closest to the stream's id, but no tree is there: nobody carries it yet."""
+    def _no_stream_hosts(self, stream: str, announce: Announce) -> None:
         if ids.stream_id(stream) not in self._context.roots:
-            nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0, stream)
-            self._context.send(announce.master, nobody)
+            no_client = Announced(announce.manifest.job_id, announce.epoch, (), (), 0, stream)
+            self._context.send(announce.master, no_client)
 
     def _verdicts(self, stream: str, announce: Announce, done: PublishDone) -> None:
         verdicts: list[Verdict] = []
@@ -156,7 +155,7 @@ class Rendezvous:
         )
 
     def what_runs(self, message: WhatRuns) -> None:
-        """A carrier asks what it may have missed."""
+        """A stream host asks what it may have missed."""
         for job, known in list(self._jobs.items()):
             if self._context.now - known.at > FORGET_S:
                 del self._jobs[job]
@@ -164,7 +163,6 @@ class Rendezvous:
         self._context.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
 
     def withdraw(self, message: Withdraw) -> None:
-        """A job is over."""
         self._withdrawn[message.job, message.incarnation] = None
         while len(self._withdrawn) > WITHDRAWN_MAX:
             self._withdrawn.popitem(last=False)

@@ -173,7 +173,6 @@ class ResultService:
 
     @staticmethod
     def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
-        """The index a question wants to see passed, and how long it waits for that."""
         wait = float(body.get("wait") or 0)
         for name in ("from", "to", "limit", "after", "revision"):
             if body.get(name) is not None:
@@ -218,15 +217,17 @@ class ResultService:
             return
         lost = _lost_within(read, start, asked) if asked.get("strict") else None
         if lost is not None:
-            said = f"{intervals(*lost)} lost: damaged on disk at every agent that kept the results"
-            self._respond(ask, GONE, error_body(said, hint="Read what is before and behind."))
+            reported = f"{intervals(*lost)} lost: damaged on disk at every agent that kept the results"
+            self._respond(ask, GONE, error_body(reported, hint="Read what is before and behind."))
             return
         earlier = asked.get("incarnation", self._incarnation) != self._incarnation
         damaged = read.hole is not None and not read.page
         if damaged and not earlier and read.hole is not None and ask.verb in ("results", "feed"):
             low, stop = read.hole
-            said = f"{intervals(low, stop - 1)} damaged on this agent's disk, and fetched from other agents"
-            self._respond(ask, UNAVAILABLE, error_body(said, code=69))
+            reported = (
+                f"{intervals(low, stop - 1)} damaged on this agent's disk, and fetched from other agents"
+            )
+            self._respond(ask, UNAVAILABLE, error_body(reported, code=69))
             return
         earliest = read.earliest if read.earliest is not None else 0
         latest = read.latest if read.latest is not None else earliest - 1
@@ -273,7 +274,6 @@ class ResultService:
     def _with_tentative(
         self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
     ) -> tuple[bytes, int]:
-        """The page with the revisions behind it, if it reaches the end of the log and they fit."""
         start = FIRST if asked.get("from") is None else int(asked["from"])
         if not at_end:
             return page, revision
@@ -296,12 +296,10 @@ class ResultService:
 
 
 def intervals(first: int, last: int) -> str:
-    """Intervals as the subject of a sentence about what they are."""
     return f"interval {first} is" if first == last else f"intervals {first} to {last} are"
 
 
 def _lost_within(read: LogRead, start: int | None, asked: dict[str, Any]) -> tuple[int, int] | None:
-    """The first run of intervals that is lost, of those that a question is about."""
     stop = None if asked.get("to") is None else int(asked["to"])
     for first, last in read.lost:
         if (start is None or last >= start) and (stop is None or first <= stop):
@@ -310,7 +308,6 @@ def _lost_within(read: LogRead, start: int | None, asked: dict[str, Any]) -> tup
 
 
 def _limit(body: dict[str, Any]) -> int:
-    """How many records an answer may have."""
     limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
     return max(1, min(limit, LIMIT_MAX))
 

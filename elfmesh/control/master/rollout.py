@@ -93,20 +93,16 @@ class Led(Protocol):
 
     book: RosterBook
     closer: Closer
-    stillness: Quiesce
+    quiesce: Quiesce
 
     @property
-    def terms(self) -> Terms:
-        """The state as it is now."""
-        ...
+    def terms(self) -> Terms: ...
 
     def promise(self, terms: Terms) -> None:
         """Nothing else changes until the register has decided about these terms."""
         ...
 
-    def deposed(self, refused: Refused) -> None:
-        """The register says that another leads."""
-        ...
+    def deposed(self, refused: Refused) -> None: ...
 
     def usual_share(self, version: int) -> float:
         """The share of unusable records in what a version has published of late."""
@@ -140,7 +136,6 @@ class Rollouts:
 
     @property
     def running(self) -> Wanted | None:
-        """The change that is under way."""
         return self._wanted
 
     def later(self, message: Submit | Ask, call: Callable[[], None]) -> None:
@@ -162,7 +157,7 @@ class Rollouts:
         wanted = self._wanted
         if wanted is None:
             return
-        if done is None or self._master.stillness.handing_over:
+        if done is None or self._master.quiesce.handing_over:
             self._give_up(UNAVAILABLE, "the job is about to have another master; ask again")
             return
         answers = [answer for _, body in sorted(done.answers) if (answer := _answer(body)) is not None]
@@ -178,10 +173,9 @@ class Rollouts:
         self._timer = self._context.after(
             DRAIN_S, lambda: self._give_up(UNAVAILABLE, "what is being finalised takes too long; ask again")
         )
-        self._master.stillness.freeze(self._drained)
+        self._master.quiesce.freeze(self._drained)
 
     def _drained(self) -> None:
-        """Nothing is between decision and publication: the first interval can be named."""
         wanted = self._wanted
         if wanted is None:
             return
@@ -194,7 +188,6 @@ class Rollouts:
         self._proposer.submit(change, lambda outcome: self._decided(terms, outcome), terms)
 
     def _next_terms(self, wanted: Wanted) -> Terms:
-        """The terms in which the version stands, but for the epoch that brings it."""
         old = self._master.terms
         first = self._first(wanted)
         manifest, stages = wanted.manifest, old.stages
@@ -233,7 +226,6 @@ class Rollouts:
         )
 
     def _first(self, wanted: Wanted) -> int:
-        """The first interval of the version: nobody has begun it, or (`soon`) it is not closed."""
         closer, start = self._master.closer, self._master.terms.start
         begun = [each for each in (closer.next, closer.frontier, *self._frontiers) if each is not None]
         highest = max(begun)
@@ -242,7 +234,6 @@ class Rollouts:
         return max(closer.next, start) if wanted.soon else highest + AHEAD
 
     def _stays(self, entry: RosterEntry, first: int) -> RosterEntry:
-        """A member whose labels the version does not want ends where it begins."""
         if entry.until is None and entry.contact.id in self._away:
             return replace(entry, until=max(first, entry.start))
         return entry
@@ -260,11 +251,10 @@ class Rollouts:
         self._go_on()
 
     def _give_up(self, status: int, why: str | dict[str, Any]) -> None:
-        """The old version goes on."""
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
-        self._master.stillness.thaw()
+        self._master.quiesce.thaw()
         self._refuse(wanted, status, why)
         self._go_on()
 
@@ -310,7 +300,6 @@ class Rollouts:
         )
 
     def _halt(self, why: str) -> None:
-        """Go back to the version before, from the first interval that is open."""
         terms = self._master.terms
         if not terms.older or self._wanted is not None:
             return

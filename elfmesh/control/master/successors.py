@@ -1,6 +1,6 @@
 """Keeping a successor ready: the terms of a job at the agents closest to its id and at those that vote on it.
 
-Owns whom they are given to and when. The other side is `holder.py`; the records come with the votes
+Owns whom they are given to and when. The other side is `job_replica.py`; the records come with the votes
 (`register_acceptor.py`), and who lacks older ones fetches them.
 
 Every change of the terms goes to the two agents closest to the job id besides the master, because one of them
@@ -21,7 +21,7 @@ from elfmesh.control.register.acceptor import BULK_LANE
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import LookupDone
 
-HOLDERS = 2
+REPLICAS = 2
 LOOK_S = 30.0
 """How often it is looked up who is closest while no agent is known to have come or gone: a look-up costs some
 twenty requests, and there may be hundreds of jobs."""
@@ -57,7 +57,6 @@ class Replicator:
             self.refresh()
 
     def refresh(self) -> None:
-        """Look up who is closest now."""
         self._looked = self._context.now
         self._context.lookup(self._terms().manifest.job_id, self._found)
 
@@ -65,7 +64,7 @@ class Replicator:
         if done is None:
             return
         me = self._context.me.id
-        neighbours = tuple(contact for contact in done.contacts if contact.id != me)[:HOLDERS]
+        neighbours = tuple(contact for contact in done.contacts if contact.id != me)[:REPLICAS]
         before = {contact.id for contact in self._neighbours}
         self._neighbours = neighbours
         for contact in neighbours:
@@ -78,18 +77,16 @@ class Replicator:
         self._context.send(contact, Replica(self._terms(), self._latest()))
 
     def share(self) -> None:
-        """The terms have changed."""
         terms = self._terms()
         voting = {contact.id for contact in terms.acceptors}
-        for contact in self._holders():
+        for contact in self._replica_hosts():
             self._context.send(contact, Replica(terms, self._latest() if contact.id in voting else None))
 
     def tell(self, message: Message) -> None:
-        """Send to every holder."""
-        for contact in self._holders():
+        for contact in self._replica_hosts():
             self._context.send(contact, message)
 
-    def _holders(self) -> tuple[Contact, ...]:
+    def _replica_hosts(self) -> tuple[Contact, ...]:
         found = {contact.id: contact for contact in (*self._neighbours, *self._terms().acceptors)}
         found.pop(self._context.me.id, None)
         return tuple(found.values())
@@ -114,8 +111,6 @@ def serve_fetch(context: Context, sender: Contact, fetch: Fetch) -> None:
 
 
 def _serve_page(context: Context, sender: Contact, fetch: Fetch) -> None:
-    """Answer with a page of rows, or that it is not here."""
-
     def done(read: LogRead | None) -> None:
         if read is not None:
             page = Page(fetch.job, fetch.incarnation, fetch.token, done=True, part=fetch.part)

@@ -1,6 +1,6 @@
 """What people are shown of a job beside its results: counts, samples, errors.
 
-Owns these numbers; they go on when the job's version changes, and begin anew with another master.
+Owns these numbers; they go on when the job's version changes, and begin again with another master.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class Tally:
         self.worker_errors: dict[str, str] = {}
 
     def published(self, record: ResultRecord) -> None:
-        """A record is final."""
         for bucket, count in record.counts.items():
             self.totals[bucket] += count
         self.recent.append(record)
@@ -35,7 +34,6 @@ class Tally:
         self.recent.extend(records)
 
     def report(self, message: Report, *, is_member: bool) -> None:
-        """A member has something to show to people."""
         self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
         self.worker_errors.pop(message.name, None)
         if message.error and is_member:

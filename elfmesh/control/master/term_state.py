@@ -67,7 +67,6 @@ class TermState:
         )
 
     def promise(self, terms: Terms) -> None:
-        """These terms are voted on."""
         self.promised = terms
         self.persist()
 

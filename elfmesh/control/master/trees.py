@@ -20,10 +20,10 @@ from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Hasten, Recollect, Release
 
-MARK_S = 0.25
+WATERMARK_S = 0.25
 """Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
 
-MARK_TIMEOUT_S = 2.0
+WATERMARK_TIMEOUT_S = 2.0
 
 
 class JobTrees:
@@ -32,15 +32,15 @@ class JobTrees:
     Args:
         context: clock and way out.
         terms: the state as it is now.
-        marked: called with the mark when the members are told of it.
+        announced: called with the mark when the members are told of it.
         lacking: whom the intervals lack.
     """
 
     def __init__(
-        self, context: Context, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
+        self, context: Context, terms: Callable[[], Terms], announced: Callable[[int], None], lacking: Lacking
     ) -> None:
         self._lacking = lacking
-        self._context, self._terms, self._told = context, terms, marked
+        self._context, self._terms, self._notified = context, terms, announced
         first = terms()
         self._job, self._epoch, self._partitions = (
             first.manifest.job_id,
@@ -48,11 +48,10 @@ class JobTrees:
             first.manifest.partitions,
         )
         self._roots: dict[int, Contact] = {}
-        self._marked = first.closed
+        self._announced = first.closed
         self._timer: Timer | None = None
 
     def root_is(self, partition: int, root: Contact) -> None:
-        """A part of a partition came from this agent."""
         self._roots[partition] = root
 
     def claim(self) -> None:
@@ -63,7 +62,6 @@ class JobTrees:
             self._context.route(ids.partition_tree(self._job, partition), message)
 
     def hasten(self, stop: int) -> None:
-        """Ask all trees not to wait below `stop`."""
         if self._job in self._context.roots:
             self._context.emit(Hasten(self._job, stop, self._epoch))
         for partition, root in self._roots.items():
@@ -71,17 +69,15 @@ class JobTrees:
             self._context.send(root, order)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
-        """Ask a tree for a range again."""
         if partition == 0 and self._job in self._context.roots:
             self._context.emit(Recollect(self._job, start, stop, attempt, self._epoch))
         elif partition in self._roots:
             order = TreeOrder(self._job, partition, self._epoch, start, stop, attempt, recollect=True)
             self._context.send(self._roots[partition], order)
 
-    def mark(self) -> Mark:
-        """What is closed now."""
+    def watermark(self) -> Mark:
         terms = self._terms()
-        lacked_from, lacks, revised = self._lacking.told(terms.closed)
+        lacked_from, lacks, revised = self._lacking.notified(terms.closed)
         return Mark(
             self._job,
             terms.manifest.incarnation,
@@ -93,26 +89,25 @@ class JobTrees:
             revised,
         )
 
-    def mark_soon(self) -> None:
+    def watermark_soon(self) -> None:
         """More is closed: the members shall hear of it."""
         if self._timer is None:
-            self._timer = self._context.after(MARK_S, self._publish)
+            self._timer = self._context.after(WATERMARK_S, self._publish)
 
     def stop(self) -> None:
-        """Not the master any more."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = Timer(0.0, 0, lambda: None)
 
     def _publish(self) -> None:
         self._timer = None
-        mark = self.mark()
-        if mark.closed <= self._marked:
+        watermark = self.watermark()
+        if watermark.closed <= self._announced:
             return
         if self._job not in self._context.roots:
-            self.mark_soon()
+            self.watermark_soon()
             return
-        self._marked = mark.closed
-        self._told(mark.closed)
-        self._context.emit(Release(self._job, mark.closed, self._epoch))
-        self._context.publish(self._job, mark, MARK_TIMEOUT_S, lambda done: None)
+        self._announced = watermark.closed
+        self._notified(watermark.closed)
+        self._context.emit(Release(self._job, watermark.closed, self._epoch))
+        self._context.publish(self._job, watermark, WATERMARK_TIMEOUT_S, lambda done: None)

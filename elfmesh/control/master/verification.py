@@ -130,7 +130,7 @@ class Verifier:
         return read_plan(stage_at(self._stages, index).manifest.text).sessions
 
     def again(self, index: int) -> None:
-        """Forget an outcome, so that the interval is verified anew."""
+        """Forget an outcome, so that the interval is verified again."""
         self._done.pop(index, None)
 
     def published(self, record: ResultRecord) -> None:
@@ -145,7 +145,6 @@ class Verifier:
             self.status(index)
 
     def stop(self) -> None:
-        """Not the master any more."""
         self._stopped = True
         self._waiting.clear()
         self._opening = None
@@ -212,7 +211,6 @@ class Verifier:
             self._ask(self._check.token)
 
     def _inside(self, record: ResultRecord, manifest: Manifest) -> list[RosterEntry]:
-        """The members whose records are in a record."""
         entries = [self._book.entry(number) for number in numbers(self._book.required(record.index))]
         known = [entry for entry in entries if entry is not None]
         if read_plan(manifest.text).latest:  # it also names who is missing in the jobs that it sees
@@ -222,20 +220,18 @@ class Verifier:
         return [entry for entry in known if not {entry.name, called(entry, shared)} & {*record.missing}]
 
     def _read_latest(self, check: _Check) -> None:
-        """Ask for the results of other jobs that the interval saw."""
         if read_plan(check.manifest.text).latest:
-            check.latest = SideInput(self._context, [check.manifest], lambda: self._heard(check))
+            check.latest = SideInput(self._context, [check.manifest], lambda: self._received(check))
             check.latest.begin()
             check.latest.has_read(check.index)
 
-    def _heard(self, check: _Check) -> None:
+    def _received(self, check: _Check) -> None:
         if check is self._check and check.latest is not None and check.latest.has_read(check.index):
             check.latest.stop()
             if not check.waits_for:
                 self._finish()
 
     def _ask(self, token: int) -> None:
-        """Ask who has not answered yet, and again a little later."""
         check = self._check
         if check is None or check.token != token:
             return
@@ -246,7 +242,6 @@ class Verifier:
         self._context.after(AGAIN_S, lambda: self._ask(token))
 
     def verified(self, message: Verified, payload: bytes) -> None:
-        """An agent has computed its share again."""
         check = self._check
         if check is None or message.token != check.token or message.number not in check.waits_for:
             self._context.stats["control.misplaced"] += 1
@@ -303,7 +298,6 @@ class Verifier:
         self._context.emit(effect)
 
     def finalised(self, event: Finalised) -> None:
-        """The rows of the interval, made anew."""
         check = self._check
         if check is None or check.index != event.interval:
             return

@@ -52,17 +52,17 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True):
         incarnation: of the job.
         numbers: (first interval, number): under which number this member contributed from where on.
         settled: everything below is decided.
-        owed: counts that no contribution has taken yet.
-        placed: (interval, counts): owed counts that went up with an interval that is not settled.
-        heard: revisions up to this number of intervals below `settled` are accounted for.
+        pending_corrections: counts that no contribution has taken yet.
+        placed: (interval, counts): pending corrections that went up with an interval that is not settled.
+        received: revisions up to this number of intervals below `settled` are accounted for.
     """
 
     incarnation: str
     numbers: tuple[tuple[Index, int], ...] = ()
     settled: Index = FIRST
-    owed: Counts = NOT_COUNTED
+    pending_corrections: Counts = NOT_COUNTED
     placed: tuple[tuple[Index, Counts], ...] = ()
-    heard: int = 0
+    received: int = 0
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -71,7 +71,7 @@ _UNPACK = msgspec.msgpack.Decoder(Ledger)
 
 @dataclass(slots=True)
 class _Open:
-    """A contribution to a closed interval whose fate is not known; `number` None: it never went up."""
+    """A contribution to a closed interval whose outcome is not known; `number` None: it never went up."""
 
     number: int | None
     counts: Counts
@@ -86,7 +86,7 @@ class Accounting:
         manifest: the job.
         ask: sends a question to the master.
         freed: called when `floor` may have grown.
-        stored: the ledger of an earlier life, b"" if there is none.
+        stored: the ledger of an earlier boot, b"" if there is none.
     """
 
     def __init__(
@@ -101,7 +101,11 @@ class Accounting:
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         ledger = _read(stored, manifest.incarnation)
         self._numbers = dict(ledger.numbers)
-        self._settled, self.owed, self.heard = ledger.settled, ledger.owed, ledger.heard
+        self._settled, self.pending_corrections, self.received = (
+            ledger.settled,
+            ledger.pending_corrections,
+            ledger.received,
+        )
         self._added: dict[int, list[tuple[int, Counts]]] = {}
         self._placed = dict(ledger.placed)
         self._open: SortedDict[int, _Open] = SortedDict()
@@ -112,20 +116,19 @@ class Accounting:
     # -- what goes up ----------------------------------------------------------------------------------
 
     def numbered(self, first: int, number: int) -> None:
-        """From interval `first` on this member contributes under `number`."""
         if self._number(first) != number:
             self._numbers[first] = number
             for early in sorted(self._numbers)[:-NUMBERS_MAX]:
                 del self._numbers[early]
             self._persist()
 
-    def owe_unplaced(self, counts: Counts, below: int) -> None:
+    def correct_pre_start(self, counts: Counts, below: int) -> None:
         """These records are of intervals below our first one: they never go up.
 
         Args:
             counts: of what a range has of them, nothing perhaps.
-            below: the range has said these intervals up to here: what comes late for one of them is owed by
-                itself, also where the range had nothing.
+            below: the range has said these intervals up to here: what comes late for one of them is a pending
+                correction of itself, also where the range had nothing.
         """
         if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
             self._settled = max(self._settled, below)
@@ -141,10 +144,10 @@ class Accounting:
             again: it went up before, perhaps: nothing may be added that was not added then.
         """
         entries = list(part.entries)
-        if entries and any(self.owed) and not again:
+        if entries and any(self.pending_corrections) and not again:
             at = entries[0].interval
-            self._placed[at] = add_counts((self._placed.get(at, NOT_COUNTED), self.owed))
-            self.owed = NOT_COUNTED
+            self._placed[at] = add_counts((self._placed.get(at, NOT_COUNTED), self.pending_corrections))
+            self.pending_corrections = NOT_COUNTED
             self._persist()
         for place, entry in enumerate(entries):
             more = self._placed.get(entry.interval)
@@ -157,12 +160,14 @@ class Accounting:
         """The worker has sealed a range that it has never sealed by the version of its intervals.
 
         What went up with an interval of it went up by another version, and is no part of the job: if there is
-        nothing now that it could go up with, it is owed again.
+        nothing now that it could go up with, it is pending again.
         """
         there = {entry.interval for entry in event.parts[0].entries}
         void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
         if void:
-            self.owed = add_counts((self.owed, *(self._placed.pop(each) for each in void)))
+            self.pending_corrections = add_counts(
+                (self.pending_corrections, *(self._placed.pop(each) for each in void))
+            )
             self._persist()
 
     def rewind(self, at: int) -> None:
@@ -180,9 +185,9 @@ class Accounting:
         A restart says again what its frame log still has, also what the ledger has settled since.
 
         Args:
-            event: what is closed; under a number with the owed counts that went up with it.
-            number: it went up under; None after a restart that found it closed: number and owed counts are
-                those of the ledger.
+            event: what is closed; under a number with the pending corrections that went up with it.
+            number: it went up under; None after a restart that found it closed: number and pending
+                corrections are those of the ledger.
         """
         payloads: dict[int, list[bytes]] = {}
         for part in event.parts:
@@ -225,16 +230,16 @@ class Accounting:
         return item is not None
 
     def added(self, event: Revised) -> None:
-        """A revision may go up: what it adds is owed if it comes too late."""
-        self.heard = max(self.heard, event.seq)
+        """A revision may go up: what it adds is a pending correction if it comes too late."""
+        self.received = max(self.received, event.seq)
         added = self._added.setdefault(event.interval, [])
-        if all(rev != event.rev for rev, _ in added):  # a worker that was begun anew says it again
+        if all(rev != event.rev for rev, _ in added):  # a worker that was begun again says it again
             added.append((event.rev, event.added))
 
     def too_late(self, event: Revised) -> None:
-        """A revision of what is decided: what it adds is owed, once."""
-        if event.seq > self.heard:
-            self.heard = event.seq
+        """A revision of what is decided: what it adds is a pending correction, once."""
+        if event.seq > self.received:
+            self.received = event.seq
             self._owe_late(event.added)
             self._persist()
 
@@ -242,7 +247,7 @@ class Accounting:
         counts = list(added)
         counts[LATE] += counts[CONTRIBUTED]
         counts[CONTRIBUTED] = 0
-        self.owed = add_counts((self.owed, counts))
+        self.pending_corrections = add_counts((self.pending_corrections, counts))
 
     def floor(self, closed: int) -> int:
         """Below it nothing of this member is needed any more, if everything below `closed` is closed."""
@@ -250,16 +255,16 @@ class Accounting:
 
     @property
     def undecided(self) -> int:
-        """Closed intervals whose fate is not known yet."""
+        """Closed intervals whose outcome is not known yet."""
         return len(self._open)
 
-    def told(
+    def notified(
         self, lacked_from: int, lacks: tuple[Lack, ...], closed: int, revised: tuple[Revisions, ...] = ()
     ) -> None:
         """A mark says whom the intervals from `lacked_from` to `closed` lack, and what is revised in them."""
         revisions = {(each.interval, number): rev for each in revised for number, rev in each.revs}
 
-        def fate(index: int, number: int) -> int | None:
+        def outcome(index: int, number: int) -> int | None:
             if not lacked_from <= index < closed:
                 return None
             lack = next((lack for lack in lacks if lack.start <= index < lack.stop), None)
@@ -267,7 +272,7 @@ class Accounting:
                 return 0
             return revisions.get((index, number), 1)
 
-        self._settle(fate)
+        self._settle(outcome)
 
     def answered(self, message: Fates) -> None:
         """The master says what became of some contributions."""
@@ -275,29 +280,28 @@ class Accounting:
         known.update(zip(message.inside, message.revs, strict=False))
         gone = frozenset(message.unknown)
 
-        def fate(index: int, number: int) -> int | None:
+        def outcome(index: int, number: int) -> int | None:
             return known.get(index) if number == message.number else None
 
-        self._settle(fate, gone)
+        self._settle(outcome, gone)
 
     def stop(self) -> None:
-        """The job is over here."""
         self._open.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._context.emit(Persist(KIND, self._manifest.job_id, b""))
 
-    def _settle(self, fate: Callable[[int, int], int | None], gone: frozenset[int] = frozenset()) -> None:
+    def _settle(self, outcome: Callable[[int, int], int | None], gone: frozenset[int] = frozenset()) -> None:
         """Decide what can be decided, oldest first; stop at the first that cannot.
 
         Args:
-            fate: of an interval and our number: the revision that is inside, 0 for none, None: not known.
+            outcome: of an interval and our number: the revision that is inside, 0 for none, None: not known.
             gone: intervals of which nobody knows.
         """
         settled, changed = 0, False
         while self._open:
             index, item = self._open.peekitem(0)
-            inside = 0 if item.number is None else fate(index, item.number)
+            inside = 0 if item.number is None else outcome(index, item.number)
             if inside is None and index not in gone:
                 break
             del self._open[index]
@@ -326,14 +330,12 @@ class Accounting:
             self._owe_expired(item.counts)
 
     def _owe_expired(self, left_out: Counts) -> None:
-        """What would have been contributed is expired; the other buckets stay what they are."""
         counts = list(left_out)
         counts[EXPIRED] += counts[CONTRIBUTED]
         counts[CONTRIBUTED] = 0
-        self.owed = add_counts((self.owed, counts))
+        self.pending_corrections = add_counts((self.pending_corrections, counts))
 
     def _wait(self) -> None:
-        """The master is asked if no mark says in time what became of what is open."""
         if self._open and self._timer is None:
             self._timer = self._context.after(self._pause_s, self._ask_again)
 
@@ -359,9 +361,9 @@ class Accounting:
             self._manifest.incarnation,
             tuple(sorted(self._numbers.items())),
             self._settled,
-            self.owed,
+            self.pending_corrections,
             tuple(sorted(self._placed.items())),
-            self.heard,
+            self.received,
         )
         self._context.emit(Persist(KIND, self._manifest.job_id, _PACK.encode(ledger)))
 

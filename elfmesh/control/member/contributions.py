@@ -130,7 +130,7 @@ class Contributions:
         self._closed_unsealed(event, self.frontier)
         if event.stop <= self.frontier:
             return
-        if event.start < self.frontier:  # closed, or the worker was begun anew and says it again
+        if event.start < self.frontier:  # closed, or the worker was begun again and says it again
             parts = tuple(since(part, self.frontier) for part in event.parts)
             event = replace(event, start=self.frontier, parts=parts)
         kept = Kept(event, self._number)
@@ -147,7 +147,6 @@ class Contributions:
 
     @safeguard("closed-before-sealed")
     def _closed_unsealed(self, event: Sealed, frontier: int) -> None:
-        """Keep what a range has of intervals that were closed before they were sealed."""
         assert self._sealed is not None
         start, stop = max(event.start, self._sealed), min(event.stop, frontier)
         if start < stop:
@@ -203,7 +202,7 @@ class Contributions:
         return done
 
     def rewind(self, at: int) -> None:
-        """What was evaluated from interval `at` on is no part of the job any more: it comes anew.
+        """What was evaluated from interval `at` on is no part of the job any more: it comes again.
 
         Only before a new term: in this one it may have gone up.
         """
@@ -217,13 +216,11 @@ class Contributions:
             self._sealed = min(self._sealed, at)
 
     def stop(self) -> None:
-        """The job is over here."""
         self._backlog.clear()
         if self._timer is not None:
             self._timer.cancel()
 
     def _pace(self) -> None:
-        """Send a burst of what is to go up again."""
         self._timer = None
         intervals, nbytes = BURST_INTERVALS + self._arrived[0], BURST_BYTES + self._arrived[1]
         self._arrived = [0, 0]
@@ -269,7 +266,6 @@ def _pieces(part: SealedPart, start: int, stop: int) -> Iterator[tuple[int, int]
 
 
 def revised(event: Sealed, revision: Revised) -> Sealed:
-    """A sealed range with another contribution to one of its intervals."""
     parts = []
     for part, new in zip(event.parts, revision.parts, strict=True):
         pairs = {
@@ -296,7 +292,6 @@ def until(event: Sealed, stop: int) -> Sealed:
 
 
 def since(part: SealedPart, start: int, stop: int = END) -> SealedPart:
-    """What a part has for intervals from `start` on, and below `stop`."""
     kept = [
         (entry, payload)
         for entry, payload in zip(part.entries, part.payloads, strict=True)

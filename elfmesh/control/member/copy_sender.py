@@ -1,6 +1,7 @@
 """One member's contributions on their way to peers in other failure domains (D-8).
 
-Owns which peers have which contribution. Holds no copy of others (`keeper`), decides nothing about intervals.
+Owns which peers have which contribution. Holds no copy of others (`copy_store`), decides nothing about
+intervals.
 
 Invariants: a contribution counts as safe when `replicas` peers have acknowledged it, at least one of them in
 another failure domain than this agent; what is not acknowledged is sent again until it is closed.
@@ -89,7 +90,6 @@ class CopySender:
                 self._send(copy)
 
     def kept(self, sender: Contact, message: Kept) -> None:
-        """A peer has a copy on its disk."""
         copy = self._open.get(message.start)
         if copy is None or (copy.number, _version(copy.event)[1]) != (message.number, message.rev):
             return
@@ -97,12 +97,11 @@ class CopySender:
             copy.at[sender.id] = sender
 
     def released(self, closed: int) -> None:
-        """Everything below `closed` is closed."""
         while self._open and self._open.peekitem(0)[1].event.stop <= closed:
             self._open.popitem(0)
 
     def rewind(self, at: int) -> None:
-        """What was evaluated from interval `at` on is no part of the job any more: it comes anew."""
+        """What was evaluated from interval `at` on is no part of the job any more: it comes again."""
         for start in list(self._open.irange(at)):
             del self._open[start]
         if self._open:
@@ -111,7 +110,6 @@ class CopySender:
                 copy.event, copy.at = until(copy.event, at), {}
 
     def stop(self) -> None:
-        """The job is over here."""
         self._open.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,7 @@
 """What an agent keeps for others: contributions to its jobs until their intervals are closed (D-8).
 
 Owns the copies held here and on this agent's disk. Whose copies to hold, and when they are asked for, is said
-by others (`safekeeping`, the master).
+by others (`copy_sender`, the master).
 
 Invariants: an acknowledgement leaves after the copy is on disk; nothing is kept of a job this agent does not
 work on, nor below what is closed; at most `KEPT_BYTES_MAX` are kept, a copy beyond that is not acknowledged.
@@ -99,7 +99,6 @@ class CopyStore:
                 self._context.emit(Persist(KIND, _key(copy.message), b""))
 
     def stopped(self, job: bytes, incarnation: str) -> None:
-        """The job is over, or nothing of ours."""
         self.released(job, incarnation, 1 << 62)
         self._kept.pop((job, incarnation), None)
 
@@ -132,7 +131,6 @@ class CopyStore:
 
 
 def _is_newer(message: Keep, known: Keep) -> bool:
-    """Whether a copy is of a later term than the one that is here, or says more."""
     return (known.epoch, known.stop, known.rev) < (message.epoch, message.stop, message.rev)
 
 
@@ -141,7 +139,6 @@ def _bytes_of(message: Keep, payload: bytes) -> int:
 
 
 def _key(message: Keep) -> bytes:
-    """Where a copy lies on the disk."""
     incarnation = hashlib.blake2b(message.incarnation.encode(), digest_size=8).digest()
     place = message.number.to_bytes(8) + message.start.to_bytes(8, signed=True)
     return message.job + incarnation + place

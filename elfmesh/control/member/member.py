@@ -60,8 +60,8 @@ class Member:
         plan: of its text.
         master: who leads it, as far as known.
         epoch: of that master.
-        keeper: what this agent keeps for other members.
-        ledger: what its settlement stored in an earlier life.
+        copy_store: what this agent keeps for other members.
+        ledger: what its accounting stored in an earlier boot.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class Member:
         plan: Plan,
         master: Contact,
         epoch: int,
-        keeper: CopyStore,
+        copy_store: CopyStore,
         ledger: bytes = b"",
     ) -> None:
-        self._keeper = keeper
+        self._copy_store = copy_store
         self.contributions = Contributions(context, manifest.trees, self._gone_up)
-        self.settlement = Accounting(
+        self.accounting = Accounting(
             context, manifest, lambda message: context.send(self.master, message), self._freed, ledger
         )
-        self.safekeeping = CopySender(context, plan.replicas)
+        self.copy_sender = CopySender(context, plan.replicas)
         self._context, self.manifest, self.plan = context, manifest, plan
         self.master, self.epoch, self.version = master, epoch, 0
         self.entry: RosterEntry | None = None
         self.terms: Terms | None = None
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         self.start: int | None = None
-        self.paused = self._held = self._heard = False
+        self.paused = self._held = self._received = False
         self.closed: int | None = None
         self._pending: deque[Sealed] = deque()
-        self._beginnings, self._unplaced = WorkerGenerations(), PreStartCounts()
+        self._worker_generations, self._pre_start_counts = WorkerGenerations(), PreStartCounts()
         self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
@@ -100,7 +100,6 @@ class Member:
 
     @property
     def job(self) -> bytes:
-        """Id of the job."""
         return self.manifest.job_id
 
     def begin(self, start: int) -> None:
@@ -114,7 +113,7 @@ class Member:
             stages = evaluations(self.stages)
             # Where the first version begins says what is closed: the worker does not make it again.
             alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
-            begun = self._beginnings.next()
+            begun = self._worker_generations.next()
             self._context.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
 
     @property
@@ -156,38 +155,37 @@ class Member:
         self.entry = entry
         if entry is not None:
             self.contributions.until = entry.until
-        self.safekeeping.peers_are(terms.members)
+        self.copy_sender.peers_are(terms.members)
         self._context.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         self._restage(terms)
         if entry is not None and (joined or new_term):
-            self._begin_anew(entry)
+            self._begin_again(entry)
         while self._pending and not self._holds_back:
             self._contribute(self._pending.popleft())
         self._hold(terms.paused)
         return self._acknowledgement()
 
     def _restage(self, terms: Terms) -> None:
-        """The versions are these now: what another one evaluates than before is made again."""
         at = differs_at(self.stages, terms.stages, FIRST if self.closed is None else self.closed)
         self.stages, self.manifest, self.plan = terms.stages, terms.manifest, read_plan(terms.manifest.text)
-        self.settlement.stages = terms.stages
+        self.accounting.stages = terms.stages
         if at is not None:
-            self._beginnings.changed(at)
+            self._worker_generations.changed(at)
             self.contributions.rewind(at)
-            self._unplaced.rewind(at)
-            self.settlement.rewind(at)
-            self.safekeeping.rewind(at)
+            self._pre_start_counts.rewind(at)
+            self.accounting.rewind(at)
+            self.copy_sender.rewind(at)
             self._settle_closed()  # ranges that now end where intervals are open
             self._start_worker()
 
-    def _begin_anew(self, entry: RosterEntry) -> None:
+    def _begin_again(self, entry: RosterEntry) -> None:
         """Under a new number or a new master everything that is open is contributed again.
 
         The trees forget what was contributed in an earlier epoch.
         """
         first = entry.start if self.closed is None else max(entry.start, self.closed)
-        self.settlement.numbered(entry.start, entry.number)
+        self.accounting.numbered(entry.start, entry.number)
         self.contributions.begin(entry.number, self.epoch, first, self.start)
         self.begin(first)
 
@@ -196,11 +194,10 @@ class Member:
             return None
         return RosterAck(self.job, self.epoch, self.version, self.entry.number)
 
-    def mark(self, mark: Mark) -> None:
-        """Everything below the mark is closed."""
-        self._release(mark.closed)
-        self.settlement.told(mark.lacked_from, mark.lacks, mark.closed, mark.revised)
-        if mark.version > self.version and self.entry is not None and not self.requests.leaving:
+    def watermark(self, watermark: Mark) -> None:
+        self._release(watermark.closed)
+        self.accounting.notified(watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)
+        if watermark.version > self.version and self.entry is not None and not self.requests.leaving:
             self.requests.enroll()
 
     def _release(self, closed: int) -> None:
@@ -209,8 +206,8 @@ class Member:
         self.closed = closed
         self._stall_watch.closed(closed)
         self._settle_closed()
-        self.safekeeping.released(closed)
-        self._keeper.released(self.job, self.manifest.incarnation, closed)
+        self.copy_sender.released(closed)
+        self._copy_store.released(self.job, self.manifest.incarnation, closed)
         for tree in self.manifest.trees:
             self._context.emit(Release(tree, closed, self.epoch))
         self._freed()
@@ -218,28 +215,26 @@ class Member:
             self._start_worker()
 
     def _settle_closed(self) -> None:
-        """It is to be found out what became of the ranges that are closed."""
         for done in self.contributions.release(self.closed) if self.closed is not None else ():
-            self.settlement.closed(done.event, done.number)
+            self.accounting.closed(done.event, done.number)
 
     def _freed(self) -> None:
         """The worker may forget what is closed and settled, once it has said what it has from before."""
         undecided = self.contributions.undecided
-        if self.closed is not None and undecided is not None and self._heard:
-            floor = self.settlement.floor(min(self.closed, undecided))
-            self.settlement.decided(floor)
+        if self.closed is not None and undecided is not None and self._received:
+            floor = self.accounting.floor(min(self.closed, undecided))
+            self.accounting.decided(floor)
             if self._released is None or floor > self._released:
                 self._released = floor
-                self._context.emit(ReleaseWorker(self.job, floor, self.settlement.heard))
+                self._context.emit(ReleaseWorker(self.job, floor, self.accounting.received))
 
     def stop(self) -> None:
-        """The job is over here."""
         self.requests.stop()
         self._stall_watch.stop()
-        self.safekeeping.stop()
+        self.copy_sender.stop()
         self.contributions.stop()
-        self.settlement.stop()
-        self._keeper.stopped(self.job, self.manifest.incarnation)
+        self.accounting.stop()
+        self._copy_store.stopped(self.job, self.manifest.incarnation)
         self._context.emit(Persist("member", self.job, b""))
         self._context.emit(StopWorker(self.job, self.manifest.incarnation))
         for tree in self.manifest.trees:
@@ -248,12 +243,11 @@ class Member:
     # -- what the worker says --------------------------------------------------------------------------
 
     def sealed(self, event: Sealed) -> None:
-        """The worker has nothing more for a range."""
         if event.incarnation != self.manifest.incarnation:
             return
-        self._heard = True
+        self._received = True
         if event.again and self.start is not None and event.start < self.start:
-            self.settlement.closed(event)
+            self.accounting.closed(event)
         elif self._holds_back:
             self._pending.append(event)
             self._hold(self.paused)
@@ -267,14 +261,13 @@ class Member:
         if stop < event.stop:
             self._context.stats["control.other_version"] += 1
         if stop > event.start and not event.again:
-            self.settlement.made(until(event, stop))
+            self.accounting.made(until(event, stop))
         if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
             self.contributions.add(self._placed(joined))
             self._settle_closed()  # what was closed before it was sealed
 
     def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
-        """Up to where, from `start` on, what a worker has said is part of the job."""
-        stands = self._beginnings.stands_until(event.begun)
+        stands = self._worker_generations.stands_until(event.begun)
         return valid_until(self.stages, event.evaluated, start, min(stop, stands))
 
     def revised(self, event: Revised) -> None:
@@ -282,7 +275,7 @@ class Member:
         if event.incarnation != self.manifest.incarnation:
             return
         if self._valid_until(event, event.interval, event.interval + 1) > event.interval:
-            take_revision(event, self.contributions, self._pending, self.settlement)
+            take_revision(event, self.contributions, self._pending, self.accounting)
         else:  # its records are in what the other version makes of the interval
             self._context.stats["control.other_version"] += 1
 
@@ -292,7 +285,6 @@ class Member:
             self.rechecks.verify(asker, message, self.entry.number)
 
     def report(self, event: WorkerReport) -> None:
-        """Pass on what people should see."""
         self._context.send(self.master, Report(self.job, self._context.name, event.samples, event.error))
 
     def _hold(self, paused: bool) -> None:
@@ -307,13 +299,14 @@ class Member:
         """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
         first = self.entry.start if self.entry is not None else event.start
         if event.start < first:
-            self.settlement.owe_unplaced(self._unplaced.count(event, first), min(event.stop, first))
+            self.accounting.correct_pre_start(
+                self._pre_start_counts.count(event, first), min(event.stop, first)
+            )
         counted, *others = (since(part, first) for part in event.parts)
-        return replace(event, parts=(self.settlement.place(counted, again=event.again), *others))
+        return replace(event, parts=(self.accounting.place(counted, again=event.again), *others))
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
-        """A range is on its way up the trees."""
-        self.safekeeping.add(event, number, self.epoch)
+        self.copy_sender.add(event, number, self.epoch)
         if not again:
             self._tell_rate(event, number)
             self._stall_watch.sealed(event.stop)
@@ -327,7 +320,6 @@ class Member:
             self._context.send(self.master, Rate(self.job, self.epoch, number, news))
 
     def _ask_why(self) -> None:
-        """Something sealed is not closed: the master may not know that it is due."""
         gone_up = self.contributions.gone_up
         if self.entry is not None and gone_up is not None and gone_up < END:
             self._context.send(self.master, Waiting(self.job, self.epoch, self.entry.number, gone_up))

@@ -57,25 +57,24 @@ class MemberHost:
         self.labels: dict[str, str] = {}
         self.lookups: tuple[str, ...] = ()
         self.members: dict[bytes, Member] = {}
-        self.keeper = CopyStore(context)
+        self.copy_store = CopyStore(context)
         self.ledgers: dict[bytes, bytes] = {}
         self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         self._asked = 0
         self._answered: set[str] = set()
-        self._asking = False
-        self._remembered: list[Terms] = []
+        self._poller = False
+        self._epochs: list[Terms] = []
         self._leaving: int | None = None
-        self._told: list[Callable[[int], None]] = []
+        self._notified: list[Callable[[int], None]] = []
         self._was_leaving: Callable[[int], None] | None = None
         self.departed: Callable[[bool], bool] = lambda idle: idle
         """Whether nobody counts on this agent for anything, told whether its members have ended."""
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
-        self.trials = Preflight(context)
+        self.preflight = Preflight(context)
 
     def carries(self, event: LocalStreams) -> None:
-        """Streams and labels are these now."""
         for name in self.streams:
             if name not in {stream.name for stream in event.streams}:
                 self._context.emit(Unsubscribe(ids.stream_id(name)))
@@ -86,7 +85,7 @@ class MemberHost:
         for job, member in list(self.members.items()):
             if not self._meant(member.manifest):
                 self._end(job, member.manifest.incarnation)
-        remembered, self._remembered = self._remembered, []
+        remembered, self._epochs = self._epochs, []
         for terms in remembered:
             announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
             self.announced(announce, founding=False)
@@ -112,8 +111,8 @@ class MemberHost:
         Args:
             done: told how many jobs were left, once nothing is expected of this agent any more.
         """
-        idle = not self._told
-        self._told.append(done)
+        idle = not self._notified
+        self._notified.append(done)
         if self._leaving is None:
             self._context.emit(Persist(LEAVING, self._context.me.id, b"\1"))
             for name in self.streams:
@@ -132,8 +131,8 @@ class MemberHost:
             self._context.after(LEFT_S, self._left)
             return
         self._context.emit(Persist(LEAVING, self._context.me.id, b""))
-        told, self._told = self._told, []
-        for done in told:
+        notified, self._notified = self._notified, []
+        for done in notified:
             done(self._leaving or 0)
 
     def roster(self, terms: Terms) -> RosterAck | None:
@@ -172,42 +171,40 @@ class MemberHost:
             plan = read_plan(manifest.text)
         except QueryError as refused:
             return Rehearsed(me, frontier, False, str(refused))
-        if any(terms.manifest.job_id == manifest.job_id for terms in self._remembered):
+        if any(terms.manifest.job_id == manifest.job_id for terms in self._epochs):
             return Rehearsed(me, frontier, True)  # as before its restart; its streams are to come
         if not self._meant(manifest):
             return Rehearsed(me, frontier, False)
         return Rehearsed(me, frontier, True, self._error(manifest, plan, is_new=True))
 
     def _meant(self, manifest: Manifest) -> bool:
-        """Whether this agent's labels are those that a version of a job wants."""
         return self._matches(read_plan(manifest.text), manifest.narrowed)
 
     def _forget(self, terms: Terms) -> None:
         """What this agent worked on before it was restarted is not for it any more."""
         job = terms.manifest.job_id
         self._context.emit(Persist("member", job, b""))
-        self.keeper.stopped(job, terms.manifest.incarnation)
+        self.copy_store.stopped(job, terms.manifest.incarnation)
 
     def remember(self, terms: Terms) -> None:
         """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
-        self._remembered.append(terms)
+        self._epochs.append(terms)
 
     def restored(self, kept: list[bytes]) -> None:
         """Copies that this agent kept for other members before it was restarted."""
-        jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._remembered]
-        self.keeper.restored(kept, jobs)
+        jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._epochs]
+        self.copy_store.restored(kept, jobs)
 
     @property
     def stream_ids(self) -> set[bytes]:
-        """Ids of the groups of this agent's streams."""
         return {ids.stream_id(name) for name in self.streams}
 
     def ask_soon(self) -> None:
         """Ask the rendezvous of each stream what runs, now and then less and less often."""
         self._asked = 0
         self._answered.clear()
-        if not self._asking:
-            self._asking = True
+        if not self._poller:
+            self._poller = True
             self._ask()
 
     def _ask(self) -> None:
@@ -220,7 +217,6 @@ class MemberHost:
         self._context.after(self._context.jittered(pause), self._ask)
 
     def running(self, message: Running) -> None:
-        """The rendezvous says what runs on a stream."""
         if message.jobs:
             self._answered.add(message.stream)
         for announce in message.jobs:
@@ -238,7 +234,7 @@ class MemberHost:
         except QueryError:
             wanted = False
         if wanted:
-            self.trials.before(manifest, then)
+            self.preflight.before(manifest, then)
         else:
             then()
 
@@ -272,7 +268,7 @@ class MemberHost:
         if error := error or self._no_room(manifest.namespace):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
-        member = Member(self._context, manifest, plan, message.master, message.epoch, self.keeper, ledger)
+        member = Member(self._context, manifest, plan, message.master, message.epoch, self.copy_store, ledger)
         self.members[job] = member
         if is_founder:
             member.begin(message.start)
@@ -281,7 +277,6 @@ class MemberHost:
         return Verdict(me, True)
 
     def _no_room(self, namespace: str) -> str:
-        """Why no other job of a namespace is taken, "" if it is."""
         if len(self.members) >= JOBS_MAX:
             return f"this agent works on {JOBS_MAX} jobs already"
         grant = self._context.policy.grant(namespace)
@@ -291,7 +286,6 @@ class MemberHost:
         return ""
 
     def stop(self, job: bytes, incarnation: str) -> None:
-        """This incarnation of a job is over."""
         if (job, incarnation) not in self._stopped:
             self._context.emit(Persist(KIND, job, incarnation.encode()))
         self._end(job, incarnation)
@@ -301,7 +295,6 @@ class MemberHost:
         self._stopped[job, incarnation] = None
 
     def _end(self, job: bytes, incarnation: str) -> None:
-        """This agent works on an incarnation of a job no longer, whether that is over or not."""
         self._stopped[job, incarnation] = None
         while len(self._stopped) > STOPPED_MAX:
             (oldest, _), _ = self._stopped.popitem(last=False)
@@ -318,7 +311,7 @@ class MemberHost:
 
     def _error(self, manifest: Manifest, plan: Plan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
-        if error := self.trials.error(manifest) or self._context.policy.refusal(manifest, self.streams):
+        if error := self.preflight.error(manifest) or self._context.policy.refusal(manifest, self.streams):
             return error
         unknown = [name for name in plan.lookups if name not in self.lookups]
         if unknown:

@@ -1,6 +1,6 @@
 """Records of intervals below a member's first one: they never go up, and count where its first ones do.
 
-Owns what of them was counted. A worker that is begun anew says again what it has said, and makes again what
+Owns what of them was counted. A worker that is begun again says again what it has said, and makes again what
 another version evaluates now: the same records come once more, and count once (D-1).
 """
 
@@ -14,7 +14,7 @@ class PreStartCounts:
     """Counts them for one member."""
 
     def __init__(self) -> None:
-        self._said = self._counted = FIRST
+        self._reported = self._counted = FIRST
 
     def count(self, event: Sealed, first: int) -> tuple[int, ...]:
         """The records by bucket of a range that are nobody's, and were not counted yet.
@@ -25,13 +25,13 @@ class PreStartCounts:
             event: as much of a sealed range as is part of the job.
             first: this member's first interval.
         """
-        since = max(self._said, self._counted)
+        since = max(self._reported, self._counted)
         entries = event.parts[0].entries
         found = add_counts(each.counts for each in entries if since <= each.interval < first)
-        self._said = max(self._said, event.stop)
+        self._reported = max(self._reported, event.stop)
         self._counted = max(self._counted, min(event.stop, first))
         return found
 
     def rewind(self, at: int) -> None:
         """What went up from interval `at` on is no part of the job any more; what was counted stays so."""
-        self._said = min(self._said, at)
+        self._reported = min(self._reported, at)

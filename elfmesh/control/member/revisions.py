@@ -1,4 +1,4 @@
-"""Where a revision of one member's contribution goes: up behind it, or into what is owed (D-1, D-12).
+"""Where a revision of a member's contribution goes: up, or into the pending corrections (D-1, D-12).
 
 Owns the order of the questions; everything it asks keeps its own state.
 """
@@ -14,7 +14,7 @@ from elfmesh.control.protocol.events import Revised, Sealed
 
 
 def take_revision(
-    event: Revised, contributions: Contributions, pending: deque[Sealed], settlement: Accounting
+    event: Revised, contributions: Contributions, pending: deque[Sealed], accounting: Accounting
 ) -> None:
     """Records came late for what the worker has sealed.
 
@@ -22,24 +22,24 @@ def take_revision(
         event: the revision.
         contributions: what is open.
         pending: sealed ranges that have no number yet.
-        settlement: what is closed.
+        accounting: what is closed.
     """
-    if settlement.is_decided(event.interval):
-        settlement.too_late(event)
+    if accounting.is_decided(event.interval):
+        accounting.too_late(event)
         return
     if event.again:
-        settlement.added(event)
+        accounting.added(event)
         return
     counted, *others = event.parts
-    placed = replace(event, parts=(settlement.place(counted, again=True), *others))
+    placed = replace(event, parts=(accounting.place(counted, again=True), *others))
     if (
         contributions.revise(placed)
         or _revise_pending(placed, pending)
-        or settlement.revise(placed, had_nothing=counted.entries[0].counts == event.added)
+        or accounting.revise(placed, had_nothing=counted.entries[0].counts == event.added)
     ):
-        settlement.added(event)
+        accounting.added(event)
     else:
-        settlement.too_late(event)
+        accounting.too_late(event)
 
 
 def _revise_pending(event: Revised, pending: deque[Sealed]) -> bool:

@@ -113,7 +113,6 @@ class Roots:
                 self._send(tree, seq)
 
     def acknowledged(self, message: PartAck) -> None:
-        """The master has a part."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)
         if tree is None:
@@ -150,7 +149,6 @@ class Roots:
 
     @staticmethod
     def _forget_below(tree: _Tree, epoch: int) -> None:
-        """Members contribute everything that is open again in a new epoch."""
         for seq, (segment, payload) in list(tree.parts.items()):
             if segment.epoch < epoch:
                 del tree.parts[seq]

@@ -72,20 +72,16 @@ class RosterRequests:
         self.leaving, self._stopped, self._by_route = False, False, True
 
     def begin(self) -> None:
-        """Ask from now on."""
         self._context.after(ENROLL_S, self._enroll_again)
         self._context.after(self._context.jittered(CHECK_S), self._check)
 
     def stop(self) -> None:
-        """The job is over here."""
         self._stopped = True
 
     def enroll(self) -> None:
-        """Tell the master that we are here."""
         self._context.send(self._member.master, self.enrolment())
 
     def enrolment(self) -> Enroll:
-        """Who we are, and which roster we know."""
         member, me = self._member, Participant(self._context.me, self._context.name)
         begun = FIRST if member.start is None else member.start
         manifest = member.manifest

@@ -36,7 +36,6 @@ class StallWatch:
         self._sealed_at.append((stop, self._context.now))
 
     def closed(self, stop: int) -> None:
-        """Everything below `stop` is closed."""
         while self._sealed_at and self._sealed_at[0][0] <= stop:
             self._sealed_at.popleft()
 
@@ -46,7 +45,6 @@ class StallWatch:
             self._timer = self._context.after(self._context.jittered(self._patience_s), self._look)
 
     def stop(self) -> None:
-        """The job is over here."""
         self._stopped = True
 
     @property

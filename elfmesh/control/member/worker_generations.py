@@ -27,12 +27,10 @@ class WorkerGenerations:
         self._changes: deque[tuple[int, int]] = deque(maxlen=CHANGES_MAX)
 
     def next(self) -> int:
-        """The number of a worker that is asked for now."""
         self._count += 1
         return self._count
 
     def changed(self, at: int) -> None:
-        """The workers so far do not know that intervals from `at` on are made again."""
         self._changes.append((self._count, at))
 
     def stands_until(self, begun: int) -> int:

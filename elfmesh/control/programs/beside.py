@@ -27,7 +27,7 @@ from elfmesh.control.protocol.events import (
     Persist,
     ProgramAttached,
     ProgramGone,
-    ProgramSaid,
+    ProgramReported,
     ToProgram,
 )
 from elfmesh.control.protocol.fences import Handlers
@@ -114,14 +114,16 @@ class Programs:
 
     # -- what the host says ----------------------------------------------------------------------------
 
-    def host_said(self, event: ProgramAttached | ProgramSaid | ProgramGone | Attached | Detached) -> None:
+    def host_reported(
+        self, event: ProgramAttached | ProgramReported | ProgramGone | Attached | Detached
+    ) -> None:
         """Something happened beside this agent, or in a tree of its."""
         match event:
             case ProgramAttached():
                 self._attached(event)
-            case ProgramSaid():
+            case ProgramReported():
                 if event.session in self._sessions:
-                    self._said(event.session, event.frame)
+                    self._reported(event.session, event.frame)
             case ProgramGone():
                 self._gone(event.session)
             case Attached():
@@ -133,7 +135,6 @@ class Programs:
                 self._parents.pop(event.tree, None)
 
     def describe(self) -> list[dict[str, object]]:
-        """The programs beside this agent, for people."""
         return [
             {
                 "program": known.session.name,
@@ -174,7 +175,6 @@ class Programs:
         self._present(key, gone.name, here=False)
 
     def _say_present(self, key: bytes, session: int) -> None:
-        """Say so, and again: what is not said again is forgotten."""
         known = self._known.get(key)
         if known is None or known.session is None or known.session.number != session:
             return
@@ -197,7 +197,7 @@ class Programs:
 
     # -- what a program says ---------------------------------------------------------------------------
 
-    def _said(self, session: int, frame: program_frames.FromProgram) -> None:
+    def _reported(self, session: int, frame: program_frames.FromProgram) -> None:
         key = self._sessions[session]
         known = self._known[key]
         mine = known.session
@@ -256,7 +256,6 @@ class Programs:
     # -- what other agents say -------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
-        """The messages about programs."""
         return {
             Present: lambda sender, message, payload: self.rendezvous.present(message),
             Appointed: lambda sender, message, payload: self._appointed(message),
@@ -265,7 +264,6 @@ class Programs:
         }
 
     def routed_handlers(self) -> Handlers:
-        """The messages about programs that are for somebody else if they were routed here."""
         return {
             Parcel: lambda sender, message, payload: self._on_parcel(
                 message, payload, self.rendezvous.parcel
@@ -316,7 +314,6 @@ class Programs:
             self._context.emit(ToProgram(known.session.number, role))
 
     def _parcel(self, message: Parcel, payload: bytes) -> None:
-        """For the program beside this agent, or for one further up its tree."""
         known = self._known.get(message.program)
         mine = known.session if known is not None else None
         if mine is not None and known is not None and self._concerns(mine, message):
@@ -337,11 +334,9 @@ class Programs:
 
     @staticmethod
     def _concerns(mine: _Session, message: Parcel) -> bool:
-        """Whether a parcel ends at the program beside this agent: what has a term came by the rendezvous."""
         return bool(message.term) or message.verb == "route" or message.group in ("", *mine.groups)
 
     def _pass_up(self, message: Parcel, payload: bytes) -> None:
-        """No program of this agent is in the group: its parent may have one, or the master side is meant."""
         tree = ids.program_tree(message.program, message.group)
         onward = replace(message, hops=message.hops + 1)
         parent = self._parents.get(tree)

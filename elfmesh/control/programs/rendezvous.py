@@ -61,7 +61,7 @@ class _Program:
     agents: dict[bytes, _Here] = field(default_factory=dict)
     master: Contact | None = None
     master_name: str = ""
-    heard_at: float = 0.0
+    received_at: float = 0.0
     term: int = 0
     place: Place = NOWHERE
 
@@ -87,27 +87,26 @@ class ProgramRendezvous:
             program = self._programs[message.program] = _Program()
             if message.master is not None and not self._context.is_gone(message.master.id):
                 # A new rendezvous goes on with whom the old one has appointed.
-                program.master, program.heard_at = message.master, self._context.now
+                program.master, program.received_at = message.master, self._context.now
         self._programs.move_to_end(message.program)
         while len(self._programs) > PROGRAMS_MAX:
             self._programs.popitem(last=False)
-        anew = _is_rival(program, message)
+        again = _is_rival(program, message)
         program.term, program.place = max(program.term, message.term), max(program.place, message.place)
         if message.here:
             here = _Here(message.agent, message.name, message.leads, self._context.now)
             program.agents[message.agent.id] = here
             if program.master is not None and program.master.id == message.agent.id:
-                program.master, program.heard_at = message.agent, self._context.now
+                program.master, program.received_at = message.agent, self._context.now
                 program.master_name = message.name
         else:
             program.agents.pop(message.agent.id, None)
             if program.master is not None and program.master.id == message.agent.id:
                 program.master = None
-        if not self._appoint(message.program, program, anew=anew) and message.here:
+        if not self._appoint(message.program, program, again=again) and message.here:
             self._tell(message.program, program, message.agent)
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent."""
         for key, program in list(self._programs.items()):
             was_here = program.agents.pop(agent, None) is not None
             if program.master is not None and program.master.id == agent:
@@ -115,13 +114,12 @@ class ProgramRendezvous:
             if was_here:
                 self._appoint(key, program)
 
-    def _appoint(self, key: bytes, program: _Program, *, anew: bool = False) -> bool:
-        """See to it that there is a master side; whether it, or with `anew` its term, is another one."""
+    def _appoint(self, key: bytes, program: _Program, *, again: bool = False) -> bool:
         now = self._context.now
         for id, here in list(program.agents.items()):
             if now - here.at > FORGET_S:
                 del program.agents[id]
-        if program.master is not None and now - program.heard_at > FORGET_S:
+        if program.master is not None and now - program.received_at > FORGET_S:
             program.master = None
         if not program.agents:
             if program.master is None:
@@ -130,12 +128,12 @@ class ProgramRendezvous:
         leading = [here for here in program.agents.values() if here.leads]
         held = program.agents.get(program.master.id) if program.master is not None else None
         stays = program.master is not None and (not leading or (held is not None and held.leads))
-        if stays and not anew:
+        if stays and not again:
             return False
         if not stays:
             candidates = leading or list(program.agents.values())
             chosen = min(candidates, key=lambda here: ids.distance(here.contact.id, key))
-            program.master, program.master_name, program.heard_at = chosen.contact, chosen.name, now
+            program.master, program.master_name, program.received_at = chosen.contact, chosen.name, now
         program.term += 1
         for here in program.agents.values():
             self._tell(key, program, here.contact)
@@ -196,7 +194,6 @@ class ProgramRendezvous:
 
 
 def _is_rival(program: _Program, message: Present) -> bool:
-    """Whether another rendezvous has appointed another master side, of as high a term as ours or a higher."""
     if program.master is None or (message.master is not None and message.master.id == program.master.id):
         return False
     return message.term > program.term or (message.term == program.term and message.master is not None)

@@ -18,7 +18,7 @@ from elfmesh.control.protocol.events_finalising import Finalised as Finalised
 from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
 from elfmesh.control.protocol.events_programs import ProgramAttached as ProgramAttached
 from elfmesh.control.protocol.events_programs import ProgramGone as ProgramGone
-from elfmesh.control.protocol.events_programs import ProgramSaid as ProgramSaid
+from elfmesh.control.protocol.events_programs import ProgramReported as ProgramReported
 from elfmesh.control.protocol.events_programs import ToProgram as ToProgram
 from elfmesh.control.protocol.events_results import LOG_PAGE_BYTES_MAX as LOG_PAGE_BYTES_MAX
 from elfmesh.control.protocol.events_results import Append as Append
@@ -138,11 +138,11 @@ class ResumeWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseWorker(Effect):
-    """All below `stop` is settled, its revisions up to `heard` as well: their frames are not needed."""
+    """All below `stop` is settled, its revisions up to `received` as well: their frames are not needed."""
 
     job: bytes
     stop: int
-    heard: int = 0
+    received: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Sealed(Event):
 
     Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
     one worker follow each other without a gap, beginning at `StartWorker.start`. `again`: sealed in an
-    earlier life of this agent; those from before the start come first, with gaps: they are closed, and may
+    earlier boot of this agent; those from before the start come first, with gaps: they are closed, and may
     not be settled. `evaluated`: by whose text, see `Stage`. `begun`: see `StartWorker`; 0: by the newest.
     """
 
@@ -178,7 +178,7 @@ class Revised(Event):
     """Records came late for an interval that was sealed: its contribution is this one now, revision `rev`.
 
     `parts` has a part of one entry per partition; `added` is what it counts that the revision before did not.
-    `seq` numbers those of a worker, in order. `again`: of an earlier life, without `parts`, told first.
+    `seq` numbers those of a worker, in order. `again`: of an earlier boot, without `parts`, told first.
     `evaluated`, `begun`: as of `Sealed`.
     """
 
@@ -288,7 +288,7 @@ INPUTS: tuple[type[Event], ...] = (
     LocalStreams,
     ClientRequest,
     ProgramAttached,
-    ProgramSaid,
+    ProgramReported,
     ProgramGone,
     Sealed,
     Revised,

@@ -26,7 +26,7 @@ class ProgramAttached(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramSaid(Event):
+class ProgramReported(Event):
     """What a program beside this agent wants."""
 
     session: int

@@ -21,7 +21,7 @@ from elfmesh.machine import Contact, Message
 Handlers = dict[type[Message], Callable[[Contact, Any, bytes], None]]
 """What a part does with each of its messages: by type, of the sender, the message and its payload."""
 
-Told = Literal["sender", "master", "nobody"]
+Notified = Literal["sender", "master", "nobody"]
 """Who learns the newer epoch: the sender of the message (of a multicast, nobody), or the master it names."""
 
 
@@ -40,11 +40,11 @@ class Fence(NamedTuple):
     by: By
     job: Callable[[Any], bytes]
     epoch: Callable[[Any], int]
-    told: Told = "nobody"
+    notified: Notified = "nobody"
 
 
-def _fence(by: By, job: str, epoch: str, told: Told = "nobody") -> Fence:
-    return Fence(by, attrgetter(job), attrgetter(epoch), told)
+def _fence(by: By, job: str, epoch: str, notified: Notified = "nobody") -> Fence:
+    return Fence(by, attrgetter(job), attrgetter(epoch), notified)
 
 
 FENCES: dict[type[Message], Fence] = {

@@ -45,7 +45,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
-    """A job runs on a stream: routed to the stream's rendezvous, and multicast by it to the carriers.
+    """A job runs on a stream: routed to the stream's rendezvous, and multicast by it to the stream hosts.
 
     Attributes:
         manifest: the job.
@@ -53,7 +53,7 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
         epoch: the master's term.
         version: of its roster.
         start: first interval that founding members contribute.
-        wanted: the master wants the carriers' verdicts; otherwise it only reminds the rendezvous.
+        wanted: the master wants the stream hosts' verdicts; otherwise it only reminds the rendezvous.
         stream: whose rendezvous is told; a job over several is announced at each.
     """
 
@@ -67,7 +67,7 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
 
 
 class Verdict(Message, frozen=True, tag="ctl.verdict"):
-    """A carrier's answer to an `Announce`: it takes part, does not (labels), or cannot (`error`)."""
+    """A stream host's answer to an `Announce`: it takes part, does not (labels), or cannot (`error`)."""
 
     participant: Participant
     takes_part: bool
@@ -86,7 +86,7 @@ class Announced(Message, frozen=True, tag="ctl.announced"):
 
 
 class WhatRuns(Message, frozen=True, tag="ctl.what_runs"):
-    """A carrier of `stream` to its rendezvous, routed: which jobs are there?"""
+    """A stream host of `stream` to its rendezvous, routed: which jobs are there?"""
 
     stream: str
     asker: Contact
@@ -277,7 +277,6 @@ _PACK = msgspec.msgpack.Encoder()
 
 
 def pack(message: Message) -> bytes:
-    """A message as the body of a route or a multicast."""
     return _PACK.encode(message)
 
 

@@ -1,7 +1,7 @@
 """What agents say to each other so that nothing is lost and everything can be checked.
 
-Owns the messages of verification (`verify`), of contributions that peers keep (`keeper`, `safekeeping`) and
-of what became of contributions (`fates`, `settlement`).
+Owns the messages of verification (`verify`), of contributions that peers keep (`copy_store`, `copy_sender`)
+and of what became of contributions (`outcomes`, `accounting`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
 
 
 class Coming(Message, frozen=True, tag="ctl.coming"):
-    """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its carriers.
+    """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its stream hosts.
 
     Whoever has not loaded what evaluates jobs begins to: all at a time, not one behind the other.
     """

@@ -138,8 +138,8 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced"):
 FromProgram: TypeAlias = Say | Join | Handled | Reached
 FromAgent: TypeAlias = Role | Deliver | Answer | Replaced
 _ENCODER = msgspec.msgpack.Encoder()
-_SAID: msgspec.msgpack.Decoder[FromProgram] = msgspec.msgpack.Decoder(FromProgram)
-_TOLD: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
+_FROM_PROGRAM: msgspec.msgpack.Decoder[FromProgram] = msgspec.msgpack.Decoder(FromProgram)
+_FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 
 
 def encode(frame: FromProgram | FromAgent) -> bytes:
@@ -160,17 +160,17 @@ def read_place(data: bytes) -> Place | None:
         return None
 
 
-def said(data: bytes) -> FromProgram:
+def from_program(data: bytes) -> FromProgram:
     """What a program has said; raises ProtocolError if that is no frame of its side."""
     try:
-        return _SAID.decode(data)
+        return _FROM_PROGRAM.decode(data)
     except UNREADABLE as error:
         raise ProtocolError(f"malformed frame: {error}") from None
 
 
-def told(data: bytes) -> FromAgent:
+def from_agent(data: bytes) -> FromAgent:
     """What an agent has said; raises ProtocolError if that is no frame of its side."""
     try:
-        return _TOLD.decode(data)
+        return _FROM_AGENT.decode(data)
     except UNREADABLE as error:
         raise ProtocolError(f"malformed frame: {error}") from None

@@ -1,7 +1,7 @@
 """Changes that clients have asked for and that came by here: a late copy of such a word makes none again.
 
 Owns the memory of that. A network may deliver a frame again minutes later; the job that it is about may have
-been deleted, applied anew or changed since, by others (D-16: delivered at least once, applied once). This
+been deleted, applied again or changed since, by others (D-16: delivered at least once, applied once). This
 memory need not outlive its process: a word that a process has not seen is obeyed only while somebody waits
 for its answer (`confirming.py`). A client's agent asks again, under the same number, whoever leads by then:
 the words that made the last versions of a job go with its manifest (`words`), so that a successor does not
@@ -10,8 +10,8 @@ make them twice.
 Invariants: who has made a change does not pass the word for it on, and who has passed it on does not make the
 change: whether another did is not known here. A word that was answered here without a change, because nobody
 led the job then, makes none later, when somebody does; nor does one that came by first so long ago that
-nobody waits for its answer, wherever it is passed on to. Such a word is sent back (`answers.ANEW`), and who
-still waits for an answer asks anew, under another number.
+nobody waits for its answer, wherever it is passed on to. Such a word is sent back (`answers.AGAIN`), and who
+still waits for an answer asks again, under another number.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ WAITED_S = 60.0
 _CAME, _ANSWERED = "", "answered"
 _PASSED = "passed "
 """What became of a word that made no change here; anything else is an incarnation. Behind `_PASSED` comes the
-id of the job that it was passed on for: a word goes by its job's home to the other seat, and an agent may be
-both."""
+id of the job that it was passed on for: a word goes by its job's home to the other placement, and an agent
+may be both."""
 
 
 def word(origin: Contact, token: int) -> bytes:
     """The name of one request, for all agents: 12 bytes."""
-    said = b"%s:%d:%d" % (origin.id, origin.incarnation, token)
-    return blake2b(said, digest_size=12).digest()
+    reported = b"%s:%d:%d" % (origin.id, origin.incarnation, token)
+    return blake2b(reported, digest_size=12).digest()
 
 
 @safeguard("made-by-another")
-def words(before: tuple[bytes, ...], said: bytes) -> tuple[bytes, ...]:
-    """Those of a manifest and one more, the newest last."""
-    return (*before, said)[-WORDS_MAX:]
+def words(before: tuple[bytes, ...], reported: bytes) -> tuple[bytes, ...]:
+    return (*before, reported)[-WORDS_MAX:]
 
 
 class Once:
@@ -73,11 +72,9 @@ class Once:
             self._note(origin, token, _ANSWERED)
 
     def made(self, origin: Contact, token: int, incarnation: str) -> None:
-        """A change is being made."""
         self._note(origin, token, incarnation)
 
     def passed(self, origin: Contact, token: int, job: bytes) -> None:
-        """The word is passed on to who leads the job."""
         self._note(origin, token, _PASSED + job.hex())
 
     def _note(self, origin: Contact, token: int, what: str) -> None:
@@ -90,7 +87,7 @@ class Once:
         self._note(origin, token, _CAME)
 
     def knows(self, origin: Contact, token: int) -> bool:
-        """Whether this very word came by in this life of the agent."""
+        """Whether this very word came by in this boot of the agent."""
         return (origin.id, origin.incarnation, token) in self._known
 
     @safeguard("asked-once:made")
@@ -101,7 +98,6 @@ class Once:
 
     @safeguard("asked-once:passed")
     def was_passed(self, origin: Contact, token: int, job: bytes) -> bool:
-        """Whether this very word was passed on to who leads the job."""
         return self._known.get((origin.id, origin.incarnation, token)) == _PASSED + job.hex()
 
 

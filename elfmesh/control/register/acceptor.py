@@ -71,13 +71,9 @@ BULK_LANE = 2
 class Custody(Protocol):
     """What this agent holds of jobs for their successors."""
 
-    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
-        """The terms and the copy of the results log."""
-        ...
+    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]: ...
 
-    def epoch(self, job: bytes) -> int:
-        """The highest epoch seen of a job."""
-        ...
+    def epoch(self, job: bytes) -> int: ...
 
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
         """Whether something of this epoch may be acted upon; the highest is durable before what follows."""
@@ -143,11 +139,9 @@ class Acceptors:
         return len(self._votes)
 
     def vote(self, job: bytes) -> Vote[Cell]:
-        """What was promised and accepted so far."""
         return self._votes.get(job) or Vote(self.ended.floor.ballot)
 
     def voting(self, agent: bytes) -> list[bytes]:
-        """The jobs whose register an agent votes in, by the values accepted here; not those that are over."""
         return [
             job
             for job, vote in self._votes.items()
@@ -157,7 +151,6 @@ class Acceptors:
         ]
 
     def over(self, job: bytes) -> RegisterValue | None:
-        """The value by which a job is over, if it was accepted here and still counts."""
         cell = self.vote(job).value
         if cell is None or not cell.is_over or self._is_void(job, cell.value.epoch):
             return None
@@ -215,7 +208,6 @@ class Acceptors:
         self._context.emit(Persist(LOST, b"", encode_loss(loss)))
 
     def prepare(self, sender: Contact, message: Prepare) -> None:
-        """A proposer wants a promise."""
         founds = message.founds and sender.id == self._context.me.id
         if self._is_lost(message.job) and not founds:
             self._refuse(sender, message.job, message.ballot)
@@ -243,7 +235,6 @@ class Acceptors:
         self._context.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
-        """A proposer wants a value accepted."""
         cell, before = Cell(message.value, tail), self.vote(message.job)
         try:
             check_cell(message.job, cell)
@@ -275,22 +266,18 @@ class Acceptors:
 
     @safeguard("generations")
     def _is_void(self, job: bytes, epoch: int) -> bool:
-        """Whether a job has gone on with other voters than those of this epoch."""
         return generation(epoch) < generation(self._custody.epoch(job))
 
     def _superseded(self, sender: Contact, job: bytes, epoch: int, ballot: Ballot) -> None:
-        """A proposer of an earlier generation is told of the later one, and refused."""
         self._custody.admits(job, epoch, sender)
         self._context.stats["control.votes_superseded"] += 1
         self._context.send(sender, Conflict(job, ballot, self.vote(job).promised, superseded=True))
 
     @safeguard("lost-votes")
     def _is_lost(self, job: bytes) -> bool:
-        """Whether this agent may have voted on a job and does not know how."""
         return self.lost.loss is not None and job not in self._votes
 
     def _settle(self, cell: Cell) -> None:
-        """This value was chosen: its tail belongs into the log."""
         _, copy = self._custody.held(cell.value.job)
         if copy is None or copy.incarnation != cell.value.incarnation:
             return
@@ -298,7 +285,6 @@ class Acceptors:
             copy.append(cell.tail)
 
     def _is_behind(self, sender: Contact, message: Accept, tail: bytes) -> bool:
-        """Whether a successor could not go on from what is here; then what lacks is fetched."""
         value = message.value
         if value.deleted:
             return False
@@ -316,7 +302,7 @@ class Acceptors:
         """Fetch what lacks: who wants the vote may lack it as well, and any one source may be dead.
 
         Once it is here the newest request is looked at again, as if it had come only then. If no source has
-        it, the proposer asks again until it is decided; each time the sources are tried anew.
+        it, the proposer asks again until it is decided; each time the sources are tried again.
         """
         value, job = message.value, message.job
         known = (*message.sources, sender, *Cell(value, tail).contacts, value.master)
@@ -358,7 +344,6 @@ class Acceptors:
         return job in self._votes or len(self._votes) < VOTES_MAX
 
     def _forget_ended(self) -> None:
-        """Let the floor stand for the votes on the jobs that ended first."""
         while len(self.ended) > ENDED_MAX and (job := self.ended.oldest) is not None:
             vote = self._votes.pop(job)
             epoch = 0 if vote.value is None else vote.value.value.epoch

@@ -48,7 +48,6 @@ class Floor(msgspec.Struct, frozen=True):
     epoch: Count = 0
 
     def covering(self, promised: Ballot, epoch: int) -> Floor:
-        """The floor that also stands for another vote."""
         return Floor(max(self.ballot, promised), max(self.epoch, epoch))
 
 
@@ -76,7 +75,6 @@ class Ended:
         return next(iter(self._jobs), None)
 
     def voted(self, job: bytes, *, over: bool) -> None:
-        """The vote on a job says now that it is over, or that it is not."""
         self._jobs.pop(job, None)
         if over:
             self._jobs[job] = None

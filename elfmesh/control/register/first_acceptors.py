@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.members import GONE_S
+from elfmesh.control.register.registers import Registers
 from elfmesh.control.replicas.known_peers import MET_MAX, KnownPeers
 from elfmesh.control.replicas.terms_query import ALL_NEAR, Answers, TermsQuery
 from elfmesh.machine import Contact
@@ -65,7 +65,7 @@ class FirstAcceptors:
     Args:
         context: the clock.
         registers: how many shall vote.
-        inquiry: asks the neighbours of a job.
+        terms_query: asks the neighbours of a job.
         is_dead: whether an incarnation is known to be over.
         epoch: the highest epoch seen of a job.
     """
@@ -74,13 +74,18 @@ class FirstAcceptors:
         self,
         context: Context,
         registers: Registers,
-        inquiry: TermsQuery,
+        terms_query: TermsQuery,
         is_dead: Callable[[Manifest], bool],
         epoch: Callable[[bytes], int],
     ) -> None:
-        self._context, self._registers, self._inquiry, self._is_dead = context, registers, inquiry, is_dead
+        self._context, self._registers, self._terms_query, self._is_dead = (
+            context,
+            registers,
+            terms_query,
+            is_dead,
+        )
         self._epoch = epoch
-        self.acquaintances = KnownPeers(context)
+        self.known_peers = KnownPeers(context)
 
     def survey(
         self, job: bytes, then: Callable[[Survey], None], tries: int = TRIES, more: tuple[Contact, ...] = ()
@@ -89,10 +94,10 @@ class FirstAcceptors:
         if self._context.joined_at == float("-inf"):
             then(Survey(None, problem=NOT_JOINED))
             return
-        asked = (*self.acquaintances.nearest(job, ALL_NEAR), *more)
+        asked = (*self.known_peers.nearest(job, ALL_NEAR), *more)
 
-        def heard(terms: Terms | None, answers: Answers) -> None:
-            known = {each.id for each in (*asked, *answers.heard.values())}
+        def received(terms: Terms | None, answers: Answers) -> None:
+            known = {each.id for each in (*asked, *answers.received.values())}
             unasked = tuple(each for each in self._ended(job, answers) if each.id not in known)
             if unasked:  # they need not be near any more
                 self.survey(job, then, tries, (*more, *unasked))
@@ -103,22 +108,22 @@ class FirstAcceptors:
             else:
                 then(found)
 
-        self._inquiry.ask_all(job, asked, heard)
+        self._terms_query.ask_all(job, asked, received)
 
     def _judge(self, job: bytes, terms: Terms | None, answers: Answers) -> Survey:
         if terms is not None and terms.acceptors and not self._is_dead(terms.manifest):
             return Survey(terms, terms.acceptors)
-        for contact in answers.heard.values():
-            self.acquaintances.answered(contact)
-        there = {self._context.me.id, *answers.heard}
-        near = self.acquaintances.nearest(job, ALL_NEAR)
+        for contact in answers.received.values():
+            self.known_peers.answered(contact)
+        there = {self._context.me.id, *answers.received}
+        near = self.known_peers.nearest(job, ALL_NEAR)
         if not _most(near, there):
             return self._refused(terms, SILENT)
         ended = self._ended(job, answers)
         if _most(ended, {each.id for each in ended if each.id in there and self.may_vote(each)}):
             return Survey(terms, ended)
-        met = self.acquaintances.nearest(job, MET_MAX)
-        recent = [each for each in met if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]
+        met = self.known_peers.nearest(job, MET_MAX)
+        recent = [each for each in met if each.id in there or self.known_peers.away_s(each.id) < GONE_S]
         if _most(ended, {each.id for each in recent if self.may_vote(each)}):
             return self._refused(terms, FEW_VOTERS)
         nearest = tuple(each for each in recent if each in near and self.may_vote(each))
@@ -138,7 +143,7 @@ class FirstAcceptors:
         """Whether an agent votes first on a job: one that has lost its votes may have voted on it already."""
         if contact.id == self._context.me.id:
             return self._registers.acceptors.lost.loss is None
-        return contact.id not in self._inquiry.lost_votes
+        return contact.id not in self._terms_query.lost_votes
 
     def _refused(self, terms: Terms | None, problem: str) -> Survey:
         self._context.stats["control.not_founded"] += 1

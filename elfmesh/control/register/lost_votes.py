@@ -74,7 +74,6 @@ def decode_loss(data: bytes) -> Loss:
 
 
 def begins_membership(value: RegisterValue, agent: bytes, boot: int) -> bool:
-    """Whether a value makes an agent an acceptor that it was not before, in this boot or a later one."""
     if not value.former or any(contact.id == agent for contact in value.former):
         return False
     return any(contact.id == agent and contact.incarnation >= boot for contact in value.acceptors)
@@ -123,20 +122,16 @@ class LostVotes:
 
     @property
     def boot(self) -> int | None:
-        """The start that found the loss."""
         return None if self.loss is None else self.loss.boot
 
     def asked(self, now: float) -> list[bytes]:
-        """Jobs whose register still counts on a vote that is lost."""
         return [job for job, at in self._refused.items() if now - at < ASKED_S]
 
     def refuses(self, job: bytes, now: float) -> None:
-        """A vote was refused."""
         self._refused[job] = now
         self._refused.move_to_end(job)
         while len(self._refused) > REFUSED_MAX:
             self._refused.popitem(last=False)
 
     def replaced(self, job: bytes) -> None:
-        """This agent votes on a job anew."""
         self._refused.pop(job, None)

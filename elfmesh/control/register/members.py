@@ -59,12 +59,11 @@ class Electorate:
         self._invited: dict[bytes, float] = {}
         self._away: dict[bytes, float] = {}
         self._leaving: dict[bytes, bool] = {}
-        self._looking_again = False
+        self._members_due = False
         self._nearest: tuple[Contact, ...] = ()
         self._stopped = False
 
     def stop(self) -> None:
-        """Not the master any more."""
         self._stopped = True
 
     def resign(self, voter: bytes, *, last: bool) -> bool:
@@ -107,7 +106,6 @@ class Electorate:
         self._exchange(value, room, gone, coming)
 
     def _forget(self, voting: set[bytes], coming: list[Contact]) -> None:
-        """What is known of agents that neither vote nor come any more would count when they are back."""
         near = voting | {contact.id for contact in self._nearest}
         invited = {contact.id for contact in coming}
         self._away = {agent: since for agent, since in self._away.items() if agent in voting}
@@ -115,18 +113,15 @@ class Electorate:
         self._invited = {agent: at for agent, at in self._invited.items() if agent in invited}
 
     def _gone(self, voting: set[bytes]) -> list[bytes]:
-        """Acceptors that are to be replaced: those that leave, that have lost their votes, that are away."""
         now = self._context.now
         lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
         leaving = sorted(self._leaving, key=lambda agent: not self._leaving[agent])
         return [agent for agent in dict.fromkeys((*leaving, *self._proposer.lost, *lost)) if agent in voting]
 
     def _may_vote(self, contact: Contact) -> bool:
-        """Whether an agent may become an acceptor: not by a contact from before it lost its votes."""
         return contact.incarnation >= self._proposer.lost.get(contact.id, 0)
 
     def _exchange(self, value: RegisterValue, room: int, gone: list[bytes], coming: list[Contact]) -> None:
-        """Have the first of those that come vote, in the place of the first that goes if there is no room."""
         now = self._context.now
         at_once = bool(gone) and (self._leaving.get(gone[0]) or gone[0] in self._proposer.lost)
         if not coming and at_once and len(value.acceptors) > 1:
@@ -140,13 +135,12 @@ class Electorate:
         if ready:
             change = Exchange(value.incarnation, value.epoch, coming[0], None if room > 0 else gone[0])
             self._proposer.submit(change, self._exchanged)
-        elif coming and self._leaving and not self._looking_again:
-            self._looking_again = True
+        elif coming and self._leaving and not self._members_due:
+            self._members_due = True
             self._context.after(READY_S, self._look_again)
 
     def _look_again(self) -> None:
-        """Somebody waits to go: the next one is ready now."""
-        self._looking_again = False
+        self._members_due = False
         self.upkeep(self._nearest)
 
     def _look(self, agent: bytes) -> None:

@@ -70,7 +70,7 @@ class Proposer:
         context: clock and way out.
         job: whose register.
         acceptors: whom to ask while the value is unknown.
-        life: drawn when this agent started.
+        boot: drawn when this agent started.
         seen: the highest ballot this agent knows of as an acceptor: one below it would be refused.
         counter: of ballots that may be used up.
         counts: the newest that this agent has seen of an acceptor.
@@ -81,13 +81,13 @@ class Proposer:
         context: Context,
         job: bytes,
         acceptors: tuple[Contact, ...],
-        life: int,
+        boot: int,
         seen: Callable[[], Ballot] = Ballot,
         counter: int = 0,
         counts: Callable[[bytes], Seen] = lambda agent: Seen(),
     ) -> None:
         self._counts = counts
-        self._context, self._job, self._life, self._seen = context, job, life, seen
+        self._context, self._job, self._boot, self._seen = context, job, boot, seen
         self._guess = tuple(contact.id for contact in acceptors)
         self._contacts = {contact.id: contact for contact in acceptors}
         self._wanted: deque[_Wanted] = deque()
@@ -121,12 +121,10 @@ class Proposer:
 
     @property
     def counter(self) -> int:
-        """Of the highest ballot that is used up."""
         return self._counter
 
     @property
     def idle(self) -> bool:
-        """Nothing waits for a decision."""
         return not self._wanted
 
     def submit(self, change: Change, then: Decided, terms: Terms | None = None) -> None:
@@ -147,7 +145,6 @@ class Proposer:
         self.superseded.clear()
 
     def met(self, contact: Contact) -> None:
-        """An agent is found at this address."""
         if contact.id in self._contacts:
             self._contacts[contact.id] = contact
 
@@ -176,7 +173,7 @@ class Proposer:
         self._cancel()
         self._counter = max(self._counter, self._seen().counter) + 1
         self._tries = 0
-        self._round = Round(Ballot(self._counter, self._context.me.id, self._life), self._guess)
+        self._round = Round(Ballot(self._counter, self._context.me.id, self._boot), self._guess)
         self._ask()
 
     def _propose(self, settled: Ballot | None = None) -> None:
@@ -200,7 +197,6 @@ class Proposer:
         self._ask()
 
     def _ask(self) -> None:
-        """Say it to all who have not answered, and again after a while."""
         begun = self._round
         assert begun is not None
         done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
@@ -243,12 +239,10 @@ class Proposer:
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
     def _terms(self, cell: Cell) -> Terms | None:
-        """What an acceptor may lack: the newest of who wants the change and of what acceptors told."""
         own = self._wanted[0].terms if self._wanted else None
         return newest_terms(self.reports, cell.value, own)
 
     def _sources(self, cell: Cell, agent: bytes) -> tuple[Contact, ...]:
-        """Who has the records before the tail, and has answered: who accepted the value found among them."""
         before = cell.value.before
         found = [
             report
@@ -261,7 +255,7 @@ class Proposer:
     def _again(self) -> None:
         """Somebody is silent: it may have another address by now, or it is gone and the others must do.
 
-        A round that one acceptor has refused, or that has waited for long, is begun anew: it would wait for
+        A round that one acceptor has refused, or that has waited for long, is begun again: it would wait for
         ever for an acceptor that is gone, while a majority is there.
         """
         begun = self._round
@@ -287,7 +281,6 @@ class Proposer:
     # -- answers ---------------------------------------------------------------------------------------
 
     def promised(self, sender: Contact, message: Promised, tail: bytes) -> None:
-        """An acceptor has promised."""
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -303,34 +296,33 @@ class Proposer:
         self._silent[sender.id] = ANSWERED
         self.superseded.discard(sender.id)
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
-        told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
+        notified = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
             self._contacts.setdefault(contact.id, contact)
-        self._round = told
-        if told is not begun and told.prepared:
+        self._round = notified
+        if notified is not begun and notified.prepared:
             self._propose()
         else:
-            for agent in told.asked:
+            for agent in notified.asked:
                 if agent not in begun.asked:
                     self._tell(agent)
 
     def accepted(self, sender: Contact, message: Accepted) -> None:
-        """An acceptor has accepted."""
         self.lost.pop(sender.id, None)
         self._silent[sender.id] = ANSWERED
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return
-        told = self._round = begun.accepting(sender.id)
-        if told.proposal is None:
+        notified = self._round = begun.accepting(sender.id)
+        if notified.proposal is None:
             return
-        self._rosters[sender.id] = told.proposal.value.roster
+        self._rosters[sender.id] = notified.proposal.value.roster
         self._behind.pop(sender.id, None)
-        if told.chosen:
-            self._round, self._won, self._failures = None, told, 0
-            self._guess = told.asked
-            self._decide(self._refusal or told.proposal)
+        if notified.chosen:
+            self._round, self._won, self._failures = None, notified, 0
+            self._guess = notified.asked
+            self._decide(self._refusal or notified.proposal)
 
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused; that it has lost its votes is known by any of its answers."""
@@ -350,12 +342,11 @@ class Proposer:
             if self._tries <= 1:
                 self._wait(BEHIND_S, self._ask)
             return
-        told = self._round = begun.refusing(sender.id)
-        if told.hopeless:
+        notified = self._round = begun.refusing(sender.id)
+        if notified.hopeless:
             self._lose()
 
     def _lose(self) -> None:
-        """Begin a higher round soon."""
         self._round = None
         self._failures += 1
         self._context.stats["control.rounds_lost"] += 1
@@ -363,7 +354,6 @@ class Proposer:
         self._wait(self._context.rng.uniform(BACK_OFF_S, most), self._prepare)
 
     def _stray(self) -> None:
-        """Late, repeated, or from somebody who was not asked."""
         self._context.stats["control.stray_votes"] += 1
 
     def _decide(self, outcome: Cell | Refused) -> None:

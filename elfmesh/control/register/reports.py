@@ -47,5 +47,4 @@ def fitting(terms: Terms, value: RegisterValue) -> Terms:
 
 
 def plan_of(terms: Terms) -> bytes:
-    """What the register says of these terms' newest version."""
     return plan_digest(terms.manifest, terms.effective, terms.evaluated)

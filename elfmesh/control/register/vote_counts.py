@@ -100,7 +100,6 @@ class VoteCounts:
 
     @safeguard("votes-seen")
     def seen(self, voter: bytes) -> Seen:
-        """The newest that was seen of a voter: what a question to it says."""
         return self._seen.get(voter) or Seen()
 
     def restored(self, agent: bytes, data: bytes) -> None:

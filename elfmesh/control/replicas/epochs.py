@@ -30,12 +30,10 @@ class Epochs:
         self._known: OrderedDict[bytes, int] = OrderedDict()
 
     def of(self, job: bytes) -> int:
-        """The highest epoch seen of a job."""
         return self._known.get(job, 0)
 
     @safeguard("epoch-on-disk")
     def note(self, job: bytes, epoch: int) -> None:
-        """An epoch was seen."""
         if epoch <= self.of(job):
             return
         self._known[job] = epoch
@@ -63,12 +61,10 @@ class Tombstones:
         return job in self._over
 
     def add(self, job: bytes, incarnation: str) -> None:
-        """This incarnation is over."""
         self._over[job] = incarnation
         self._over.move_to_end(job)
         while len(self._over) > TOMBSTONES_MAX:
             self._over.popitem(last=False)
 
     def of(self, job: bytes) -> str | None:
-        """Which incarnation was over last."""
         return self._over.get(job)

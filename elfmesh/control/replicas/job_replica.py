@@ -119,7 +119,6 @@ class LogCopy:
         return bool(self._tokens) or self._taking
 
     def reaches(self, index: int | None) -> bool:
-        """Whether the copy has every record up to this one."""
         return index is None or (self.latest is not None and self.latest >= index)
 
     def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
@@ -163,7 +162,6 @@ class LogCopy:
         self._tries += 1
 
     def _late(self) -> None:
-        """The source is silent: the others first."""
         self._sources.append(self._sources.pop(0))
         if self._tries < max(FETCH_TRIES, len(self._sources)):
             self._ask()
@@ -186,7 +184,6 @@ class LogCopy:
     def _take(
         self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
     ) -> None:
-        """Append what came; before a record whose row pages are not here, fetch them."""
         self._taking = False
         while records:
             record, rows = records[0]
@@ -210,7 +207,6 @@ class LogCopy:
     def _took(
         self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
     ) -> None:
-        """The pages are here; if they do not come, another source is asked for what is left."""
         if self._lacking(*records[0]).keys() - self.pages.gone:
             records.clear()
         self._take(records, sender, page, before)
@@ -335,7 +331,6 @@ class JobReplica:
             self._context.emit(Subscribe(self.copy.job))
 
     def end(self) -> None:
-        """The job is over, and not led here."""
         self._context.emit(DropLog(self.copy.job))
         if has_no_members(self.terms.manifest.text):
             self._context.emit(Unsubscribe(self.copy.job))

@@ -5,7 +5,7 @@ Owns a bounded memory, on disk, of agents and since when they are away. Asks nob
 Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away, or was last heard of
 meanwhile: a side of a partition, or an agent that was restarted alone, must not take itself for the whole
 fleet (D-4, D-15). Only who says itself that it has left for good is forgotten at once, until it begins
-another life. Two sides never both have a majority by that: each leaves out only agents that are on neither.
+another boot. Two sides never both have a majority by that: each leaves out only agents that are on neither.
 That an agent is there is the overlay's word alone, since nobody else says when that ends.
 """
 
@@ -48,7 +48,6 @@ class KnownPeers:
         self._departed: OrderedDict[bytes, int] = OrderedDict()
 
     def met(self, contact: Contact) -> None:
-        """An agent is there."""
         if self._departed.get(contact.id, -1) >= contact.incarnation:
             return
         self._away.pop(contact.id, None)
@@ -59,7 +58,7 @@ class KnownPeers:
         while len(self._met) > MET_MAX:
             self._forget(next(iter(self._away or self._met)))
 
-    def heard(self, agent: bytes) -> None:
+    def received(self, agent: bytes) -> None:
         """A message came from an agent. One that is away is not there by that, but counts from now on.
 
         It may have been on its way, or waited here, since before its sender's end: the overlay has lost that
@@ -74,7 +73,7 @@ class KnownPeers:
         if contact.id not in self._met:
             self.met(contact)
             self.lost(contact.id)
-        self.heard(contact.id)
+        self.received(contact.id)
 
     def lost(self, agent: bytes) -> Contact | None:
         """An agent is away; None: it has left for good, or was not met."""
@@ -84,7 +83,7 @@ class KnownPeers:
 
     @safeguard("farewells")
     def departed(self, contact: Contact) -> None:
-        """An agent says that this was its last life for now; said late, it is nothing to a later life."""
+        """An agent says that this was its last boot for now; said late, it is nothing to a later boot."""
         self._departed[contact.id] = max(contact.incarnation, self._departed.pop(contact.id, -1))
         while len(self._departed) > MET_MAX:
             self._departed.popitem(last=False)
@@ -94,15 +93,13 @@ class KnownPeers:
 
     @safeguard("met-before")
     def known(self) -> tuple[Contact, ...]:
-        """All that have been met and are not forgotten."""
         return tuple(self._met.values())
 
     def there(self) -> list[Contact]:
-        """Who has been met and is not away."""
         return [contact for contact in self._met.values() if contact.id not in self._away]
 
     def restored(self, agent: bytes, data: bytes) -> None:
-        """Met in an earlier life; away until it is met again. What cannot be read is left out and counted."""
+        """Met in an earlier boot; away until it is met again. What cannot be read is left out and counted."""
         try:
             self._met[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:
@@ -111,7 +108,6 @@ class KnownPeers:
         self._away[agent] = self._context.now
 
     def away(self) -> list[Contact]:
-        """Who has been met, is away and is not forgotten."""
         return [self._met[agent] for agent in self._away]
 
     def away_s(self, agent: bytes) -> float:

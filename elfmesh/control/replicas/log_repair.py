@@ -130,7 +130,6 @@ class LogRepair:
         self._next()
 
     def _next(self) -> None:
-        """Ask the next voter for the beginning of the lowest hole."""
         self._cancel()
         voters = self._voters()
         if voters is None or not self.holes:

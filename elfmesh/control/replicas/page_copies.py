@@ -63,7 +63,6 @@ class PageCopies:
         return {page.digest: index for page in needed if page.digest not in self._held}
 
     def keep(self, index: int, data: bytes) -> None:
-        """A page was made here, or has come."""
         self._held[digest_of(data)] = index
         self._context.emit(KeepPage(self._job, self._incarnation, index, data))
 
@@ -102,7 +101,6 @@ class PageCopies:
             self._ask()
 
     def _ask(self) -> None:
-        """Ask for the next page, of a source that has not said that it lacks it."""
         if self._timer is not None:
             self._timer.cancel()
         digest = next(iter(self._wanted), None)
@@ -119,7 +117,6 @@ class PageCopies:
         self._timer = self._context.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
 
     def _late(self) -> None:
-        """The source is silent: the others first."""
         self._sources.append(self._sources.pop(0))
         self._tries += 1
         self._ask()

@@ -35,7 +35,7 @@ Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
 class Answers:
     """Who has answered, by its id, and the values by which the job is over that they have accepted."""
 
-    heard: dict[bytes, Contact]
+    received: dict[bytes, Contact]
     ended: tuple[RegisterValue, ...] = ()
 
 
@@ -48,7 +48,7 @@ class _Open:
     waiting: set[bytes] = field(default_factory=set)
     answers: list[tuple[Terms, bytes]] = field(default_factory=list)
     idle: list[bytes] = field(default_factory=list)
-    heard: dict[bytes, Contact] = field(default_factory=dict)
+    received: dict[bytes, Contact] = field(default_factory=dict)
     ended: list[RegisterValue] = field(default_factory=list)
     timers: tuple[Timer, ...] = ()
 
@@ -70,8 +70,8 @@ class TermsQuery:
     def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
         """Begin an inquiry among the closest neighbours and some others, or wait for the one that is open."""
 
-        def ended(terms: Terms | None, inquiry: _Open) -> None:
-            then(job, terms, tuple(inquiry.idle))
+        def ended(terms: Terms | None, terms_query: _Open) -> None:
+            then(job, terms, tuple(terms_query.idle))
 
         if job in self._open:
             self._open[job].then.append(ended)
@@ -89,8 +89,8 @@ class TermsQuery:
         Their answers also say how high the epochs of the job were: others may vote on it now than did.
         """
 
-        def ended(terms: Terms | None, inquiry: _Open) -> None:
-            then(terms, Answers(inquiry.heard, tuple(inquiry.ended)))
+        def ended(terms: Terms | None, terms_query: _Open) -> None:
+            then(terms, Answers(terms_query.received, tuple(terms_query.ended)))
 
         running = self._open.get(job)
         if running is None:
@@ -100,67 +100,67 @@ class TermsQuery:
         else:
             running.then.append(lambda *_: self.ask_all(job, extra, then))
 
-    def _begin(self, job: bytes, inquiry: _Open) -> None:
-        self._open[job] = inquiry
+    def _begin(self, job: bytes, terms_query: _Open) -> None:
+        self._open[job] = terms_query
         self._context.lookup(job, lambda done: self._found(job, done))
 
     def _found(self, job: bytes, done: LookupDone | None) -> None:
-        inquiry = self._open[job]
+        terms_query = self._open[job]
         me = self._context.me.id
         neighbours = [contact for contact in (done.contacts if done else ()) if contact.id != me]
-        contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[: inquiry.neighbours])}
+        contacts = {
+            contact.id: contact for contact in (*terms_query.extra, *neighbours[: terms_query.neighbours])
+        }
         asked = [each for each in contacts.values() if each.id != me and not self._context.is_gone(each.id)]
 
         def ask() -> None:
             for contact in asked:
-                if contact.id in inquiry.waiting:
-                    self._context.send(contact, Inquire(job, inquiry.token))
+                if contact.id in terms_query.waiting:
+                    self._context.send(contact, Inquire(job, terms_query.token))
 
-        inquiry.waiting.update(contact.id for contact in asked)
-        inquiry.timers = (
+        terms_query.waiting.update(contact.id for contact in asked)
+        terms_query.timers = (
             self._context.after(AGAIN_S, ask),
             self._context.after(ANSWER_S, lambda: self._end(job)),
         )
         ask()
-        self._end_if_heard(job, inquiry)
+        self._end_if_received(job, terms_query)
 
     def lost(self, agent: bytes) -> None:
-        """An agent is gone: its answer is not waited for."""
-        for job, inquiry in list(self._open.items()):
-            if agent in inquiry.waiting:
-                inquiry.waiting.remove(agent)
-                self._end_if_heard(job, inquiry)
+        for job, terms_query in list(self._open.items()):
+            if agent in terms_query.waiting:
+                terms_query.waiting.remove(agent)
+                self._end_if_received(job, terms_query)
 
     def answered(self, sender: Contact, message: Known) -> None:
-        """A neighbour says what it knows."""
-        inquiry = self._open.get(message.job)
-        if inquiry is None or inquiry.token != message.token or sender.id not in inquiry.waiting:
+        terms_query = self._open.get(message.job)
+        if terms_query is None or terms_query.token != message.token or sender.id not in terms_query.waiting:
             return
-        inquiry.waiting.remove(sender.id)
-        inquiry.heard[sender.id] = sender
+        terms_query.waiting.remove(sender.id)
+        terms_query.received[sender.id] = sender
         if message.terms is not None and message.terms.manifest.job_id == message.job:
-            inquiry.answers.append((message.terms, sender.id))
+            terms_query.answers.append((message.terms, sender.id))
         if message.ended is not None and message.ended.job == message.job and message.ended.deleted:
-            inquiry.ended.append(message.ended)
+            terms_query.ended.append(message.ended)
         self.lost_votes.pop(sender.id, None)
         if message.lost_votes:
             self.lost_votes[sender.id] = None
         if not message.leads:
-            inquiry.idle.append(sender.id)
-        self._end_if_heard(message.job, inquiry)
+            terms_query.idle.append(sender.id)
+        self._end_if_received(message.job, terms_query)
 
-    def _end_if_heard(self, job: bytes, inquiry: _Open) -> None:
-        if not inquiry.waiting:
+    def _end_if_received(self, job: bytes, terms_query: _Open) -> None:
+        if not terms_query.waiting:
             self._end(job)
 
     def _end(self, job: bytes) -> None:
-        inquiry = self._open.pop(job)
-        for timer in inquiry.timers:
+        terms_query = self._open.pop(job)
+        for timer in terms_query.timers:
             timer.cancel()
         terms, _ = self._known(job)
-        answers = list(inquiry.answers)
+        answers = list(terms_query.answers)
         if terms is not None:
             answers.append((terms, self._context.me.id))
         newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1]), default=None)
-        for then in inquiry.then:
-            then(None if newest is None else newest[0], inquiry)
+        for then in terms_query.then:
+            then(None if newest is None else newest[0], terms_query)

@@ -26,7 +26,6 @@ def answers_of_all(payload: bytes) -> list[dict[str, Any]]:
 
 
 def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """One answer out of those of all agents."""
     items = answers_of_all(payload)
     if verb == "list":
         newest: dict[str, dict[str, Any]] = {}

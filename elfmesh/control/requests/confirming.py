@@ -1,11 +1,11 @@
 """Whether anybody still waits for a change, asked of who wants it before a word that is new here is obeyed.
 
-Owns the questions that are open. A word for a change (`once.py`) may have been obeyed by an earlier life of
+Owns the questions that are open. A word for a change (`once.py`) may have been obeyed by an earlier boot of
 this agent, or by another one that led the job then, and come here by a way of its own: an agent on its route
-takes the hop to a root that has died for lost and hands the word to the next life, or held it for minutes. No
+takes the hop to a root that has died for lost and hands the word to the next boot, or held it for minutes. No
 process remembers what another one did, but who has asked knows whether it was answered.
 
-Invariants: a word that this life does not know makes no change before its origin has said, since then, that
+Invariants: a word that this boot does not know makes no change before its origin has said, since then, that
 somebody waits for the answer; what was said longer than `ANSWER_S` ago counts as not said. A question that is
 lost costs nothing: the word comes again while somebody waits.
 
@@ -46,7 +46,7 @@ class Confirming:
 
     @safeguard("asked-by-the-waiting")
     def needed(self, message: Submit | Ask) -> bool:
-        """Whether a word may have been obeyed before this life of this agent, or elsewhere."""
+        """Whether a word may have been obeyed before this boot of this agent, or elsewhere."""
         me, origin = self._context.me, message.origin
         if not changes(message) or (origin.id, origin.incarnation) == (me.id, me.incarnation):
             return False

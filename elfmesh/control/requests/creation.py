@@ -1,7 +1,7 @@
 """How a job begins: as a new one, or again with a new numbering of its results.
 
 Owns the step from a request to a job that the control register knows, and the answer to the client. A change
-that keeps the numbering is `asks_versions`'; where a new job lives is `placing`'s.
+that keeps the numbering is `asks_versions`'; where a new job lives is `placement`'s.
 
 Invariants: one request about a job is under way at a time, and those that arrive meanwhile are taken again
 when it is through; a request that has begun a job begins none a second time (D-16).
@@ -87,8 +87,6 @@ class Creation:
             self._begin(message.manifest, message.start, "new")
 
     def _begin(self, manifest: Manifest, start: int, state: str, earlier: tuple[Numbering, ...] = ()) -> None:
-        """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""
-
         def begun(outcome: Master | Lost) -> None:
             first, *others = self._busy.pop(manifest.job_id)
             if isinstance(outcome, Master):
@@ -102,7 +100,6 @@ class Creation:
         self._leadership.begin(manifest, begun, start, earlier)
 
     def _not_begun(self, message: Submit, lost: Lost) -> None:
-        """The register knows the job already, or said nothing."""
         self._once.undone(message.origin, message.token)
         leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
         if leader is None or message.hops >= HOPS_MAX:
@@ -115,7 +112,7 @@ class Creation:
             self._context.after(LEAD_AGAIN_S, lambda: self._again(passed_on))
 
     def reset(self, master: Master, message: Submit) -> None:
-        """Another text: the old version ends, the new one begins with the next interval, state anew."""
+        """Another text: the old version ends, the new one begins with the next interval, state again."""
         manifest = updated(master.manifest, message.manifest)
         frontier = master.closer.frontier
         plan = read_plan(manifest.text)
@@ -136,7 +133,6 @@ class Creation:
         master.end(ended, retire=True)
 
     def _would_create(self, message: Submit) -> None:
-        """What a dry run of a job that does not exist says."""
         body = {
             "job": message.manifest.qualified,
             "version": message.manifest.version,

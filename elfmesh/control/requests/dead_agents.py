@@ -1,7 +1,7 @@
 """Dead agents, for lists: which agents this one has lost sight of, what they are called and when that was.
 
 Owns a bounded memory, on disk. Nothing decides by it: rosters (`master.eviction`) and the agents that count
-near a job's id (`acquaintances`) forget sooner. Each agent adds what it knows to an answer of all. An agent
+near a job's id (`known_peers`) forget sooner. Each agent adds what it knows to an answer of all. An agent
 that answers itself is not dead, whatever others remember (`one_each`).
 
 Invariant: an agent stays listed until it is seen again, has left for good, or `FORGET_AFTER_S` are over.
@@ -68,12 +68,11 @@ class DeadAgents:
             self.gone(next(iter(self._dead)))
 
     def gone(self, agent: bytes) -> None:
-        """An agent is not dead: it is there, has left for good, or is forgotten."""
         if self._dead.pop(agent, None) is not None:
             self._context.emit(Persist(KIND, agent, b""))
 
     def restored(self, agent: bytes, data: bytes) -> None:
-        """Died in an earlier life of ours. What cannot be read is left out and counted."""
+        """Died in an earlier boot of ours. What cannot be read is left out and counted."""
         try:
             self._dead[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:

@@ -61,7 +61,7 @@ def not_for_readers(manifest: Manifest, master: Master | None) -> str:
 def refused_with_readers(master: Master, verb: str) -> Problem | None:
     """Why a job that reads others, or is read, cannot be asked for this; None if it can."""
     text = hint = ""
-    if verb == "delete" and not master.stopping and (readers := master.desk.feed.readers):
+    if verb == "delete" and not master.stopping and (readers := master.result_service.feed.readers):
         text = f"{', '.join(readers)} reads this job"
         hint = f"Delete {readers[0]} first; a reader counts for up to 30 s after it was deleted."
     elif master.plan.reads and verb in CHANGING_VERBS:
@@ -85,10 +85,10 @@ class _Check:
             self._then(None)
             return
         name = self._todo[0]
-        seats = ids.job_seats(name, self._manifest.creator)
+        candidates = ids.job_placements(name, self._manifest.creator)
         self._tries += 1
         then = partial(self._answered, name)
-        ask_named(self._context, seats, "readable", encode_json({}), ANSWER_S, then)
+        ask_named(self._context, candidates, "readable", encode_json({}), ANSWER_S, then)
 
     def _answered(self, name: str, message: Answered | None, payload: bytes) -> None:
         try:

@@ -28,14 +28,13 @@ NO_MAJORITY = "no majority"
 
 
 def job_row(context: Context, master: Master) -> dict[str, Any]:
-    """A job in a list."""
     manifest = master.manifest
     return {
         "id": manifest.job_id.hex(),
         "job": manifest.qualified,
         "creator": manifest.creator,
         "version": manifest.version,
-        "state": NO_MAJORITY if master.committer.asking_s > MAJORITY_S else master.state,
+        "state": NO_MAJORITY if master.committer.unanswered_s > MAJORITY_S else master.state,
         "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
         "agents": len(master.book.active),
         "latest": master.copy.latest,
@@ -47,7 +46,6 @@ def job_row(context: Context, master: Master) -> dict[str, Any]:
 
 
 def _standing(context: Context, master: Master) -> dict[str, Any]:
-    """How the newest result is, as far as this master has made one, and how long the next one is held."""
     newest = master.tally.recent[-1] if master.tally.recent else None
     due = master.closer.due_since(master.closer.held)
     return {
@@ -88,14 +86,13 @@ def description(context: Context, master: Master) -> dict[str, Any]:
         "counts": dict(master.tally.totals),
         "parse_error_samples": list(master.tally.samples),
         "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
-        "spent": master.closer.spent.describe(),
+        "spent": master.closer.latency_stats.describe(),
         "results": [summary(record) for record in master.tally.recent],
         "tree": tree,
     }
 
 
 def voters_without_votes(master: Master) -> list[str]:
-    """Addresses of the voters that have lost their votes."""
     lost = master.proposer.lost
     return [f"{each.host}:{each.port}" for each in master.committer.cell.contacts if each.id in lost]
 
@@ -121,8 +118,8 @@ def _member(master: Master, number: int) -> dict[str, Any]:
         "number": number,
         "from": shown_interval(entry.start),
         "frontier": shown_interval(frontier),
-        "dead": number in master.closer.judge.dead,
-        "late_seconds": master.closer.spent.late_s(number),
+        "dead": number in master.closer.straggler_policy.dead,
+        "late_seconds": master.closer.latency_stats.late_s(number),
     }
 
 
@@ -137,7 +134,6 @@ def _start(master: Master, index: int) -> str | None:
 
 
 def summary(record: ResultRecord) -> dict[str, Any]:
-    """A record in short."""
     return {
         "index": record.index,
         "start": iso_us(record.start_us),
@@ -148,16 +144,16 @@ def summary(record: ResultRecord) -> dict[str, Any]:
     }
 
 
-def agent_row(context: Context, carrier: MemberHost, leads: list[str]) -> dict[str, Any]:
+def agent_row(context: Context, member_host: MemberHost, leads: list[str]) -> dict[str, Any]:
     """An agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
     return {
         "name": context.name,
         "status": ALIVE,
         "id": context.me.id.hex(),
         "address": f"{context.me.host}:{context.me.port}",
-        "labels": carrier.labels,
-        "streams": list(carrier.streams),
-        "jobs": [member.manifest.qualified for member in carrier.members.values()],
+        "labels": member_host.labels,
+        "streams": list(member_host.streams),
+        "jobs": [member.manifest.qualified for member in member_host.members.values()],
         "masters": leads,
         **{key: fact for key, fact in context.facts("agent").items() if key != "job_costs"},
     }

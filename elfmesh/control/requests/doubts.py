@@ -2,7 +2,7 @@
 
 The root of a job's tree looks after its master, but a job that is over has no tree. Who has missed its end,
 still holds it for a master that has left for good, and is the closest agent to it, would pass on every word
-that is to begin it anew, for ever.
+that is to begin it again, for ever.
 
 Invariant: nobody is put in the place of a master that answers; who leads is decided by the control register,
 which also says that there is nothing to be led.
@@ -30,15 +30,14 @@ class Doubts:
     def passed_again(self, job: bytes) -> None:
         """A word was not answered where it was passed on to: look whether that agent is there."""
         terms, _ = self._leadership.known(job)
-        if terms is not None and self._nobody_looks(terms):
+        if terms is not None and self._no_client_waits(terms):
             self._context.probe(terms.master, lambda done: self._probed(terms, done))
 
     def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
-        if done is not None and not done.alive and self._nobody_looks(terms):
+        if done is not None and not done.alive and self._no_client_waits(terms):
             self._leadership.take_over(terms)
 
-    def _nobody_looks(self, terms: Terms) -> bool:
-        """Whether these terms are what is known here, and the job has no tree that ends here."""
+    def _no_client_waits(self, terms: Terms) -> bool:
         job, me = terms.manifest.job_id, self._context.me.id
         leader = self._leadership.leader(job)
         known = leader is not None and leader.id == terms.master.id != me

@@ -23,9 +23,9 @@ from elfmesh.control.answers import (
     NOT_FOUND,
     OK,
     UNAVAILABLE,
-    ask_anew,
     decode_body,
     refuse,
+    request_again,
     respond,
 )
 from elfmesh.control.context import Context
@@ -47,7 +47,7 @@ from elfmesh.control.requests.dependency_check import (
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.requests.doubts import Doubts
 from elfmesh.control.requests.no_majority import NoMajority
-from elfmesh.control.requests.placement import VERB as SEAT
+from elfmesh.control.requests.placement import VERB as CANDIDATE
 from elfmesh.control.requests.placement import Placement
 from elfmesh.control.requests.version_handler import (
     CHANGING_VERBS,
@@ -79,20 +79,20 @@ class RequestHandler:
     Args:
         context: clock and way out.
         leadership: who leads what.
-        carrier: what this agent carries.
+        member_host: what this agent carries.
         dead: the agents that it has lost sight of.
     """
 
     def __init__(
-        self, context: Context, leadership: Leadership, carrier: MemberHost, dead: DeadAgents
+        self, context: Context, leadership: Leadership, member_host: MemberHost, dead: DeadAgents
     ) -> None:
-        self._context, self._leadership, self._carrier, self.dead = context, leadership, carrier, dead
+        self._context, self._leadership, self._member_host, self.dead = context, leadership, member_host, dead
         self._busy: dict[bytes, list[Submit]] = {}
         self._once, self._doubts = context.once, Doubts(context, leadership)
         self._creation = Creation(context, leadership, self._busy, self._pass_to, self.submit)
         self._versions = VersionHandler(context, self._once, self._creation.reset, self._again)
         self.no_majority = NoMajority(context, leadership)
-        self._placing = Placement(context, leadership, self._busy, self._check, self.submit)
+        self._placement = Placement(context, leadership, self._busy, self._check, self.submit)
 
     # -- apply -----------------------------------------------------------------------------------------
 
@@ -113,27 +113,25 @@ class RequestHandler:
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             refuse(self._context, message.origin, message.token, CONFLICT, problem)
         elif self._versions.in_doubt(master, message, job) and self._leads(job):
-            ask_anew(self._context, message.origin, message.token)
+            request_again(self._context, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
         else:
             leader = self._leadership.leader(job)
             if leader is None or leader.id == self._context.me.id:
-                self._placing.submitted(message)
+                self._placement.submitted(message)
             elif message.hops < HOPS_MAX:
                 self._pass_to(leader, message)
             else:
                 refuse(self._context, message.origin, message.token, UNAVAILABLE, "the job has no master now")
 
     def _check(self, message: Submit) -> None:
-        """Create a job; before, have those checked that it reads."""
         if message.update or not reads_jobs(message.manifest.text):
             self._creation.create(message)
         else:
             self._when_readable(message, self._creation.create)
 
     def _change(self, master: Master, message: Submit) -> None:
-        """Change a job that runs; before, have those checked that another text of it reads."""
         same = message.manifest.text.strip() == master.manifest.text.strip()
         if same or master.stopping or master.rollouts.running or not reads_jobs(message.manifest.text):
             self._versions.submitted(master, message)
@@ -163,7 +161,6 @@ class RequestHandler:
         check_reads(self._context, message.manifest, checked)
 
     def _leads(self, job: bytes) -> bool:
-        """Whether a word about a job ends here: it is led here, or not at all."""
         leader = self._leadership.leader(job)
         return job in self._leadership.masters or leader is None or leader.id == self._context.me.id
 
@@ -176,7 +173,7 @@ class RequestHandler:
                 refuse(self._context, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
                 return
             if made:
-                ask_anew(self._context, message.origin, message.token)
+                request_again(self._context, message.origin, message.token)
                 return
             job = message.job if isinstance(message, Ask) else message.manifest.job_id
             if self._once.was_passed(message.origin, message.token, job):
@@ -193,10 +190,9 @@ class RequestHandler:
     # -- one job ---------------------------------------------------------------------------------------
 
     def ask(self, ask: Ask) -> None:
-        """A question about a job."""
         master = self._leadership.masters.get(ask.job)
-        if ask.verb == SEAT:
-            self._placing.asked(ask)
+        if ask.verb == CANDIDATE:
+            self._placement.asked(ask)
             return
         if master is None:
             self._pass_on(ask)
@@ -207,13 +203,13 @@ class RequestHandler:
             self._context.stats["control.malformed"] += 1
             return
         if changes(ask) and self._versions.in_doubt(master, ask, ask.job):
-            ask_anew(self._context, ask.origin, ask.token)
+            request_again(self._context, ask.origin, ask.token)
         elif problem := refused_with_readers(master, ask.verb):
             respond(self._context, ask.origin, ask.token, *problem)
         elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
-            master.desk.ask(ask, body)
+            master.result_service.ask(ask, body)
         elif ask.verb == "rows":
-            master.desk.ask_page(ask, body)
+            master.result_service.ask_page(ask, body)
         elif ask.verb == "describe":
             respond(self._context, ask.origin, ask.token, OK, description(self._context, master))
         elif ask.verb in VERBS:
@@ -242,7 +238,7 @@ class RequestHandler:
 
     def _delete(self, master: Master, ask: Ask) -> None:
         incarnation = master.manifest.incarnation
-        if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun anew since
+        if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun again since
             respond(self._context, ask.origin, ask.token, OK, {"state": "deleted"})
             return
         self._once.made(ask.origin, ask.token, incarnation)
@@ -314,9 +310,9 @@ class RequestHandler:
             items = [row for row in items if wanted in (None, row["job"])]
         elif message.verb == "agents":
             leads = [master.manifest.qualified for master in masters]
-            items = [agent_row(self._context, self._carrier, leads), *self.dead.rows()]
+            items = [agent_row(self._context, self._member_host, leads), *self.dead.rows()]
         elif message.verb == "streams":
-            items = [stream_row(self._context, stream) for stream in self._carrier.streams.values()]
+            items = [stream_row(self._context, stream) for stream in self._member_host.streams.values()]
         elif message.verb == "trees":
             names = {master.job.hex(): master.manifest.qualified for master in masters}
             trees, only = self._context.facts("trees").get("items", []), self._named(message, "tree")

@@ -50,7 +50,6 @@ class NoMajority:
         self._recoveries = Recoveries(context, leadership)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Such jobs in a list; see `describe.job_row`."""
         return [self._row(attempt) for attempt in without_majority(self._context, self._leadership).values()]
 
     def answered(self, message: Ask | Submit) -> bool:
@@ -75,7 +74,6 @@ class NoMajority:
     # -- results -----------------------------------------------------------------------------------------
 
     def _pass_on(self, ask: Ask, attempt: Attempt) -> bool:
-        """Have the results read where the copy reaches furthest; False if nobody has one."""
         terms, copy = self._leadership.held(ask.job)
         own = -1 if copy is None or copy.latest is None else copy.latest
         reports = [each for each in attempt.proposer.reports.values() if attempt.answers(each.contact)]
@@ -108,7 +106,7 @@ class NoMajority:
         except (ProtocolError, QueryError):
             return False
         shown = Tentative(self._context, 0, _nothing, _nothing)
-        desk = ResultService(
+        result_service = ResultService(
             self._context,
             terms.manifest,
             copy,
@@ -118,9 +116,9 @@ class NoMajority:
             terms.earlier,
         )
         if ask.verb == "rows":
-            desk.ask_page(ask, body)
+            result_service.ask_page(ask, body)
         else:
-            desk.ask(ask, body | {"wait": 0})
+            result_service.ask(ask, body | {"wait": 0})
         return True
 
     # -- what people are told ----------------------------------------------------------------------------
@@ -160,7 +158,6 @@ class NoMajority:
         }
 
     def _why(self, attempt: Attempt) -> dict[str, Any]:
-        """See `why.explanation`."""
         return {
             "job": attempt.terms.manifest.qualified,
             "state": NO_MAJORITY,
@@ -188,5 +185,4 @@ HINT = (
 )
 
 
-def _nothing() -> None:
-    """A copy has no open intervals to ask for."""
+def _nothing() -> None: ...

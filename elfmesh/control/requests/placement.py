@@ -1,17 +1,17 @@
 """Where a new job lives: one of two salted ids, at the agent of the two that leads fewer jobs.
 
 Owns the choice, which is made once, before a job is registered. From then on the job's id is like any other:
-its tree, register, master and successors know nothing of seats.
+its tree, register, master and successors know nothing of placements.
 
-A job's *home* is the id of its first seat. Every word about a new job comes by there: who is closest to the
-home asks its neighbours and the other seat whether they know the job, and only if nobody does compares how
-many jobs each leads. Of equals the home wins.
+A job's *home* is the id of its first placement. Every word about a new job comes by there: who is closest to
+the home asks its neighbours and the other placement whether they know the job, and only if nobody does
+compares how many jobs each leads. Of equals the home wins.
 
-Invariants: a job is begun only after both seats have said that they do not know it; while one of them is
+Invariants: a job is begun only after both placements have said that they do not know it; while one of them is
 silent, or hears from too few of its neighbours to say so, nothing is begun. A word that was passed to the
-other seat is passed there again whenever it comes again, and never obeyed at home, so that a late copy begins
-nothing anew; nor is any other word about the job while that one may be under way, so that two of them begin
-it at one seat.
+other placement is passed there again whenever it comes again, and never obeyed at home, so that a late copy
+begins nothing again; nor is any other word about the job while that one may be under way, so that two of them
+begin it at one placement.
 
 Paper: ELF 4.3, Figure 12c (500, 1,000 and 2,000 trees over 1,000 agents). Deviation: plain hashing misses
 those figures as they are worded; the less loaded of two choices (Azar et al. 1994) meets them.
@@ -36,19 +36,20 @@ from elfmesh.errors import ElfError
 VERB = "seat"
 ANSWER_S = 1.5
 TRIES = 4
-"""How often the other seat is asked: longer than a dead agent goes unseen, and within a request's time."""
+"""How often the other placement is asked: longer than a dead agent goes unseen, and within a request's
+time."""
 
 PASSED_MAX = 4096
-"""Words, and jobs, remembered that went to the other seat."""
+"""Words, and jobs, remembered that went to the other placement."""
 
 UNDER_WAY_S = 30.0
-"""For so long a word may be on its way there: until then the other seat need not know of the job."""
+"""For so long a word may be on its way there: until then the other placement need not know of the job."""
 
 SILENT = "an agent that may know the job does not answer"
 
 
 class Placement:
-    """Places new jobs whose home is here, and tells other agents of those that have a seat here.
+    """Places new jobs whose home is here, and tells other agents of those that have a placement here.
 
     Args:
         context: clock and way out.
@@ -72,32 +73,32 @@ class Placement:
         self._sent: OrderedDict[bytes, float] = OrderedDict()
 
     def submitted(self, message: Submit) -> None:
-        """A word about a job that is not known here: it may be known, or shall live, at its other seat."""
+        """A request about a job that is unknown here: its other placement may know or get the job."""
         job = message.manifest.job_id
-        seats = ids.job_seats(message.manifest.qualified, message.manifest.creator)
-        if job != seats[0]:
+        candidates = ids.job_placements(message.manifest.qualified, message.manifest.creator)
+        if job != candidates[0]:
             self._begin(message)
             return
         name = (message.origin.id, message.origin.incarnation, message.token)
         under_way = self._context.now - self._sent.get(job, float("-inf")) < UNDER_WAY_S
         if under_way or name in self._passed:
-            self._pass_on(message, seats[1])
+            self._pass_on(message, candidates[1])
             return
         self._busy[job] = [message]
 
-        def placed(seat: bytes | None, problem: str) -> None:
+        def placed(candidate: bytes | None, problem: str) -> None:
             first, *others = self._busy.pop(job)
-            if seat == job:
+            if candidate == job:
                 self._begin(first)
-            elif seat is not None:
-                self._pass_on(first, seat)
+            elif candidate is not None:
+                self._pass_on(first, candidate)
             else:
                 body = error_body(problem, hint="Try again when more of them are running.", code=69)
                 respond(self._context, first.origin, first.token, UNAVAILABLE, body)
             for waiting in others:
                 self._again(waiting)
 
-        _Search(self._context, seats, self._leadership.first, self._load, placed).begin()
+        _Search(self._context, candidates, self._leadership.first, self._load, placed).begin()
 
     def asked(self, ask: Ask) -> None:
         """The home of a job asks whether it is known here, and how much there is to do."""
@@ -114,11 +115,9 @@ class Placement:
         self._leadership.first.survey(ask.job, sought, tries=1)
 
     def _load(self, job: bytes) -> int:
-        """How many other jobs are led here, or about to be."""
         return sum(each != job for each in {**self._leadership.masters, **self._busy})
 
-    def _pass_on(self, message: Submit, seat: bytes) -> None:
-        """Send a word to the other seat, where it is obeyed or refused."""
+    def _pass_on(self, message: Submit, candidate: bytes) -> None:
         home = message.manifest.job_id
         self._passed[message.origin.id, message.origin.incarnation, message.token] = None
         self._sent[home] = self._context.now
@@ -126,12 +125,12 @@ class Placement:
         for kept in (self._passed, self._sent):
             while len(kept) > PASSED_MAX:
                 kept.popitem(last=False)
-        manifest = replace(message.manifest, job_id=seat)
-        self._context.route(seat, replace(message, manifest=manifest))
+        manifest = replace(message.manifest, job_id=candidate)
+        self._context.route(candidate, replace(message, manifest=manifest))
 
 
 class _Search:
-    """One choice: what is known near the home, and what the other seat says.
+    """One choice: what is known near the home, and what the other placement says.
 
     `then` hears under which id the job lives or shall live; None, and why, if nothing may be begun.
     """
@@ -139,13 +138,13 @@ class _Search:
     def __init__(
         self,
         context: Context,
-        seats: tuple[bytes, ...],
+        candidates: tuple[bytes, ...],
         first: FirstAcceptors,
         load: Callable[[bytes], int],
         then: Callable[[bytes | None, str], None],
     ) -> None:
         self._context, self._first, self._load, self._then = context, first, load, then
-        self._home, self._other = seats
+        self._home, self._other = candidates
         self._tries = 0
         self._known: dict[bytes, bool] = {}
         self._other_load = 0
@@ -169,7 +168,7 @@ class _Search:
         except (ElfError, KeyError, TypeError, ValueError):
             self._context.stats["control.malformed"] += 1
         if known is not None:
-            self._heard(self._other, known)
+            self._received(self._other, known)
         elif self._tries < TRIES and not self._ended:
             self._ask()
         else:
@@ -179,15 +178,15 @@ class _Search:
         if found.problem and found.terms is None:
             self._end(None, found.problem)
         else:
-            self._heard(self._home, found.terms is not None)
+            self._received(self._home, found.terms is not None)
 
-    def _end(self, seat: bytes | None, problem: str = "") -> None:
+    def _end(self, candidate: bytes | None, problem: str = "") -> None:
         if not self._ended:
             self._ended = True
-            self._then(seat, problem)
+            self._then(candidate, problem)
 
-    def _heard(self, seat: bytes, known: bool) -> None:
-        self._known[seat] = known
+    def _received(self, candidate: bytes, known: bool) -> None:
+        self._known[candidate] = known
         if len(self._known) < 2:
             return
         if self._known[self._home]:

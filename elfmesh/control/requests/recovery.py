@@ -45,7 +45,7 @@ from elfmesh.safeguards import safeguard
 
 VERB = "recover"
 FETCH_S = 5.0
-"""How long the copies of the others are read before the job begins anew without them."""
+"""How long the copies of the others are read before the job begins again without them."""
 
 STOP_S = 1.0
 """Between the end of the old numbering at its members and the beginning of the new one."""
@@ -102,7 +102,7 @@ class Recoveries:
         recovery = self._looked_at(ask, attempt, voters)
         if accepted:
             self._open[job] = recovery
-            self._leadership.inquiry.ask_all(
+            self._leadership.terms_query.ask_all(
                 job, attempt.terms.acceptors, lambda *found: self._found(job, *found)
             )
         else:
@@ -113,16 +113,14 @@ class Recoveries:
         respond(self._context, ask.origin, ask.token, status, error_body(text, code=69))
 
     def _attempt(self, job: bytes) -> Attempt | None:
-        """What is known of a job without a majority, also of one that is led here."""
         master = self._leadership.masters.get(job)
         if master is None:
             return without_majority(self._context, self._leadership).get(job)
-        if master.committer.asking_s <= MAJORITY_S:
+        if master.committer.unanswered_s <= MAJORITY_S:
             return None
-        return Attempt(master.terms, master.proposer, self._context.now - master.committer.asking_s)
+        return Attempt(master.terms, master.proposer, self._context.now - master.committer.unanswered_s)
 
     def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
-        """What is left of the job, and what may not be."""
         terms, incarnation = attempt.terms, attempt.terms.manifest.incarnation
         cells = self._chosen(ask.job, attempt.proposer)
         cells = [cell for cell in cells if cell.value.incarnation == incarnation and not cell.value.deleted]
@@ -150,8 +148,8 @@ class Recoveries:
             "closed_below": closed,
         }
         sources = [each.contact for each in reversed(reports) if each.contact.id != self._context.me.id]
-        told = [each.terms for each in reports if each.terms is not None]
-        terms = with_newest_roster(replace(terms, closed=closed), told)
+        notified = [each.terms for each in reports if each.terms is not None]
+        terms = with_newest_roster(replace(terms, closed=closed), notified)
         return _Recovery(ask, terms, report, newest, sources)
 
     def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
@@ -161,11 +159,11 @@ class Recoveries:
         only cut off may choose something else for the same interval.
         """
         vote, me = self._leadership.registers.acceptors.vote(job), self._context.me.id
-        told = [(me, vote.ballot, vote.value)]
-        told += [(each.agent, each.ballot, each.value) for each in proposer.promises]
+        notified = [(me, vote.ballot, vote.value)]
+        notified += [(each.agent, each.ballot, each.value) for each in proposer.promises]
         found = []
-        for _, ballot, cell in told:
-            having = (ballot.agent, *(agent for agent, of, _ in told if of == ballot))
+        for _, ballot, cell in notified:
+            having = (ballot.agent, *(agent for agent, of, _ in notified if of == ballot))
             if cell is not None and _is_chosen(cell, having):
                 found.append(cell)
         return found
@@ -173,16 +171,15 @@ class Recoveries:
     # -- the steps -----------------------------------------------------------------------------------------
 
     def _found(self, job: bytes, terms: Terms | None, answers: Answers) -> None:
-        """Who is there is known; complete the copy of the results before it is set aside."""
         recovery = self._open[job]
         first = self._leadership.first
         there = sorted(
-            (self._context.me, *answers.heard.values()), key=lambda each: ids.distance(each.id, job)
+            (self._context.me, *answers.received.values()), key=lambda each: ids.distance(each.id, job)
         )
         voters = self._leadership.registers.voters(tuple(each for each in there if first.may_vote(each)))
         voters = voters or (self._context.me,)
         if terms is not None and terms.manifest.incarnation != recovery.terms.manifest.incarnation:
-            self._end(job, UNAVAILABLE, error_body("the job has begun anew elsewhere; ask again", code=69))
+            self._end(job, UNAVAILABLE, error_body("the job has begun again elsewhere; ask again", code=69))
             return
         self._leadership.give_up(job)
         self._leadership.keep(recovery.terms)
@@ -202,7 +199,6 @@ class Recoveries:
     def _create(
         self, job: bytes, recovery: _Recovery, voters: tuple[Contact, ...], copy: LogCopy | None
     ) -> None:
-        """Found the register of the next generation."""
         old, cell = recovery.terms, recovery.cell
         if copy is not None and cell is not None and copy.reaches(cell.value.before):
             copy.append(cell.tail)
@@ -227,7 +223,6 @@ class Recoveries:
         self._leadership.elections.create(manifest, start, survey, elected, earlier, members)
 
     def _begin(self, job: bytes, recovery: _Recovery, won: Won) -> None:
-        """The register of the new voters has it: end the old numbering where it is worked on, and begin."""
         old, epoch = recovery.terms, won.terms.epoch
         stop = Stop(job, old.manifest.incarnation, epoch)
         for contact in dict.fromkeys((*(entry.contact for entry in old.members), *old.acceptors)):
@@ -239,9 +234,9 @@ class Recoveries:
         def begin() -> None:
             if self._leadership.epoch(job) <= epoch:  # else another has taken over meanwhile
                 self._leadership.lead_new(won)
-            told = {"state": "recovered", "recovered": won.terms.manifest.incarnation, "epoch": epoch}
+            notified = {"state": "recovered", "recovered": won.terms.manifest.incarnation, "epoch": epoch}
             voters = [f"{each.host}:{each.port}" for each in won.cell.contacts]
-            self._end(job, OK, recovery.report | told | {"new_voters": voters})
+            self._end(job, OK, recovery.report | notified | {"new_voters": voters})
 
         self._context.after(STOP_S, begin)
 
@@ -259,7 +254,6 @@ def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
 
 @safeguard("recovered-if-chosen")
 def _is_chosen(cell: Cell, agents: tuple[bytes, ...]) -> bool:
-    """Whether these agents, which have a value of a register, are enough for it to be chosen."""
     return is_quorum(cell.groups, agents)
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import (
-    ANEW,
+    AGAIN,
     BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
@@ -100,11 +100,11 @@ class Requests:
 
     Args:
         context: clock and way out.
-        carrier: what this agent works on: it may be told to leave.
+        member_host: what this agent works on: it may be told to leave.
     """
 
-    def __init__(self, context: Context, carrier: MemberHost) -> None:
-        self._context, self._carrier = context, carrier
+    def __init__(self, context: Context, member_host: MemberHost) -> None:
+        self._context, self._member_host = context, member_host
         self._open: dict[int, _Open] = {}
         self.voting: Callable[[], dict[str, Any]] = lambda: {"lost": None, "without_majority": []}
         """What this agent knows of its votes."""
@@ -112,7 +112,6 @@ class Requests:
         """Dead agents that this one knows."""
 
     def request(self, event: ClientRequest) -> None:
-        """Take a client's request."""
         if len(self._open) >= OPEN_MAX:
             self._reply(event.token, UNAVAILABLE, error_body("too many requests at once", code=69))
         elif event.verb == "apply":
@@ -125,15 +124,15 @@ class Requests:
             facts = self._context.facts("problem")
             problem = facts.get("problem")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            said = ("sinks", "slowed", "archives", "held", "insecure")
-            health |= {key: facts[key] for key in said if facts.get(key)}
+            reported = ("sinks", "slowed", "archives", "held", "insecure")
+            health |= {key: facts[key] for key in reported if facts.get(key)}
             functions = self._context.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}
             if (held := facts.get("held")) and not problem:
                 health |= {"status": "degraded", "problem": next(iter(held.values()))}
-            if not problem and (said_of_votes := voting_text(self.voting())):
-                health |= {"status": "degraded", "problem": said_of_votes}
+            if not problem and (votes_report := voting_text(self.voting())):
+                health |= {"status": "degraded", "problem": votes_report}
             if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend
                 health |= {"dead_agents": dead}
             self._reply(event.token, OK, health | {"agent": self._context.name})
@@ -155,7 +154,7 @@ class Requests:
         del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
-        if message.status == ANEW:
+        if message.status == AGAIN:
             waiting.token = self._context.token()
             self._open[waiting.token] = waiting
             self._send(waiting)
@@ -179,28 +178,26 @@ class Requests:
         return token in self._open
 
     def _leave(self, event: ClientRequest) -> None:
-        """Leave; who asked hears of the end, or after its wait what is still waited for."""
-
         def left(jobs: int) -> None:
             over.cancel()
-            if not told:
+            if not notified:
                 self._reply(event.token, OK, {"agent": self._context.name, "state": "left", "jobs": jobs})
             self._context.emit(Left())
 
         def late() -> None:
-            told.append(True)
-            members = self._carrier.members.values()
-            paused = dict.fromkeys(self._carrier.votes_on(), False)
+            notified.append(True)
+            members = self._member_host.members.values()
+            paused = dict.fromkeys(self._member_host.votes_on(), False)
             paused |= {each.manifest.qualified: each.paused for each in members}
             jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
             body = {"agent": self._context.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
             self._reply(event.token, OK, body)
 
-        told: list[bool] = []
+        notified: list[bool] = []
         wait = event.body.get("wait")
         wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
         over = self._context.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
-        self._carrier.leave(left)
+        self._member_host.leave(left)
 
     # -- verbs -----------------------------------------------------------------------------------------
 
@@ -248,7 +245,7 @@ class Requests:
                 self._context.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int) -> None:
-            if token not in asked:  # what was asked for anew may begin another incarnation
+            if token not in asked:  # what was asked for again may begin another incarnation
                 asked[token] = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
             message = Submit(asked[token], self._context.me, token, dry_run, 0, update, first)
             self._context.route(manifest.job_id, message)
@@ -264,7 +261,7 @@ class Requests:
             return
         creator = event.body.get("creator")
         owner = creator if isinstance(creator, str) and creator else CREATOR
-        home, other = ids.job_seats(f"{namespace}/{name}", owner)
+        home, other = ids.job_placements(f"{namespace}/{name}", owner)
         try:
             wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
         except (TypeError, ValueError):
@@ -274,7 +271,6 @@ class Requests:
             wait += LOADING_S
 
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
-            """What lived there earlier may live at the other seat now."""
             if status == NOT_FOUND or body.get("earlier"):
                 earlier = body if status == OK else None
                 self._ask_job(event, other, None, wait, lambda *answer: at_other(earlier, *answer))
@@ -313,8 +309,6 @@ class Requests:
         self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS)
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
-        """Nobody leads this job under the default creator: who leads one of that name?"""
-
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
             owners = answers_of_all(payload) if status == OK else []
             if len(owners) == 1:

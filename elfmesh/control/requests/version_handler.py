@@ -44,7 +44,6 @@ def runs_already(message: Submit, master: Master | None) -> str:
 
 
 def changes(message: Submit | Ask) -> bool:
-    """Whether something is to become other than it is."""
     return message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
 
 
@@ -54,7 +53,7 @@ class VersionHandler:
     Args:
         context: clock and way out.
         once: the changes that were made here.
-        begin_anew: has a job end and begin again with a new numbering.
+        begin_again: has a job end and begin again with a new numbering.
         again: takes a submission that had to wait.
     """
 
@@ -62,11 +61,11 @@ class VersionHandler:
         self,
         context: Context,
         once: Once,
-        begin_anew: Callable[[Master, Submit], None],
+        begin_again: Callable[[Master, Submit], None],
         again: Callable[[Submit | Ask], None],
     ) -> None:
         self._context, self._once = context, once
-        self._begin_anew, self._again = begin_anew, again
+        self._begin_again, self._again = begin_again, again
 
     def submitted(self, master: Master, message: Submit) -> None:
         """A text for a job that runs here: nothing new, a new version, or a new numbering."""
@@ -87,7 +86,7 @@ class VersionHandler:
         if message.dry_run:
             self._would(master, message, difference)
         elif not difference.in_place:
-            self._begin_anew(master, message)
+            self._begin_again(master, message)
         else:
             manifest = replace(
                 updated(master.manifest, message.manifest), incarnation=master.manifest.incarnation
@@ -122,7 +121,6 @@ class VersionHandler:
         return self._once.was_passed(origin, token, job)
 
     def _begin(self, master: Master, wanted: Wanted) -> None:
-        """Have a change made that a client wants; one that is refused may be asked for again."""
         origin, token = wanted.origin, wanted.token
         assert origin is not None
         self._once.made(origin, token, wanted.manifest.incarnation)

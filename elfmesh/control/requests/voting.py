@@ -27,7 +27,7 @@ def voting(context: Context, leadership: Leadership) -> dict[str, Any]:
             them; null if there was none.
         without_majority: jobs that this agent leads or should lead, and whose voters do not answer.
     """
-    led = [each for each in leadership.masters.values() if each.committer.asking_s > MAJORITY_S]
+    led = [each for each in leadership.masters.values() if each.committer.unanswered_s > MAJORITY_S]
     stuck = [each.manifest.qualified for each in led]
     stuck += [each.terms.manifest.qualified for each in without_majority(context, leadership).values()]
     lost = leadership.registers.acceptors.lost
@@ -35,11 +35,10 @@ def voting(context: Context, leadership: Leadership) -> dict[str, Any]:
         return {"lost": None, "without_majority": stuck}
     jobs = [_name_of(leadership, job) for job in lost.asked(context.now)]
     loss = lost.loss
-    said = {"start": loss.boot, "file": loss.path, "reason": loss.reason, "kept": loss.kept}
-    return {"lost": {**said, "jobs": jobs}, "without_majority": stuck}
+    reported = {"start": loss.boot, "file": loss.path, "reason": loss.reason, "kept": loss.kept}
+    return {"lost": {**reported, "jobs": jobs}, "without_majority": stuck}
 
 
 def _name_of(leadership: Leadership, job: bytes) -> str:
-    """A job as people know it, its id where this agent knows no more."""
     terms, _ = leadership.known(job)
     return job.hex() if terms is None else terms.manifest.qualified

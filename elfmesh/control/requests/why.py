@@ -36,7 +36,7 @@ NAMED = 3
 READING = "waiting for the job that it reads"
 """The stage of a job that reads others while these have not closed what it needs."""
 
-ASKING_S = 1.0
+UNANSWERED_S = 1.0
 """A majority that has not answered for so long is worth a word."""
 
 
@@ -57,7 +57,7 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
     due = closer.due_since(index)
     is_due = closer.idle and due is not None
     required, inside = book.required(index), covered_in_all(closer.trees, index)
-    missing = closer.missing() if is_due else required & ~inside & bits(closer.judge.dead)
+    missing = closer.missing() if is_due else required & ~inside & bits(closer.straggler_policy.dead)
     newest = master.tally.recent[-1] if master.tally.recent else None
     agents = [_agent(context, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
     stage = _stage(master, due, missing if is_due else 0)
@@ -87,7 +87,6 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
 
 
 def _lacking(newest: ResultRecord | None) -> str:
-    """What the newest record lacks, for people."""
     if newest is None or not newest.missing:
         return ""
     named = ", ".join(newest.missing[:NAMED])
@@ -99,25 +98,21 @@ def _lacking(newest: ResultRecord | None) -> str:
 
 
 def _without_rows(master: Master) -> str:
-    """Why the last of the recent intervals that is skipped for a reason has no rows, for people."""
     skipped = [each for each in master.tally.recent if each.state == "SKIPPED" and each.reason]
     return f"; interval {skipped[-1].index} has no rows: {skipped[-1].reason}" if skipped else ""
 
 
 def _voters(master: Master) -> str:
-    """That voters have lost their votes, for people."""
     lost = voters_without_votes(master)
     return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
 
 
 def _who_answers(master: Master) -> str:
-    """Each voter, and whether it answers, for people."""
     voters = Attempt(master.terms, master.proposer, since=0.0).voters()
     return ", ".join(f"{each['address']} {each['state']}" for each in voters)
 
 
 def _names(master: Master) -> str:
-    """That several living members have one name, for people."""
     names = Counter(entry.name for entry in master.book.active)
     shared = sorted(name for name, count in names.items() if count > 1)
     if not shared:
@@ -133,11 +128,11 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
         return "paused"
     if closer.behind:
         return "fetching earlier results"
-    if master.committer.asking_s > ASKING_S:
+    if master.committer.unanswered_s > UNANSWERED_S:
         return "waiting for a majority"
     if not closer.idle:
         return "finishing"
-    if master.stillness.handing_over:
+    if master.quiesce.handing_over:
         return "handing over"
     if closer.founding:
         return "founding"
@@ -151,7 +146,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
 def _agent(context: Context, master: Master, number: int, index: int) -> dict[str, Any]:
     entry = master.book.entry(number)
     assert entry is not None, "only members are missing"
-    dead_since = master.closer.judge.dead_since(number)
+    dead_since = master.closer.straggler_policy.dead_since(number)
     reported = master.closer.frontiers.of(number)
     if dead_since is not None:
         state = "dead"

@@ -67,11 +67,11 @@ class Read:
 
     Args:
         name: "namespace/name".
-        seats: the ids that it may live under.
+        candidates: the ids that it may live under.
     """
 
-    def __init__(self, name: str, seats: tuple[bytes, ...]) -> None:
-        self.name, self.seats = name, seats
+    def __init__(self, name: str, candidates: tuple[bytes, ...]) -> None:
+        self.name, self.candidates = name, candidates
         self.incarnation: str | None = None
         self.until_us: int | None = None
         self.begin_us: int | None = None
@@ -101,7 +101,6 @@ class Read:
                 self.nbytes += len(piece.rows or b"")
 
     def drop_before(self, start_us: int) -> None:
-        """Nothing that lies before is needed again."""
         while self.pieces and self.pieces[0].at_us < start_us:
             self.nbytes -= len(self.pieces.popleft().rows or b"")
 

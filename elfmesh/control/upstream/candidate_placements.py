@@ -1,4 +1,4 @@
-"""Asking the master of a job that is known by its name: it lives under one of two ids (`placing.py`)."""
+"""Asking the master of a job that is known by its name: it lives under one of two ids (`placement.py`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from elfmesh.control.protocol.messages import Answered
 
 def ask_named(
     context: Context,
-    seats: tuple[bytes, ...],
+    candidates: tuple[bytes, ...],
     verb: str,
     body: bytes,
     timeout_s: float,
     then: Callable[[Answered | None, bytes], None],
 ) -> None:
-    """Ask the master of a job, whichever seat it has; `then` gets the answer, or None after the time-out."""
-    first, *others = seats
+    """Ask the master of a job at each placement; `then` gets the answer, or None after the time-out."""
+    first, *others = candidates
 
     def answered(message: Answered | None, payload: bytes) -> None:
         if others and message is not None and message.status == NOT_FOUND:

@@ -1,6 +1,6 @@
 """A job's results for the jobs that read it: what its master tells theirs, and who they are.
 
-Owns the readers that are known. Reads no log: the desk does.
+Owns the readers that are known. Reads no log: the result service does.
 
 Invariant: a reader is known as long as it asks; where it asks from is its own business, so that whoever leads
 either job next goes on with the same question.
@@ -41,12 +41,10 @@ class DownstreamFeed:
 
     @property
     def readers(self) -> list[str]:
-        """Who reads the job, by name."""
         since = self._context.now - READER_S
         return sorted(name for name, at in self._asked.items() if at > since)
 
     def reached(self, closed: int) -> None:
-        """All below is closed and in the log."""
         self.until = max(closed, self.until)
 
     def asked(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class UpstreamPoller:
         is_idle: Callable[[Read], bool],
     ) -> None:
         self._context, self._reader = context, manifests[-1].qualified
-        self._heard, self._is_idle = answered, is_idle
+        self._received, self._is_idle = answered, is_idle
         self._statements = [ql.parse(manifest.text) for manifest in manifests]
         self._pauses: dict[str, Timer] = {}
         self._asked: dict[str, tuple[str, int | None]] = {}
@@ -73,7 +73,6 @@ class UpstreamPoller:
             self._ask(read)
 
     def stop(self) -> None:
-        """Ask nothing more."""
         self.stopped = True
 
     def _question(self, read: Read) -> tuple[str, int | None]:
@@ -91,7 +90,7 @@ class UpstreamPoller:
             "wait": WAIT_S,
         }
         then = partial(self._answered, read, verb)
-        ask_named(self._context, read.seats, verb, encode_json(body), WAIT_S + GRACE_S, then)
+        ask_named(self._context, read.candidates, verb, encode_json(body), WAIT_S + GRACE_S, then)
 
     def _answered(self, read: Read, verb: str, message: Answered | None, payload: bytes) -> None:
         if self.stopped:
@@ -105,7 +104,7 @@ class UpstreamPoller:
             try:
                 body, page = read_answer(message, payload)
                 then = partial(self._whole, read, verb, body)
-                WholeRecords(self._context, read.seats, decode_page(page), HELD_BYTES_MAX, then).go_on()
+                WholeRecords(self._context, read.candidates, decode_page(page), HELD_BYTES_MAX, then).go_on()
             except ElfError as error:
                 pause = self._unreadable(read, error)
             else:
@@ -113,7 +112,6 @@ class UpstreamPoller:
         self._go_on(read, pause)
 
     def _whole(self, read: Read, verb: str, body: dict[str, Any], records: Records | None) -> None:
-        """The records of an answer are here with all their rows; None: not now."""
         if self.stopped:
             return
         pause = AGAIN_S
@@ -134,7 +132,7 @@ class UpstreamPoller:
     def _go_on(self, read: Read, pause: float) -> None:
         if pause:
             self._pauses[read.name] = self._context.after(pause, lambda: self._ask(read))
-        self._heard()
+        self._received()
         if not pause:
             self._ask(read)
 
@@ -147,7 +145,6 @@ class UpstreamPoller:
         return (UNKNOWN_AGAIN_S if unknown else AGAIN_S), reason
 
     def _take(self, read: Read, verb: str, body: dict[str, Any], records: Records) -> float:
-        """What an answer has; returns when to ask again."""
         if body["incarnation"] != read.incarnation:  # a new numbering, perhaps with other columns
             try:
                 for statement in self._statements:

@@ -36,18 +36,17 @@ class LatestRead(Read):
 
     Args:
         name: of the input, "latest namespace/name".
-        seats: the ids that it may live under.
+        candidates: the ids that it may live under.
     """
 
-    def __init__(self, name: str, seats: tuple[bytes, ...]) -> None:
-        super().__init__(name, seats)
+    def __init__(self, name: str, candidates: tuple[bytes, ...]) -> None:
+        super().__init__(name, candidates)
         self.wanted_us: int | None = None
         self._back = BACK
         self._from_us: int | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be read for now."""
         if self.wanted_us is None or not self.slide_us:
             return True
         return self.nbytes > HELD_BYTES_MAX and self._is_read(self.wanted_us)
@@ -83,7 +82,6 @@ class LatestRead(Read):
         return since is None or any(each.quality == NOTHING for each in held[since:])
 
     def prune(self, start_us: int) -> None:
-        """No interval that begins earlier is made any more."""
         newest = self.seen_by(start_us)
         while newest is not None and self.pieces[0] is not newest:
             self.nbytes -= len(self.pieces.popleft().rows or b"")
@@ -96,7 +94,6 @@ class LatestRead(Read):
             super().lost(until_us)
 
     def _before(self, start_us: int) -> list[Piece]:
-        """What had ended by then, or is missing since."""
         last_us = start_us - self.size_us
         return [
             each for each in self.pieces if each.at_us <= last_us or each.first_us <= last_us < each.at_us
@@ -106,7 +103,6 @@ class LatestRead(Read):
         return self.until_us is not None and self.until_us > start_us - self.size_us
 
     def _reaches_back(self, start_us: int) -> bool:
-        """Whether it has been read as far back as the newest rows, or as there is anything."""
         if self.seen_by(start_us) is not None or self._from_us is None:
             return True
         return self.first_us is None or self.first_us >= self._from_us
@@ -125,19 +121,15 @@ class SameRead(LatestRead):
         return next((each for each in self._covering(at_us) if each.rows), None)
 
     def quality(self, at_us: int) -> Quality:
-        """How complete they are."""
         return combined(self._covering(at_us))[1]
 
     def has_lost(self, at_us: int) -> bool:
-        """Whether there may have been rows that are not kept any more."""
         return any(each.quality == NOTHING for each in self._covering(at_us))
 
     def prune(self, at_us: int) -> None:
-        """No interval that ends earlier is made any more."""
         self.drop_before(at_us - self.size_us)
 
     def _covering(self, at_us: int) -> list[Piece]:
-        """The record of that interval, or what is missing there."""
         begin_us = at_us - self.size_us
         return [each for each in self.pieces if each.first_us <= begin_us <= each.at_us]
 
@@ -151,44 +143,41 @@ class SideInput:
     Args:
         context: clock and way out.
         manifests: of the job, in its versions: all read the same jobs, perhaps other columns of these.
-        heard: called when more is known.
+        received: called when more is known.
     """
 
-    def __init__(self, context: Context, manifests: Sequence[Manifest], heard: Callable[[], None]) -> None:
+    def __init__(self, context: Context, manifests: Sequence[Manifest], received: Callable[[], None]) -> None:
         self._plan = read_plan(manifests[-1].text)
         self._reads = [
             (SameRead if name.startswith(ql.SAME) else LatestRead)(
-                name, ids.job_seats(ql.job_read(name), manifests[-1].creator)
+                name, ids.job_placements(ql.job_read(name), manifests[-1].creator)
             )
             for name in self._plan.latest
         ]
-        self._heard = heard
-        self._asking = (
+        self._received = received
+        self._poller = (
             UpstreamPoller(context, manifests, self._answered, self._is_idle) if self._reads else None
         )
 
     def begin(self) -> None:
-        """Ask all."""
         for read in self._reads:
-            assert self._asking is not None
-            self._asking.begin(read)
+            assert self._poller is not None
+            self._poller.begin(read)
 
     def stop(self) -> None:
-        """Ask nothing more."""
-        if self._asking is not None:
-            self._asking.stop()
+        if self._poller is not None:
+            self._poller.stop()
 
     def has_read(self, interval: int) -> bool:
         """Whether all is known that an interval sees; else it is asked for."""
         for read in self._reads:
             if not read.knows(at_us := self._seen_at(read, interval)):
                 read.want(at_us)
-                assert self._asking is not None
-                self._asking.hasten(read)
+                assert self._poller is not None
+                self._poller.hasten(read)
         return all(read.knows(self._seen_at(read, interval)) for read in self._reads)
 
     def inputs(self, interval: int) -> tuple[tuple[str, int, bytes], ...]:
-        """The rows that an interval sees, of those jobs that have any."""
         found = ((read.name, read.seen_by(self._seen_at(read, interval))) for read in self._reads)
         return tuple((name, piece.at_us, piece.rows or b"") for name, piece in found if piece is not None)
 
@@ -197,7 +186,6 @@ class SideInput:
         return [_shown(read) for read in self._reads if read.has_lost(self._seen_at(read, interval))]
 
     def judged(self, record: ResultRecord) -> ResultRecord:
-        """The record of an interval, which is no more complete than what it sees."""
         for read in self._reads:
             at_us = self._seen_at(read, record.index)
             quality = read.quality(at_us) if read.knows(at_us) else Quality()
@@ -212,19 +200,16 @@ class SideInput:
         return record
 
     def closed(self, following: int) -> None:
-        """All below is decided."""
         for read in self._reads:
             at_us = self._seen_at(read, following)
             if read.knows(at_us):
                 read.prune(at_us)
 
     def _seen_at(self, read: Read, interval: int) -> int:
-        """The moment at which what an interval sees had ended: its beginning, or its end."""
         start_us, end_us = self._plan.window(interval)
         return end_us if isinstance(read, SameRead) else start_us
 
     def waits_for(self) -> list[str]:
-        """What the next interval waits for, in words."""
         late = (read for read in self._reads if read.wanted_us is not None and not read.knows(read.wanted_us))
         return [f"{_shown(read)}: {read.waits}" for read in late]
 
@@ -236,9 +221,9 @@ class SideInput:
         for read in self._reads:
             if read.wanted_us is not None and not read.knows(read.wanted_us):
                 read.want(read.wanted_us)
-                assert self._asking is not None
-                self._asking.hasten(read)
-        self._heard()
+                assert self._poller is not None
+                self._poller.hasten(read)
+        self._received()
 
 
 def _shown(read: Read) -> str:

@@ -28,7 +28,7 @@ class WholeRecords:
 
     Args:
         context: the way out.
-        seats: ids under which the other job may live.
+        candidates: ids under which the other job may live.
         records: of an answer.
         bytes_max: rows of one record.
         then: gets them, or None if its master does not give a page now.
@@ -37,12 +37,12 @@ class WholeRecords:
     def __init__(
         self,
         context: Context,
-        seats: tuple[bytes, ...],
+        candidates: tuple[bytes, ...],
         records: Iterable[tuple[ResultRecord, bytes]],
         bytes_max: int,
         then: Callable[[Records | None], None],
     ) -> None:
-        self._context, self._seats, self._bytes_max, self._then = context, seats, bytes_max, then
+        self._context, self._candidates, self._bytes_max, self._then = context, candidates, bytes_max, then
         self._left = deque(records)
         self._done: list[tuple[ResultRecord, bytes]] = []
         self._pages: deque[Page] = deque()
@@ -74,7 +74,7 @@ class WholeRecords:
     def _ask(self) -> None:
         record, page = self._left[0][0], self._pages[0]
         body = encode_json({"index": record.index, "digest": page.digest.hex()})
-        ask_named(self._context, self._seats, "rows", body, PAGE_S, self._answered)
+        ask_named(self._context, self._candidates, "rows", body, PAGE_S, self._answered)
 
     def _answered(self, message: Answered | None, payload: bytes) -> None:
         record = self._left[0][0]

@@ -85,7 +85,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     hash: str = ""
 
     def hashed(self) -> Entry:
-        """The line with its hash."""
         plain = _JSON.encode(msgspec.structs.replace(self, hash=""))
         return msgspec.structs.replace(self, hash=hashlib.sha256(plain).hexdigest())
 
@@ -176,7 +175,6 @@ class AuditLog:
         self._file.close()
 
     def _follow(self) -> None:
-        """Write the head, some time after its line."""
         with self._lock:
             self._follower = None
         try:
@@ -288,7 +286,6 @@ class AuditedApi:
     async def record(
         self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
     ) -> None:
-        """See `Recorder`."""
         write = partial(
             self.log.write,
             caller.name,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("elf.functions")
 WRITTEN_MAX = 4096
-"""Versions that are not written down again when their worker starts anew."""
+"""Versions that are not written down again when their worker starts again."""
 
 
 class Gate:
@@ -54,7 +54,6 @@ class Gate:
 
     @property
     def signatures(self) -> Signatures:
-        """Which texts are admitted."""
         return self.functions.signatures
 
     def tried(self, effect: TryFunctions) -> FunctionsTried:

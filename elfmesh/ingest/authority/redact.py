@@ -47,7 +47,6 @@ class Redactor:
         self._words = Words(rules.deny, rules.hides_path)
 
     def __call__(self, parser: Parser, parsed: Parsed) -> Parsed:
-        """A block without the values of hidden fields."""
         if not self._rules:
             return parsed
         placed = any(self._rules.hides_path(name) for name in found_columns(parser) or ())
@@ -65,7 +64,6 @@ class Redactor:
         return replace(parsed, arrays=LazyArrays(makers), samples=samples)
 
     def text(self, text: str) -> str:
-        """A text as people may see it."""
         found = self._json(text, 0)
         return self._words(text) if found is None else found
 
@@ -76,7 +74,6 @@ class Redactor:
         return self._replaced(array, pc.match_substring_regex(array, self._suspect))
 
     def _column(self, parsed: Parsed, name: str) -> pa.Array:
-        """A column with what is hidden inside of its objects blanked."""
         array = parsed.arrays[name]
         if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
             return array

@@ -117,7 +117,6 @@ def policy_of(fields: FieldsConfig, namespaces: Mapping[str, NamespaceConfig], s
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:
-    """Whether a sink may carry the results of a job, "namespace/name"."""
     if not namespaces:
         return True
     config = namespaces.get(job.partition("/")[0], namespaces.get("*"))

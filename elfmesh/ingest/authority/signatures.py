@@ -63,7 +63,6 @@ class Trust:
     namespaces: Mapping[str, Signers] = field(default_factory=dict)
 
     def of_job(self, namespace: str) -> Signers | None:
-        """Who signs the jobs of a namespace; None: they need no signature."""
         if self.manifests is None:
             return None
         others = self.namespaces.get("*", self.manifests)
@@ -184,12 +183,12 @@ class Signatures:
                     found[stage.evaluated] = Admission(None, error.why)
                     accepted += _of_version(memory, manifest)
                     continue
-                said = envelope.said
-                if said.job not in memory.jobs and len(memory.jobs) >= JOBS_MAX:
+                reported = envelope.reported
+                if reported.job not in memory.jobs and len(memory.jobs) >= JOBS_MAX:
                     raise RuntimeFailure(f"the agent already stores serials of {JOBS_MAX} jobs, the maximum")
-                memory.jobs[said.job] = remembered
+                memory.jobs[reported.job] = remembered
                 accepted.append((manifest.version, manifest.incarnation, signing.payload_digest(envelope)))
-                found[stage.evaluated] = Admission(said.expires * 1_000_000)
+                found[stage.evaluated] = Admission(reported.expires * 1_000_000)
             memory.accepted[wanted[0].manifest.job_id.hex()] = tuple(accepted)
             self._remember(memory)
             self._open[wanted[0].manifest.qualified] = found
@@ -295,11 +294,9 @@ def own_name(manifest: Manifest) -> str:
 
 
 def _what(manifest: Manifest) -> str:
-    """What a refusal is about: the functions where there are any."""
     return "its Python functions" if ql.parse(manifest.text).functions else "its manifest"
 
 
 def _of_version(memory: _Memory, manifest: Manifest) -> list[tuple[int, str, str]]:
-    """What was accepted of one version of a job."""
     kept = memory.accepted.get(manifest.job_id.hex(), ())
     return [each for each in kept if each[:2] == (manifest.version, manifest.incarnation)]

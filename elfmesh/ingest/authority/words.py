@@ -78,7 +78,6 @@ class Words:
         return "".join((*out, text[at:])) if out else text
 
     def _end(self, text: str, name: str, gap: str, start: int, begins: int) -> int:
-        """Where the value that begins at `begins` has ended."""
         if gap == ">":
             return _found(text, "<", begins)
         if (quote := _quote_at(text, begins)) is not None:
@@ -104,7 +103,6 @@ class Words:
 
 
 def _quote_at(text: str, at: int) -> tuple[int, str, int] | None:
-    """Where a quoted value begins, its quote, and how many backslashes stand before that."""
     end = at
     while text[end : end + 1] == "\\":
         end += 1
@@ -130,7 +128,6 @@ def _closed(text: str, at: int, quote: str, depth: int, *, keep: bool = False) -
 
 
 def _folded(text: str, at: int) -> int:
-    """The end of a header's line, and of those after it that begin with a blank."""
     while True:
         at = min(_found(text, "\n", at), _found(text, "\r", at))
         after = at + (2 if text[at : at + 2] == "\r\n" else 1)

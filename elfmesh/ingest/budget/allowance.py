@@ -16,7 +16,7 @@ from collections.abc import Callable
 BURST_S = 0.5
 """Seconds of filling that may be saved up: a burst of lines after silence is read at once."""
 
-DEBT_S = 2.0
+OVERDRAFT_S = 2.0
 """The longest anybody waits: what a piece of work cost beyond that is forgiven."""
 
 
@@ -40,7 +40,7 @@ class Allowance:
         now = self._clock()
         filled = self._level_s + (now - self._at) * self.cores
         self._at = now
-        self._level_s = max(min(filled, self.cores * BURST_S) - cpu_s, -self.cores * DEBT_S)
+        self._level_s = max(min(filled, self.cores * BURST_S) - cpu_s, -self.cores * OVERDRAFT_S)
 
     @property
     def delay_s(self) -> float:

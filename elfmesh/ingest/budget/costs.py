@@ -84,7 +84,6 @@ class JobCost:
         return self.sheds and self.allowance is not None and self.allowance.delay_s > 0
 
     def describe(self) -> dict[str, Any]:
-        """For people and metrics."""
         return {
             "cpu_seconds": round(self.cpu_s, 6),
             "lines": self.lines,

@@ -78,7 +78,6 @@ class HostBudget:
             self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._look, costs, obey)
 
     def close(self) -> None:
-        """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -94,7 +93,7 @@ class HostBudget:
         seconds, self._looked_at = max(now - self._looked_at, 1e-3), now
         self._waited.clear()
         found = costs()
-        self._slowed = {job: said for job, said in self._slowed.items() if job in found}
+        self._slowed = {job: reported for job, reported in self._slowed.items() if job in found}
         verdict = self._watchdog.observe(min(1.0, waited_s / seconds), found)
         if verdict is not None:
             obey(verdict)
@@ -122,7 +121,6 @@ class HostBudget:
         log.warning("job %s is %s", job, cost.slowed)
 
     def describe(self) -> dict[str, Any]:
-        """For people and metrics."""
         return {
             "cpu_seconds": round(self._used_s(), 3),
             "limit_cores": self._cores,

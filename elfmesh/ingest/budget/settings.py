@@ -60,7 +60,6 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cores(self) -> float | None:
-        """`cpu_percent` in cores."""
         return None if self.cpu_percent is None else self.cpu_percent / 100
 
     @property

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-NOBODY = 65534
+ANONYMOUS = 65534
 """Who a worker of root's agent becomes: who owns nothing."""
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -77,7 +77,7 @@ def main() -> NoReturn:
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except BaseException as error:
-        _write(sink, json.dumps({"error": _told(error)}).encode())
+        _write(sink, json.dumps({"error": _error_text(error)}).encode())
         os._exit(1)
     _write(sink, b"{}")
     while True:
@@ -107,12 +107,10 @@ class Columns:
         arrow.compute.hour(arrow.array(times.to_pylist(), times.type))
 
     def read(self, data: bytes) -> Any:
-        """The one batch of a stream."""
         with self.arrow.ipc.open_stream(data, options=self.options) as reader:
             return reader.read_next_batch()
 
     def write(self, batch: Any) -> bytes:
-        """A stream of one batch."""
         sink = self.arrow.BufferOutputStream()
         with self.arrow.ipc.new_stream(sink, batch.schema, options=self.written) as writer:
             writer.write_batch(batch)
@@ -144,17 +142,17 @@ class Function:
     def answer(self, frame: bytes) -> bytes:
         """The values for a batch, and of which records there is none."""
         batch = self._columns.read(frame)
-        told: list[str] = []
-        values, failed = self._evaluate(batch, told)
+        errors: list[str] = []
+        values, failed = self._evaluate(batch, errors)
         table = self._arrow.record_batch([values, failed], ["value", "failed"])
-        table = table.replace_schema_metadata({"error": told[0] if told else ""})
+        table = table.replace_schema_metadata({"error": errors[0] if errors else ""})
         return self._columns.write(table)
 
-    def _one_by_one(self, batch: Any, told: list[str]) -> tuple[Any, Any]:
+    def _one_by_one(self, batch: Any, errors: list[str]) -> tuple[Any, Any]:
         values: list[Any] = []
         failed = [False] * batch.num_rows
         function = self._function
-        columns = [_objects(column, failed, told) for column in batch.columns]
+        columns = [_objects(column, failed, errors) for column in batch.columns]
         for at, row in enumerate(zip(*columns, strict=True)):
             if failed[at]:
                 values.append(None)
@@ -166,16 +164,15 @@ class Function:
             except BaseException as error:  # SystemExit as well: it ends nothing here
                 values.append(None)
                 failed[at] = True
-                told.append(_told(error))
+                errors.append(_error_text(error))
         try:
             return self._arrow.array(values, type=self._gives), self._arrow.array(failed, self._arrow.bool_())
         except MemoryError:
             raise
         except Exception:
-            return self._converted(values, failed, told)
+            return self._converted(values, failed, errors)
 
-    def _converted(self, values: list[Any], failed: list[bool], told: list[str]) -> tuple[Any, Any]:
-        """Some value is of another type: find out which."""
+    def _converted(self, values: list[Any], failed: list[bool], errors: list[str]) -> tuple[Any, Any]:
         arrow = self._arrow
         for at, value in enumerate(values):
             try:
@@ -184,10 +181,10 @@ class Function:
                 raise
             except Exception:
                 values[at], failed[at] = None, True
-                told.append(f"a {type(value).__name__} is not of type {self._gives}")
+                errors.append(f"a {type(value).__name__} is not of type {self._gives}")
         return arrow.array(values, type=self._gives), arrow.array(failed, arrow.bool_())
 
-    def _columnwise(self, batch: Any, told: list[str]) -> tuple[Any, Any]:
+    def _columnwise(self, batch: Any, errors: list[str]) -> tuple[Any, Any]:
         """One call for all records; if it raises, halves of them, until what it cannot take is found."""
         arrow, rows = self._arrow, batch.num_rows
         pieces: dict[int, Any] = {}
@@ -203,7 +200,7 @@ class Function:
             except (Broken, MemoryError):
                 raise
             except BaseException as error:
-                told.append(_told(error))
+                errors.append(_error_text(error))
                 if count == 1 or calls > HALVINGS_MAX:
                     pieces[start] = arrow.nulls(count, self._gives)
                     failed[start : start + count] = [True] * count
@@ -232,7 +229,7 @@ class Function:
         return found
 
 
-def _objects(column: Any, failed: list[bool], told: list[str]) -> list[Any]:
+def _objects(column: Any, failed: list[bool], errors: list[str]) -> list[Any]:
     """A column's values; marks records whose value is none of Python's, such as a time in the year 20000."""
     try:
         values: list[Any] = column.to_pylist()
@@ -248,7 +245,7 @@ def _objects(column: Any, failed: list[bool], told: list[str]) -> list[Any]:
             raise
         except Exception as error:
             failed[at] = True
-            told.append(_told(error))
+            errors.append(_error_text(error))
     return values
 
 
@@ -256,7 +253,6 @@ def _objects(column: Any, failed: list[bool], told: list[str]) -> list[Any]:
 
 
 def _take_pipes() -> tuple[int, int]:
-    """The pipes under other numbers, and no descriptor beside; what a function prints goes nowhere."""
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -266,7 +262,6 @@ def _take_pipes() -> tuple[int, int]:
 
 
 def _beside(name: str) -> Any:
-    """A module of this directory, which is on no path."""
     place = Path(__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None
@@ -294,11 +289,10 @@ def _set(name: str, option: int, value: int) -> None:
 
 
 def _give_up_rights(parent: int) -> None:
-    """Be nobody where that can be chosen, gain nothing any more, and end with the parent."""
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setresgid(ANONYMOUS, ANONYMOUS, ANONYMOUS)
+        os.setresuid(ANONYMOUS, ANONYMOUS, ANONYMOUS)
     _set("PR_SET_DUMPABLE", PR_SET_DUMPABLE, 0)
     _set("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user would take it back
     if os.getppid() != parent:
@@ -327,7 +321,6 @@ def _limit(memory_bytes: int, sizes: int) -> None:
 
 
 def _no_more_files() -> None:
-    """Where a layer is absent, open nothing any more after the sources are loaded: no file, no socket."""
     lowest = os.dup(0)
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, lowest))
@@ -340,8 +333,7 @@ def _limit_time(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
 
 
-def _told(error: BaseException) -> str:
-    """An exception in one line, with the line of the function that raised it."""
+def _error_text(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"[:ERROR_CHARS_MAX]
     line, trace = 0, error.__traceback__

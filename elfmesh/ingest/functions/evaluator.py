@@ -54,7 +54,7 @@ class Evaluator:
     Attributes:
         problem: why the functions are off; "" while they are not.
         closed: nobody wants it any more.
-        restarts: how often its process was begun anew.
+        restarts: how often its process was begun again.
     """
 
     def __init__(
@@ -81,12 +81,10 @@ class Evaluator:
 
     @property
     def pid(self) -> int | None:
-        """Of its process, while there is one."""
         process = self._process
         return None if process is None else process.pid
 
     def call(self, function: PythonFunction, columns: Sequence[pa.Array], rows: int) -> Computed:
-        """See `FunctionSource`."""
         number = self._numbers[function]
         values: list[pa.Array] = []
         failed: Bools = np.zeros(rows, dtype=np.bool_)

@@ -126,8 +126,8 @@ class FunctionHost:
         signers = self.signatures.trust.functions
         if signers is None:
             return {"python": "off by configuration", "jobs": {}}
-        said = self.off or f"signed by {signers.needed} of {len(signers.keys)} keys"
-        return {"python": "; ".join(filter(None, (said, self.risk))), "jobs": self._workers()}
+        reported = self.off or f"signed by {signers.needed} of {len(signers.keys)} keys"
+        return {"python": "; ".join(filter(None, (reported, self.risk))), "jobs": self._workers()}
 
     def _workers(self) -> dict[str, list[dict[str, Any]]]:
         with self._lock:

@@ -100,10 +100,10 @@ def _allow(rules: int, path: str) -> None:
 
 def _call(number: int, *words: int | bytes | None) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    said: int = libc.syscall(
+    reported: int = libc.syscall(
         number, *(ctypes.c_long(word) if isinstance(word, int) else word for word in words)
     )
-    if said < 0:
+    if reported < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"Landlock: {_WHY.get(code, os.strerror(code))}")
-    return said
+    return reported

@@ -81,7 +81,6 @@ class JobFunctions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What went wrong of late."""
         return tuple(self._notes)
 
     @property

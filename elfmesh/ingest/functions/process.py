@@ -130,8 +130,8 @@ class WorkerProcess:
         try:
             deadline = _within(START_S)
             self._send(json.dumps(order).encode(), deadline)
-            said = json.loads(self._receive(TEXT_BYTES_MAX, deadline))
-            wrong = str(said.get("error", ""))
+            reported = json.loads(self._receive(TEXT_BYTES_MAX, deadline))
+            wrong = str(reported.get("error", ""))
         except WorkerFailed as failed:
             raise WorkerFailed(f"the functions cannot be loaded: {failed}") from None
         except (ValueError, AttributeError):
@@ -142,7 +142,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     def call(self, number: int, columns: Sequence[pa.Array], rows: int) -> Answer:
@@ -230,7 +229,6 @@ class WorkerProcess:
             raise WorkerFailed(f"no answer within {deadline.seconds:g} s")
 
     def _gone(self) -> WorkerFailed:
-        """The pipe is closed: the process ends, or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
@@ -289,7 +287,6 @@ def _written(batch: pa.RecordBatch) -> bytes:
 
 
 def _read_answer(data: bytes, function: PythonFunction, rows: int) -> Answer:
-    """An answer, checked to the last offset: it was made by code of others."""
     with pa.ipc.open_stream(data) as reader:
         batch = reader.read_next_batch()
     batch.validate(full=True)

@@ -163,7 +163,6 @@ def program_of(here: Architecture, pid: int) -> bytes:
 
 
 def _argument(at: int) -> bytes:
-    """Load the lower half of an argument: all that the kernel takes of a number or of flags."""
     return _step(_LOAD, _ARGUMENTS_AT + 8 * at)
 
 
@@ -173,9 +172,9 @@ def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
 
 def _call(here: Architecture, operation: int, flags: int, data: bytes) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    said: int = libc.syscall(here.seccomp, ctypes.c_long(operation), ctypes.c_long(flags), data)
-    if said < 0:
+    reported: int = libc.syscall(here.seccomp, ctypes.c_long(operation), ctypes.c_long(flags), data)
+    if reported < 0:
         code = ctypes.get_errno()
         why = "this kernel is built without it" if code in (errno.ENOSYS, errno.EINVAL) else os.strerror(code)
         raise OSError(code, f"seccomp: {why}")
-    return said
+    return reported

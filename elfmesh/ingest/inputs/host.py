@@ -39,22 +39,16 @@ LOOK_S = 1.0
 class Receiver(Protocol):
     """Something that puts lines into a spool."""
 
-    def look(self) -> None:
-        """Bring the counters up to date."""
-        ...
+    def look(self) -> None: ...
 
-    async def close(self) -> None:
-        """Stop."""
-        ...
+    async def close(self) -> None: ...
 
 
 def _is_input(config: StreamConfig) -> bool:
-    """Whether a stream does not read files."""
     return bool(config.listen) or config.journal is not None or config.kafka is not None
 
 
 def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
-    """The stream as its reader sees it: the files of its spool."""
     if not _is_input(config):
         return config
     return msgspec.structs.replace(config, path=str(directory / name / FILE_NAME))
@@ -86,9 +80,9 @@ class Inputs:
         self._configs = {name: config for name, config in streams.items() if _is_input(config)}
         self._sockets: dict[str, tuple[Address, socket.socket]] = {}
         self._programs: dict[str, str] = {}
-        self._told: set[str] = set()  # streams whose losses somebody is told of
+        self._notified: set[str] = set()  # streams whose losses somebody is told of
         self._writers: dict[str, SpoolWriter] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._lookup_task: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:
             for name, config in self._configs.items():
                 if config.listen:
@@ -112,16 +106,16 @@ class Inputs:
         self._frames = frames
         for name, writer in self._writers.items():
             self._receivers[name] = await self._receiver(name, writer)
-        self._looking = asyncio.get_running_loop().create_task(self._look())
+        self._lookup_task = asyncio.get_running_loop().create_task(self._look())
 
     async def close(self) -> None:
         """Take no more; what was acknowledged is durable. Harmless when repeated."""
         if self._closed:
             return
         self._closed = True
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._lookup_task is not None:
+            self._lookup_task.cancel()
+            await asyncio.gather(self._lookup_task, return_exceptions=True)
         for receiver in self._receivers.values():
             await receiver.close()
         for name, (address, sock) in self._sockets.items():
@@ -147,10 +141,10 @@ class Inputs:
         from elfmesh.ingest.inputs.spool_reader import SpoolReader
 
         counters = self._writers[name].counters
-        told = 0 if for_jobs and name not in self._told else counters.lost
+        notified = 0 if for_jobs and name not in self._notified else counters.lost
         if for_jobs:
-            self._told.add(name)
-        return SpoolReader(config.path, formats, lambda: counters.lost, told)
+            self._notified.add(name)
+        return SpoolReader(config.path, formats, lambda: counters.lost, notified)
 
     def describe(self) -> dict[str, Any]:
         """For people: where each listens, what it took, and why it waits."""
@@ -228,7 +222,6 @@ class Inputs:
 
 
 def _origin(config: StreamConfig) -> dict[str, Any]:
-    """Where an input comes from, for people."""
     if config.kafka is not None:
         return {"kafka": config.kafka.topic}
     return {"listen": config.listen} if config.listen else {"journal": list(config.journal or ())}

@@ -52,12 +52,10 @@ class Posts:
         )
 
     async def start(self, sock: socket.socket) -> None:
-        """Serve on a listening socket."""
         await self._runner.setup()
         await web.SockSite(self._runner, sock).start()
 
-    def look(self) -> None:
-        """Nothing is lost here."""
+    def look(self) -> None: ...
 
     async def close(self) -> None:
         """Answer what is being answered, take no more."""
@@ -127,7 +125,6 @@ class _Gunzip:
         self.begun = False
 
     def push(self, chunk: bytes) -> Iterator[bytes]:
-        """What a chunk unfolds to, in parts of bounded size."""
         while chunk:
             self.begun = True
             try:

@@ -38,8 +38,7 @@ class Inserts:
         self._writer = writer
         self._producers: dict[str, _Producer] = {}
 
-    def look(self) -> None:
-        """Nothing is lost here."""
+    def look(self) -> None: ...
 
     async def close(self) -> None:
         """What is being written is the writer's business."""

@@ -45,16 +45,13 @@ class Journal:
         self._cursor = cursor_of(writer.spool.last_line())
         self._task = watched(self._run(), writer.name, writer.counters)
 
-    def look(self) -> None:
-        """Nothing is lost here."""
+    def look(self) -> None: ...
 
     async def close(self) -> None:
-        """End the child."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     def arguments(self) -> list[str]:
-        """The command line that goes on from where we are."""
         begin = [f"--after-cursor={self._cursor}"] if self._cursor else []
         if not begin:
             begin = ["--lines=0"] if self._from_end else ["--no-tail"]
@@ -72,7 +69,6 @@ class Journal:
             await asyncio.sleep(pause)
 
     async def _follow(self) -> str:
-        """Read until the child ends; why it did."""
         try:
             child = await asyncio.create_subprocess_exec(
                 *self.arguments(),
@@ -84,14 +80,14 @@ class Journal:
             return f"{self._command[0]} cannot be run: {error.strerror or error}"
         assert child.stdout is not None
         assert child.stderr is not None
-        said = asyncio.get_running_loop().create_task(_last_words(child.stderr))
+        reported = asyncio.get_running_loop().create_task(_last_words(child.stderr))
         try:
             await self._take(child.stdout)
             code = await child.wait()
-            words = await said
+            words = await reported
             return f"{self._command[0]} has ended ({code}): {words}" if words else f"it has ended ({code})"
         finally:
-            said.cancel()
+            reported.cancel()
             if child.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     child.kill()
@@ -114,11 +110,10 @@ class Journal:
 
 
 async def _last_words(stderr: asyncio.StreamReader) -> str:
-    """The end of what the child says, of which little is kept."""
-    said = b""
+    reported = b""
     while chunk := await stderr.read(4096):
-        said = (said + chunk)[-400:]
-    return said.decode("utf-8", "replace").strip()
+        reported = (reported + chunk)[-400:]
+    return reported.decode("utf-8", "replace").strip()
 
 
 def cursor_of(line: bytes) -> str:

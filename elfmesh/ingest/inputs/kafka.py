@@ -61,8 +61,7 @@ class KafkaMessages:
         self._begun: bool | None = None  # whether anything was read before this start; None: not asked yet
         self._task = watched(self._run(), writer.name, writer.counters)
 
-    def look(self) -> None:
-        """Nothing is lost unseen."""
+    def look(self) -> None: ...
 
     async def close(self) -> None:
         """Take no more; what was put is finished by the writer."""
@@ -89,7 +88,6 @@ class KafkaMessages:
             await asyncio.sleep(pause)
 
     async def _follow(self) -> None:
-        """Read until there are more partitions than were assigned."""
         consumer = Consumer(
             {
                 "client.id": "elfmesh",
@@ -149,7 +147,6 @@ class KafkaMessages:
         return partitions
 
     def _recall(self) -> bool:
-        """What was read before this start; False if nothing was."""
         found = read_place(self._storage, self._config.topic, *self._writer.spool.end)
         self._offsets = found or {}
         return found is not None
@@ -183,7 +180,6 @@ class KafkaMessages:
 
 
 def _batch(consumer: Consumer) -> list[Message]:
-    """What is there, as soon as something is."""
     first = consumer.consume(1, POLL_S)
     return first + consumer.consume(BATCH_MESSAGES - 1, 0.0) if first else first
 

@@ -61,7 +61,6 @@ def open_socket(address: Address) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """A socket that nobody listens on any more is in the way; anything else stays and is an error."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(Path(path).stat().st_mode):
             return
@@ -97,7 +96,6 @@ class Datagrams:
             self._writer.counters.lost = max(self._writer.counters.lost, kernel_drops(self._inode))
 
     async def close(self) -> None:
-        """Stop reading and close the socket."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._sock.close()
@@ -133,14 +131,12 @@ class Connections:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, sock: socket.socket) -> None:
-        """Take connections on a listening socket."""
         if sock.family == socket.AF_UNIX:
             self._server = await asyncio.start_unix_server(self._serve, sock=sock)
         else:
             self._server = await asyncio.start_server(self._serve, sock=sock)
 
-    def look(self) -> None:
-        """Nothing is lost here."""
+    def look(self) -> None: ...
 
     async def close(self) -> None:
         """Take no more, and end those there are; what was not durable their senders still have."""

@@ -37,10 +37,10 @@ UNNAMED_MAX = 256
 UNNAMED = "~"
 """What the name of a producer begins with that lives as long as its process."""
 
-Mark: TypeAlias = tuple[str, int]
+SenderMark: TypeAlias = tuple[str, int]
 """A producer and its position."""
 
-_Intent: TypeAlias = tuple[tuple[Mark, ...], int, int, int]
+_Intent: TypeAlias = tuple[tuple[SenderMark, ...], int, int, int]
 """Marks, inode, start and stop of one append."""
 
 
@@ -83,7 +83,7 @@ class Positions:
         if new and self._named >= PRODUCERS_MAX:
             raise TooManyProducers(f"{self._named} producers already have positions here")
 
-    def intend(self, marks: Sequence[Mark], inode: int, start: int, stop: int) -> None:
+    def intend(self, marks: Sequence[SenderMark], inode: int, start: int, stop: int) -> None:
         """Say durably what is about to be appended.
 
         Raises:
@@ -97,18 +97,16 @@ class Positions:
             os.ftruncate(self._fd, size)
             raise
 
-    def applied(self, marks: Sequence[Mark]) -> None:
-        """What was intended is in the spool."""
+    def applied(self, marks: Sequence[SenderMark]) -> None:
         self._take(marks)
         if os.fstat(self._fd).st_size > COMPACT_BYTES:
             with contextlib.suppress(OSError):  # no room: the long one says the same
                 self._compact()
 
     def close(self) -> None:
-        """Give the descriptor back."""
         os.close(self._fd)
 
-    def _take(self, marks: Sequence[Mark]) -> None:
+    def _take(self, marks: Sequence[SenderMark]) -> None:
         for producer, position in marks:
             self._named += producer not in self._last and not producer.startswith(UNNAMED)
             self._last[producer] = max(position, self._last.get(producer, position))
@@ -118,7 +116,6 @@ class Positions:
             del self._last[producer]
 
     def _restore(self, inode: int, size: int, rotated: dict[int, int]) -> int | None:
-        """Take what was intended and done; the size to cut the file to, if the last is there in part."""
         part: int | None = None
         intents = self._read()
         sizes = {**rotated, inode: size}
@@ -151,7 +148,6 @@ class Positions:
         ]
 
     def _compact(self) -> None:
-        """Write the journal anew: one line that is done, in place of all."""
         fresh = self._path.with_suffix(".new")
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -175,7 +171,7 @@ def check_journal(directory: Path, *, has_lines: bool) -> None:
     """
     path = directory / FILE_NAME
     if has_lines and (not path.exists() or b"\n" not in path.read_bytes()):
-        hint = "Without it, what producers insert again counts twice. `elf repair` begins it anew."
+        hint = "Without it, what producers insert again counts twice. `elf repair` begins it again."
         raise StorageError("holds no line any more", where=str(path), hint=hint)
 
 
@@ -190,7 +186,7 @@ def damaged_lines(data: bytes) -> list[int]:
     return found
 
 
-def _line(value: tuple[Sequence[Mark], int, int, int]) -> bytes:
+def _line(value: tuple[Sequence[SenderMark], int, int, int]) -> bytes:
     body = msgspec.json.encode(value)
     return b"%08x %s\n" % (zlib.crc32(body), body)
 

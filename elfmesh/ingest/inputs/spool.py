@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from elfmesh.ingest.inputs.files import sync_directory
-from elfmesh.ingest.inputs.positions import Mark, Positions, check_journal
+from elfmesh.ingest.inputs.positions import Positions, SenderMark, check_journal
 from elfmesh.ingest.sources.position import READING, FilePosition
 from elfmesh.storage.results.segment import write_all
 
@@ -67,7 +67,6 @@ class Spool:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all segments."""
         return self._size + sum(size for _, size in self._rotated)
 
     @property
@@ -80,7 +79,7 @@ class Spool:
         """Whether the next line needs that an old segment goes."""
         return self.nbytes >= self._limit
 
-    def append(self, data: bytes, marks: Sequence[Mark] = ()) -> None:
+    def append(self, data: bytes, marks: Sequence[SenderMark] = ()) -> None:
         """Write whole lines, with the positions they bring their producers to; durable on return.
 
         Raises:
@@ -130,7 +129,6 @@ class Spool:
         return b""
 
     def close(self) -> None:
-        """Give the descriptors back."""
         os.close(self._fd)
         if self.positions is not None:
             self.positions.close()
@@ -183,7 +181,6 @@ class Spool:
         sync_directory(self._directory)
 
     def _list(self) -> list[tuple[Path, int]]:
-        """The rotated segments, oldest first."""
         found = [each for each in self._directory.iterdir() if _ROTATED.fullmatch(each.name)]
         return [
             (each, each.stat().st_size)

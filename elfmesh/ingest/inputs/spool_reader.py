@@ -17,19 +17,21 @@ class SpoolReader(StreamReader):
     Args:
         pattern, formats: as of the follower of files.
         lost: how many messages were lost so far, for whoever reads the stream.
-        told: of how many of them its jobs need not be told.
+        notified: of how many of them its jobs need not be told.
     """
 
-    def __init__(self, pattern: str, formats: StreamFormat, lost: Callable[[], int], told: int = 0) -> None:
+    def __init__(
+        self, pattern: str, formats: StreamFormat, lost: Callable[[], int], notified: int = 0
+    ) -> None:
         super().__init__(pattern, formats)
         self._lost = lost
-        self._told = told
+        self._notified = notified
 
     def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
         """As of files; what was lost meanwhile is a gap of every job."""
         lost = self._lost()
-        if lost > self._told:
-            why = f"{lost - self._told} messages were gone before they could be taken"
+        if lost > self._notified:
+            why = f"{lost - self._notified} messages were gone before they could be taken"
             self.lose(Gap(self.pattern, why))
-            self._told = lost
+            self._notified = lost
         return super().poll(bytes_max, paused)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from elfmesh.ingest.host import Executor
-from elfmesh.ingest.inputs.positions import Mark
+from elfmesh.ingest.inputs.positions import SenderMark
 from elfmesh.ingest.inputs.spool import Spool, SpoolFull
 from elfmesh.ingest.sources.position import FilePosition
 
 log = logging.getLogger("elf.inputs")
 COMMIT_BYTES_MAX = 4 << 20
 FULL_RETRY_S = 0.2
-Entry = tuple[bytes, int, "asyncio.Future[None]", Mark | None]
+Entry = tuple[bytes, int, "asyncio.Future[None]", SenderMark | None]
 Restarts = Callable[[], Awaitable[Sequence[Sequence[FilePosition]]]]
 
 
@@ -79,7 +79,7 @@ class SpoolWriter:
         self._wake = asyncio.Event()
         self._task = watched(self._run(), name, self.counters)
 
-    async def put(self, data: bytes, messages: int, mark: Mark | None = None) -> None:
+    async def put(self, data: bytes, messages: int, mark: SenderMark | None = None) -> None:
         """Have whole lines written; returns when they are durable, however long that takes.
 
         Args:
@@ -106,7 +106,6 @@ class SpoolWriter:
         await self._executor.run(self._lane, self.spool.close)
 
     def _take(self) -> tuple[list[Entry], int]:
-        """The oldest entries, about as much as one sync is worth."""
         size = count = 0
         while count < len(self._queue) and (not count or size < COMMIT_BYTES_MAX):
             size += len(self._queue[count][0])
@@ -132,8 +131,7 @@ class SpoolWriter:
                     if not entry[2].done():
                         entry[2].set_result(None)
 
-    async def _write(self, data: bytes, marks: Sequence[Mark]) -> None:
-        """Until there is room, give up what is read."""
+    async def _write(self, data: bytes, marks: Sequence[SenderMark]) -> None:
         while True:
             try:
                 await self._executor.run(self._lane, lambda: self.spool.append(data, marks))

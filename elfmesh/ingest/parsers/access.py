@@ -70,7 +70,6 @@ class AccessParser(Parser):
         self._known = COMBINED_COLUMNS if combined else COMMON_COLUMNS
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """Those of its variant."""
         return self._known
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
@@ -92,7 +91,6 @@ class AccessParser(Parser):
         return Columns(arrays, rows, samples)
 
     def _scanned(self, lines: Lines, names: Sequence[str]) -> Columns:
-        """By the native scanner, which is certain of the same lines and more."""
         count = len(lines)
         grid = Grid(lines.scan, lines.data, len(names), count)
         wanted = bytes(COMBINED_COLUMNS.index(name) for name in names)
@@ -129,7 +127,6 @@ class AccessParser(Parser):
     def _matches(
         self, lines: Lines, candidates: Positions
     ) -> tuple[list[int], list[dict[str, str | None]], list[str]]:
-        """The lines the regular expression accepts, what is in them, and samples of the others."""
         rows: list[int] = []
         records: list[dict[str, str | None]] = []
         samples: list[str] = []
@@ -234,7 +231,6 @@ class _Scan:
         self.certain: Mask = certain
 
     def keep(self) -> None:
-        """Drop the uncertain lines."""
         keep = self.certain
         self.rows = np.flatnonzero(keep)
         self.spans = {name: (start[keep], end[keep]) for name, (start, end) in self.spans.items()}
@@ -259,7 +255,6 @@ def _positions(lines: Lines, byte: int, past: int) -> Positions:
 def _integers(
     lines: Lines, starts: Positions, ends: Positions, *, dash: bool
 ) -> tuple[Positions, Mask, Mask]:
-    """Decimal numbers: values, which are "-" (missing), and which are valid at all."""
     buffer = lines.buffer
     lengths = ends - starts
     valid: Mask = (lengths > 0) & (lengths <= DIGITS_MAX)
@@ -285,7 +280,6 @@ class VhostParser(AccessParser):
         self.name = f"vhost_{self.name}"
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """The host in front, and those of its variant."""
         return (*VHOST_COLUMNS, *self._known)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:

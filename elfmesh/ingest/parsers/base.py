@@ -89,7 +89,6 @@ class Parsed:
 
     @property
     def field_errors(self) -> int:
-        """Single values that did not fit."""
         return len(self.unfit)
 
     @property
@@ -170,7 +169,6 @@ class Parser(ABC):
         return self.parse_lines(lines if self.framing is None else self.framing.merge(lines), columns)
 
     def parse_lines(self, lines: Lines, columns: Sequence[str]) -> Parsed:
-        """The same for a block that was split."""
         found = self.columns(lines, [name for name in columns if name not in META_COLUMNS])
         total = len(lines)
         good = total if found.rows is None else len(found.rows)

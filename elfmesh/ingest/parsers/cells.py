@@ -49,7 +49,6 @@ class Grid:
         self.words: Words = _pooled(slots * rows, np.int64).reshape(slots, rows)
 
     def put(self, slot: int, row: int, value: object) -> None:
-        """Set one cell to a Python value."""
         kind, word = NULL, 0
         if isinstance(value, bool):
             kind, word = BOOL, int(value)

@@ -158,7 +158,6 @@ class LocalClock:
         return from_numpy(micros, null | ~valid, _TIMESTAMP)
 
     def _years(self, month: Any, day: Any, clock: tuple[Any, ...], source: str) -> Any:
-        """The year of each date: the declared one, or the latest in which it exists and is not to come."""
         if self.year is not None:
             return np.full(len(month), self.year, np.int64)
         limit = self.reference_us(source) + DAY_US

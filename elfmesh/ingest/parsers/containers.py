@@ -53,11 +53,9 @@ class ContainerParser(Parser):
         self._block: tuple[Lines, Positions] | None = None
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """Always the same."""
         return CONTAINER_COLUMNS
 
     def parse_lines(self, lines: Lines, columns: Sequence[str]) -> Parsed:
-        """Records out of lines."""
         numbers, _ = self._parts.records(lines)
         self._block = lines, numbers
         self._inner.source = self.source
@@ -90,7 +88,6 @@ class ContainerParser(Parser):
 
 
 def _joined(texts: pa.Array, numbers: Positions, count: int) -> pa.Array:
-    """The messages of each record as one."""
     if pa.types.is_null(texts.type):
         texts = texts.cast(pa.string())
     texts = pc.replace_substring_regex(texts.fill_null(""), r"\r?\n$", "")
@@ -102,7 +99,6 @@ def _joined(texts: pa.Array, numbers: Positions, count: int) -> pa.Array:
 
 
 def cri_parser(source: str, host: str, options: TextOptions) -> Parser:
-    """The parser of CRI logs."""
     table = CRI
     inner = PatternParser(source, host, options, name="cri", patterns=table.patterns, names=table.names)
     return ContainerParser(source, host, name="cri", inner=inner, parts=CRI_PARTS, message=_MESSAGE)

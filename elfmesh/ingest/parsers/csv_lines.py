@@ -60,7 +60,6 @@ class CsvParser(TextParser):
         return self.header
 
     def header_columns(self, block: bytes) -> tuple[str, ...] | None:
-        """Those of the header that the block begins with."""
         lines = Lines(block)
         return header_of(lines, self._delimiter) if len(lines) else ()
 
@@ -103,7 +102,6 @@ def csv_row(text: str, delimiter: str = COMMA) -> list[str]:
 
 
 def header_of(lines: Lines, delimiter: str = COMMA) -> tuple[str, ...]:
-    """The column names in the first of some lines."""
     return tuple(name.strip() for name in csv_row(lines.text(0), delimiter))
 
 
@@ -120,7 +118,6 @@ def _column(records: Iterable[Sequence[str]], place: int) -> list[str | None]:
 def _read_each(
     lines: Lines, candidates: Iterable[int], width: int, delimiter: str
 ) -> tuple[list[int], list[list[str]], list[str]]:
-    """Some lines one by one: those with as many fields, the fields, and samples of the others."""
     rows: list[int] = []
     records: list[list[str]] = []
     samples: list[str] = []
@@ -139,7 +136,6 @@ def _read_each(
 def _read_block(
     lines: Lines, width: int, places: Sequence[int], delimiter: str
 ) -> tuple[list[pa.Array], Kept, list[str]] | None:
-    """The columns of a block, its good lines and samples of the others; None: not by pyarrow."""
     data = lines.data
     if data.startswith(BYTE_ORDER_MARK) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return None

@@ -97,7 +97,6 @@ class StreamFormat:
         return parser
 
     def named_parser(self, name: str, source: str, head: bytes | None) -> Parser:
-        """A parser of a definite format."""
         request = self._request
         given = Request(
             request.argument if name == self.name else "",
@@ -151,11 +150,9 @@ class AutoFraming(Framing):
         self._decided = False
 
     def fresh(self) -> Framing:
-        """Each file is looked at."""
         return AutoFraming(self._formats)
 
     def complete(self, data: bytes) -> int:
-        """All of it where each line is a record."""
         if not self._decided and (name := sniff(data)):
             self._chosen = self._formats.named_parser(name, "", None).framing
             self._decided = True
@@ -181,16 +178,13 @@ class AutoParser(Parser):
 
     @property
     def chosen(self) -> str:
-        """What the lines were taken for."""
         return self._inner.name if self._inner else ""
 
     @property
     def inner(self) -> Parser | None:
-        """The parser that was chosen."""
         return self._inner
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
-        """Parse one block; the first one that has lines decides."""
         self.choose(block)
         if self._inner is None:
             return super().parse(block, columns)
@@ -207,7 +201,6 @@ class AutoParser(Parser):
                 self.candidates = candidates(block)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """Every line is an error: nobody knows what it is."""
         why = "not in any known log format"
         if self.candidates:
             why = f"may be {' or '.join(self.candidates)}: name the format"

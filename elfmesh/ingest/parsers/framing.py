@@ -79,11 +79,10 @@ class Framing(ABC):
         """
 
     def fresh(self) -> Framing:
-        """The same rule for one more file; one that learns from its file begins anew."""
+        """The same rule for one more file; one that learns from its file begins again."""
         return self
 
     def merge(self, lines: Lines) -> Lines:
-        """The records of a block as if each were one line."""
         return lines
 
 
@@ -127,7 +126,6 @@ class LineFraming(Framing):
         return found if self._begins else ~found
 
     def _firsts(self, lines: Lines) -> Positions:
-        """The lines that begin a record; the first one does in any case."""
         if not len(lines):
             return np.zeros(0, np.int64)
         begins = self._matches(lines.raw())
@@ -142,7 +140,6 @@ class LineFraming(Framing):
         return np.sort(np.concatenate([firsts, *more]))
 
     def _split(self, lines: Lines, first: int, count: int) -> Positions:
-        """Where a record that is too large begins anew, and again."""
         found: list[int] = []
         starts = lines.starts[first : first + count]
         at = 0

@@ -111,7 +111,6 @@ class ExportParser(Parser):
         self._records: list[dict[str, str] | None] = []
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """The field of a line."""
         name, equals, _ = text.partition("=")
         return (name,) if equals else ()
 
@@ -129,7 +128,6 @@ class ExportParser(Parser):
         return self.parse_lines(whole.part(starts, ends), columns)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """One string column per field."""
         good = [record for record in self._records if record is not None]
         bad = [row for row, record in enumerate(self._records) if record is None]
         rows = np.delete(np.arange(len(self._records)), bad) if bad else None

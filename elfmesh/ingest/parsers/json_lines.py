@@ -60,7 +60,6 @@ class JsonParser(Parser):
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """An object's own fields."""
         return json_fields(text)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
@@ -99,7 +98,6 @@ class JsonParser(Parser):
         return Columns(LazyArrays(makers), rows, samples, unfit)
 
     def _decoded(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns:
-        """The definition: all lines by the decoder, and all values looked at."""
         objects, rows, samples = _decode(lines, plan.decoder)
         arrays: dict[str, pa.Array] = {}
         unfit: list[int] = []
@@ -149,7 +147,6 @@ def _plain_kind(field: Field) -> pa.DataType | None:
 
 
 def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, list[str]] | None:
-    """The cells of all good lines, the rows they came from (None: every row), samples of the bad lines."""
     count = len(lines)
     grid = Grid(lines.scan, lines.data, plan.slot_count, count)
     refused = refused_room(count)
@@ -167,7 +164,6 @@ def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, 
 
 
 def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any] | None, list[str]]:
-    """All good objects, the rows they came from (None: every row), and samples of the bad lines."""
     shaped = (lines.buffer[lines.starts] == OPEN) & (lines.buffer[lines.ends - 1] == CLOSE)
     if shaped.all():
         try:
@@ -183,7 +179,6 @@ def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any]
 def _decode_each(
     lines: Lines, decoder: Any, candidates: Iterable[int]
 ) -> tuple[list[Any], list[int], list[str]]:
-    """Some lines one by one: the good objects, the rows they came from, samples of the bad lines."""
     objects: list[Any] = []
     rows: list[int] = []
     samples: list[str] = []

@@ -175,7 +175,6 @@ def _regex() -> Kind:
 
 
 def _plain(parser: Callable[[str, str, TextOptions], Parser], *columns: str) -> Kind:
-    """A format whose parser needs no more than the stream's options."""
     known: tuple[Names, Types] | None = (columns, {}) if columns else None
     return Kind(lambda request: parser(request.source, request.host, request.options), lambda request: known)
 

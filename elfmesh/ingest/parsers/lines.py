@@ -75,7 +75,6 @@ class Lines:
         return (starts, ends) if keep.all() else (starts[keep], ends[keep])
 
     def part(self, starts: Positions, ends: Positions) -> Lines:
-        """The same block with other lines: some of them, parts of them, or several as one."""
         other = Lines.__new__(Lines)
         other._buffer, other.scan, other.data, other.replaced = (
             self._buffer,
@@ -94,11 +93,9 @@ class Lines:
         return self.data[self.starts[row] : self.ends[row]]
 
     def text(self, row: int) -> str:
-        """One line as text."""
         return self.bytes(row).decode()
 
     def texts(self) -> list[str]:
-        """All lines as text."""
         data = self.data
         pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [data[start:end].decode() for start, end in pairs]
@@ -110,7 +107,6 @@ class Lines:
         return _cut(self.buffer, starts, ends)
 
     def raw(self) -> pa.Array:
-        """Every line as one string column."""
         return self.cut(self.starts, self.ends)
 
 

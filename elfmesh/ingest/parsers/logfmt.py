@@ -38,7 +38,6 @@ class LogfmtParser(TextParser):
     _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """Its keys."""
         return logfmt_fields(text) or ()
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
@@ -52,7 +51,6 @@ class LogfmtParser(TextParser):
     def _scanned(
         self, lines: Lines, names: Sequence[str]
     ) -> tuple[Mapping[str, Texts], Kept, list[str]] | None:
-        """By the scanner, with lines that it refused put in by the expression; None: too many of them."""
         grid = Grid(lines.scan, lines.data, len(names), len(lines))
         grid.side += BARE.encode()
         refused = refused_room(len(lines))
@@ -81,7 +79,6 @@ class LogfmtParser(TextParser):
 
 
 def _pairs(lines: Lines, candidates: Iterable[int]) -> tuple[list[int], list[dict[str, str]], list[str]]:
-    """Some lines one by one: those with a pair, what is in them, and samples of the others."""
     rows: list[int] = []
     records: list[dict[str, str]] = []
     samples: list[str] = []

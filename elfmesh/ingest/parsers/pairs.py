@@ -77,7 +77,6 @@ class KvParser(TextParser):
         )
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """Its keys."""
         return self.fields(text) or ()
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
@@ -92,7 +91,6 @@ class KvParser(TextParser):
         return {name: self._value(texts, name) for name in names}, kept, samples
 
     def _value(self, texts: pa.Array, name: str) -> pa.Array:
-        """One key in all lines: of several, the last, which a greedy beginning finds."""
         if self._assign in name or name != name.strip(BLANKS) or re.search(self._gap, name) or not name:
             return pa.nulls(len(texts), pa.string())
         found = pc.extract_regex(
@@ -106,7 +104,6 @@ class KvParser(TextParser):
         return pc.if_else(found.is_valid(), whole, None)
 
     def _body(self) -> str:
-        """A value: it goes to where the next pair begins."""
         if not self._between:
             return r"[^ \t\n\r\f]*"
         return f"[^{re.escape(self._between)}]*" if len(self._between) == 1 else ".*?"

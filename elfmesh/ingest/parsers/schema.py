@@ -108,7 +108,6 @@ def _common_type(kinds: set[type]) -> pa.DataType:
 
 
 def json_text(value: object) -> str:
-    """A JSON value as text: strings as they are, everything else as compact JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

@@ -43,7 +43,6 @@ _DOCKER = {"log", "stream", "time"}
 
 
 def _like(*patterns: Pattern) -> Callable[[str], bool]:
-    """One of a format's own patterns."""
     import re2  # linear in what hostile lines may be
 
     compiled = [re2.compile(pattern.text) for pattern in patterns]
@@ -108,7 +107,6 @@ def _common(text: str) -> bool:
 
 
 def _vhost_or_user(text: str) -> str:
-    """The variant of an access line with one word more than has a name; "" for others."""
     match = _access(text)
     if not match or len(text.partition(" [")[0].split(" ")) != 4:
         return ""
@@ -116,7 +114,6 @@ def _vhost_or_user(text: str) -> str:
 
 
 def _mixed(name: str, texts: list[str]) -> list[str]:
-    """The other formats of which some lines are that an access format would take, with a wrong host."""
     if name not in ("combined", "common"):
         return []
     tests = dict(_TESTS)

@@ -71,7 +71,6 @@ class TextParser(Parser):
         """The named fields as text, the good lines (None: all) and samples of bad ones."""
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """Fields as text, then `ts` and declared types."""
         names = [name for name in wanted if name != "ts"]
         if "ts" in wanted:
             names += [name for name in self._timestamps if name not in names]
@@ -146,7 +145,6 @@ class RegexParser(TextParser):
         self._unnamed = self._pattern.groups > len(self.groups)
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """The groups."""
         return self.groups
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:

@@ -47,11 +47,9 @@ class W3cParser(TextParser):
             self._obey(text)
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """Those of the newest directive."""
         return self._header or None
 
     def header_columns(self, block: bytes) -> tuple[str, ...] | None:
-        """Those of the first directive in the block."""
         for text in Lines(block).texts():
             if text.startswith(FIELDS):
                 return _columns(text)
@@ -63,7 +61,6 @@ class W3cParser(TextParser):
         return parts[0] if len(parts) == 1 else join_parsed(parts)
 
     def _sections(self, lines: Lines) -> Iterator[Lines]:
-        """The lines between directives; each is obeyed before the lines behind it are handed out."""
         marks: list[int] = np.flatnonzero(lines.buffer[lines.starts] == DIRECTIVE).tolist()
         begin = given = 0
         for mark in marks:
@@ -76,7 +73,6 @@ class W3cParser(TextParser):
             yield lines.part(lines.starts[begin:], lines.ends[begin:])
 
     def _obey(self, text: str) -> None:
-        """A directive."""
         if match := _DATE.match(text):
             self._date = match[1]
         elif text.startswith(FIELDS):
@@ -117,7 +113,6 @@ def column_name(word: str) -> str:
 
 
 def _value(array: pa.Array) -> pa.Array:
-    """Without its quotes; `-` is null."""
     quoted = pc.starts_with(array, '"')
     if pc.any(quoted).as_py():
         inner = pc.replace_substring(pc.utf8_slice_codeunits(array, 1, -1), '""', '"')

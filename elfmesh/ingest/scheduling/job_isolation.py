@@ -1,10 +1,10 @@
 """Where a job of one stream is read: among the others, or by itself while they would wait for it.
 
 Jobs of a stream share every read, so that a line is parsed once for all; the price is that what one of them
-takes long over, all wait for. Two kinds are read by themselves: one that `slowness` or `pace` has found slow,
-for good, and one that begins behind those that stand at the end of their files, until it stands there too:
-its backlog is its own. All of them share one allowance of processor time and stand back where others close an
-interval (`courtesy`). Owns which job is where, and the moves. Reads nothing itself.
+takes long over, all wait for. Two kinds are read by themselves: one that `slowness` or `batch_sizing` has
+found slow, for good, and one that begins behind those that stand at the end of their files, until it stands
+there too: its backlog is its own. All of them share one allowance of processor time and stand back where
+others close an interval (`yielding`). Owns which job is where, and the moves. Reads nothing itself.
 
 Invariants: a job changes its reader at rest and goes on exactly where it stood (D-1); at most SLOW_MAX jobs
 leave the others because they are slow, the rest stay; at most BEHIND_MAX jobs catch up at a time, the rest
@@ -41,9 +41,7 @@ Move: TypeAlias = Callable[[LocalJob], Coroutine[Any, Any, None]]
 class Opens(Protocol):
     """What makes the ingest of a job that is read by itself."""
 
-    def __call__(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
-        """An ingest that does not run yet."""
-        ...
+    def __call__(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest: ...
 
 
 class JobIsolation:
@@ -80,7 +78,7 @@ class JobIsolation:
         self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow ones
         self._waiting: deque[LocalJob] = deque()  # to catch up
 
-    def courtesy(self) -> Yielding:
+    def yielding(self) -> Yielding:
         """Of somebody who is read by himself towards those who are not."""
         return Yielding(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
 
@@ -121,7 +119,7 @@ class JobIsolation:
 
     async def rejoin(self, job: LocalJob) -> None:
         """Let a job that has caught up be read with the others of its stream."""
-        if job.home not in self._behind:  # it is slow, or has begun anew
+        if job.home not in self._behind:  # it is slow, or has begun again
             return
         old, new, name = self._ingests[job.home], self._ingests[job.stream], job.home
         await old.at_rest(partial(job.part, old.stream, self._wall_us()))
@@ -167,7 +165,6 @@ class JobIsolation:
 
 
 def _is_far_behind(job: LocalJob, stream: Stream) -> bool:
-    """Whether there are others at the end of what they read, and it is far from there."""
     reader = stream.reader
     at = {position.key: position.offset for position in reader.positions(job.key)}
     for name, other in stream.jobs.items():

@@ -51,5 +51,4 @@ class SlowJobs:
         return None
 
     def gone(self, name: str) -> None:
-        """A job is not read here any more."""
         self._strikes.pop(name, None)

@@ -30,7 +30,6 @@ class TaskQueue:
         self._closing = False
 
     def busy(self, job: bytes) -> bool:
-        """Whether something is being done about a job."""
         return job in self._waiting
 
     @property
@@ -39,7 +38,6 @@ class TaskQueue:
         return not self._waiting
 
     def command(self, job: bytes, command: Command) -> None:
-        """Have something done about a job, after what was wanted of it before."""
         waiting = self._waiting.setdefault(job, deque())
         waiting.append(command)
         if len(waiting) == 1:

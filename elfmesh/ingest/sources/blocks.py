@@ -57,12 +57,10 @@ class Block:
 
     @property
     def origin(self) -> SourceId | str:
-        """The source of a watermark it belongs to."""
         return self.position.id if self.position is not None else self.source
 
     @property
     def behind(self) -> FilePosition | None:
-        """Where the block ends."""
         return None if self.position is None else self.position.at(self.end, self.mark)
 
 
@@ -90,11 +88,9 @@ class LineCutter:
 
     @property
     def held(self) -> int:
-        """Bytes of whole lines that are kept back."""
         return 0
 
     def flush(self) -> bytes:
-        """The whole lines that are kept back."""
         return b""
 
     @property
@@ -104,7 +100,6 @@ class LineCutter:
 
     @safeguard("whole-lines")
     def push(self, chunk: bytes) -> bytes:
-        """The whole lines that `chunk` completes."""
         if self._dropped:
             newline = chunk.find(b"\n")
             if newline < 0:
@@ -224,8 +219,7 @@ def is_compressed(path: str) -> bool:
         return bool(compression(file.read(4)))
 
 
-def _ignore(count: int) -> None:
-    """Nobody watches the progress."""
+def _ignore(count: int) -> None: ...
 
 
 def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[int], None]) -> Iterator[bytes]:

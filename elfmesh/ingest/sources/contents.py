@@ -59,7 +59,6 @@ class Inflated:
 
     @property
     def fd(self) -> int:
-        """Of the compressed file."""
         return self._file.fileno()
 
     def read(self, size: int) -> bytes:
@@ -91,7 +90,6 @@ class Inflated:
         return passed, last
 
     def close(self) -> None:
-        """Give the descriptor back."""
         self._file.close()
 
 

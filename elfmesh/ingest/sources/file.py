@@ -60,17 +60,14 @@ class OpenFile:
 
     @property
     def offset(self) -> int:
-        """The beginning of the next record."""
         return self._base + self.cutter.taken
 
     @property
     def pending(self) -> int:
-        """Bytes of a line that has not ended."""
         return self.cutter.pending
 
     @property
     def position(self) -> FilePosition:
-        """Where reading would go on."""
         mark = mark_of(self._before)
         return FilePosition(self.path, *self.id, self.generation, len(self.head), self.offset, mark)
 
@@ -93,7 +90,6 @@ class OpenFile:
             self._before = self._bytes_before(offset)
 
     def learn_head(self, length: int = HEAD_BYTES) -> None:
-        """Give the file its generation."""
         self.head = os.pread(self.fd, length, 0) if self.inflated is None else head_of(self.path, length)
         self.generation = digest(self.head)
 
@@ -113,7 +109,7 @@ class OpenFile:
         return self.offset + self.pending + (0 if self.inflated.finished else 1 << 30)
 
     def replaced(self, now: float) -> bool:
-        """Whether what was read is not there any more: the file was truncated, or written anew in place."""
+        """Whether what was read is not there any more: the file was truncated, or written again in place."""
         if self.inflated is not None:
             return False
         status = os.fstat(self.fd)
@@ -167,7 +163,6 @@ class OpenFile:
         return os.pread(self.fd, offset - start, start) if offset else b""
 
     def close(self) -> None:
-        """Give the descriptor back."""
         if self.inflated is not None:
             self.inflated.close()
         else:

@@ -35,7 +35,7 @@ from elfmesh.ingest.sources.succession import UNSEEN, Heir, Names, identity_of, 
 from elfmesh.ingest.sources.surroundings import Surroundings
 
 COMPRESSED = "compressed files are not followed"
-CUT = "it was truncated or written anew in place"
+CUT = "it was truncated or written again in place"
 REST = "all but what came between the copying and the cut is in"
 
 
@@ -82,7 +82,6 @@ class Followed(Held):
         self._now = 0.0
 
     def look(self, now: float) -> None:
-        """Look which files there are now; open those that are to be read."""
         self._now = now
         self._listed = self._around.listed()
         self.problems = self._around.problems
@@ -115,7 +114,7 @@ class Followed(Held):
         self._first = False
 
     def cut(self, file: OpenFile, now: float) -> None:
-        """A file was truncated or written anew: go on in a copy that was made before, and in it from 0."""
+        """A file was truncated or written again: go on in a copy that was made before, and in it from 0."""
         self._now = now
         lost = file.position
         self._nearby = self._around.nearby(now, at_once=True) | self._listed
@@ -131,7 +130,6 @@ class Followed(Held):
     # -- what is missing -------------------------------------------------------------------------------
 
     def _go_on_with_stored(self) -> None:
-        """Stored files: under their inode, in a copy or compressed form beside it, or lost."""
         for place in self._resume:
             each = self._nearby.get(place.id)
             if each is not None and contents.holds(each.path, place):
@@ -153,7 +151,7 @@ class Followed(Held):
         self._resume = []
 
     def _was_cut(self, place: FilePosition) -> bool:
-        """Whether the file was seen to begin anew before the restart: that loss is counted already."""
+        """Whether the file was seen to begin again before the restart: that loss is counted already."""
         others = (*self._resume, *(known.position for known in self._known.values()))
         return any(p.id == place.id and p.key != place.key for p in others)
 
@@ -163,7 +161,6 @@ class Followed(Held):
         return not place.head and any(map(self._is_unknown, unseen))
 
     def _copy_of(self, place: FilePosition) -> Entry | None:
-        """A file, rotated or not, that begins with what was read of a lost one; plain, newest first."""
         if not place.head:
             return None
         found = [each for each in self._nearby.values() if self._may_be_copy(each, place)]
@@ -176,7 +173,6 @@ class Followed(Held):
         return each.path == place.path or self._around.is_rotated(each.path)
 
     def _go_on(self, copy: Entry, place: FilePosition) -> None:
-        """Read the rest of a lost file in its copy, under the lost one's identity."""
         if copy.path == place.path:
             self._begin(copy, place)
             return
@@ -187,7 +183,6 @@ class Followed(Held):
             self._known.pop(copy.id, None)
 
     def _look_after_known(self) -> None:
-        """Closed files that have grown are read on; those that are gone or others now are forgotten."""
         for identity in list(self._known):
             known = self._known.get(identity)
             if known is None:  # it became the continuation of another one
@@ -208,7 +203,6 @@ class Followed(Held):
                 self._begin(each, place)
 
     def _forget(self, known: Known) -> None:
-        """A closed file is gone: what it had beyond our offset is in its compressed form, or lost."""
         place = known.position
         del self._known[place.id]
         if place.role == FOREIGN or not place.head:
@@ -282,7 +276,6 @@ class Followed(Held):
         return each.id in self._listed or self._around.is_rotated(each.path)
 
     def _take_in(self, each: Entry) -> None:
-        """A file that is not known: read it, or know it for what it is."""
         attached, compressed = each.id in self._listed, contents.is_compressed(each.path)
         if self._first and not self._began_before:
             if compressed or not attached:
@@ -301,7 +294,6 @@ class Followed(Held):
             self._begin(each)
 
     def _is_copy(self, each: Entry, compressed: bool) -> bool:
-        """Whether it is a copy of an open file, or of a closed one that is still there."""
         for file in self._files.values():
             if file.inflated is None and contents.is_copy(each.path, file.fd):
                 return True

@@ -76,7 +76,6 @@ class Held:
         return tuple(known.stored() for known in self._known.values())
 
     def close(self) -> None:
-        """Give all descriptors back."""
         for file in self.files:
             file.close()
         self._files.clear()
@@ -101,7 +100,6 @@ class Held:
             self.gaps.append(Gap(file.path, "its last line never ended", file.pending))
 
     def give_up(self, file: OpenFile, why: str) -> None:
-        """Close a compressed file that is damaged."""
         self.gaps.append(Gap(file.path, why))
         file.at_end = True
         self.shut(file)
@@ -163,7 +161,6 @@ class Held:
         self.waiting.add(each.id)
 
     def _has_room(self, each: Entry) -> bool:
-        """Whether there is a descriptor for one file more; closes the one that has been silent longest."""
         if len(self._files) + len(self._copies) < self._files_max:
             return True
         needed = [heir.file for heir in self._heirs.values()]

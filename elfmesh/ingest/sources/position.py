@@ -56,16 +56,13 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> FileKey:
-        """Which file this is a position in."""
         return self.device, self.inode, self.generation
 
     @property
     def id(self) -> SourceId:
-        """The source this is a position in."""
         return self.device, self.inode
 
     def at(self, offset: int, mark: bytes = b"") -> FilePosition:
-        """Another place in the same file."""
         return msgspec.structs.replace(self, offset=offset, mark=mark, role=READING)
 
 
@@ -114,7 +111,6 @@ def mark_of(before: bytes) -> bytes:
 
 
 def replay_ends(boundaries: Iterable[FilePosition]) -> dict[FileKey, int]:
-    """By file, the furthest of some positions."""
     ends: dict[FileKey, int] = {}
     for place in boundaries:
         ends[place.key] = max(place.offset, ends.get(place.key, 0))

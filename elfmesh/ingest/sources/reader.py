@@ -61,7 +61,6 @@ class _Group:
     places: tuple[FilePosition, ...] | None = None
 
     def moved(self) -> None:
-        """The tail is about to be moved."""
         self.states = self.places = None
 
     def columns(self) -> tuple[str, ...]:
@@ -107,7 +106,6 @@ class StreamReader:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The names of all jobs."""
         return tuple(job for group in self._groups for job in group.jobs)
 
     def add(
@@ -149,7 +147,6 @@ class StreamReader:
         self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
 
     def remove(self, job: str) -> None:
-        """Stop reading for a job; harmless if it is not there."""
         self._gaps.pop(job, None)
         group = self._group_of.pop(job, None)
         if group is not None:
@@ -159,7 +156,6 @@ class StreamReader:
                 self._groups.remove(group)
 
     def close(self) -> None:
-        """Stop reading for everybody."""
         for group in self._groups:
             group.tail.close()
         self._groups.clear()
@@ -185,7 +181,6 @@ class StreamReader:
         return deliveries
 
     def look(self) -> None:
-        """See which files there are and which have grown; read nothing."""
         for group in self._groups:
             group.moved()
             group.tail.look()
@@ -224,7 +219,6 @@ class StreamReader:
         return group.states
 
     def at_end(self, job: str) -> bool:
-        """Whether all that was there at the last poll has been delivered to the job."""
         group = self._group(job)
         return group is None or group.tail.at_end
 
@@ -298,7 +292,6 @@ class StreamReader:
 
 
 def _behind(ahead: Mapping[FileKey, int], follower: Tail) -> int:
-    """Bytes that a follower has still to read of what the leader has read."""
     at = {p.key: p.offset for p in follower.positions()}
     return sum(max(0, offset - at.get(key, 0)) for key, offset in ahead.items())
 
@@ -347,8 +340,8 @@ def parse_block(
     if parser.hide is not None:
         parsed = parser.hide(parser, parsed)
     if where:
-        said = [f"{place}: {each}" for place, each in zip(where, parsed.samples, strict=True)]
-        parsed = replace(parsed, samples=said)
+        reported = [f"{place}: {each}" for place, each in zip(where, parsed.samples, strict=True)]
+        parsed = replace(parsed, samples=reported)
     return parsed
 
 

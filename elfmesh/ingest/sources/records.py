@@ -34,21 +34,17 @@ class RecordCutter(LineCutter):
 
     @property
     def taken(self) -> int:
-        """Bytes of all closed records so far."""
         return self._whole - len(self._held)
 
     @property
     def held(self) -> int:
-        """Bytes of the lines of a record that is not closed."""
         return len(self._held)
 
     @property
     def pending(self) -> int:
-        """Bytes that were read and not passed on."""
         return super().pending + len(self._held)
 
     def push(self, chunk: bytes) -> bytes:
-        """The records that `chunk` closes."""
         overlong = self.overlong
         whole = self._held + super().push(chunk)
         closed = len(whole) if self.overlong > overlong else self._framing.complete(whole)
@@ -56,7 +52,6 @@ class RecordCutter(LineCutter):
         return whole[:closed]
 
     def flush(self) -> bytes:
-        """End the record that is open."""
         data, self._held = self._held, b""
         return data
 
@@ -66,5 +61,4 @@ class RecordCutter(LineCutter):
 
 
 def cutter_for(framing: Framing | None) -> Callable[[int], LineCutter]:
-    """What makes the cutter of a file."""
     return LineCutter if framing is None else partial(RecordCutter, framing=framing)

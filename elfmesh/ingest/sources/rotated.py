@@ -63,12 +63,10 @@ def scan(directory: str) -> list[Entry]:
 
 
 def entry(path: str, status: os.stat_result) -> Entry:
-    """A path and what the system says of it."""
     return Entry(path, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
 
 def is_rotated(path: str, known: Iterable[str]) -> bool:
-    """Whether a path is the rotated form of one of some paths."""
     directory, _, name = path.rpartition("/")
     names = set(known)
     return any((f"{directory}/{base}" if directory else base) in names for base in bases(name))

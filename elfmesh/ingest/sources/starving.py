@@ -54,16 +54,16 @@ def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = t
     Raises:
         Exception: whatever `work` raises that is no lack of a resource.
     """
-    waited_s, said_s = 0.0, float("-inf")
+    waited_s, reported_s = 0.0, float("-inf")
     while True:
         try:
             done = work()
         except Exception as error:
             if not is_lack(error):
                 raise
-            if waited_s - said_s >= SAY_AGAIN_S:
+            if waited_s - reported_s >= SAY_AGAIN_S:
                 log.error("%s waits for %.0f s: the host lacks a resource: %s", what, waited_s, error)
-                said_s = waited_s
+                reported_s = waited_s
         else:
             if waited_s:
                 log.info("%s goes on after %.1f s", what, waited_s)

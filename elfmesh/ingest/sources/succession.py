@@ -150,7 +150,6 @@ def _warn_of_changes(path: str, start: int) -> None:
 
 
 def _name_of(file: OpenFile) -> str:
-    """What an open file is called now; nothing if its name is gone."""
     linked = os.fstat(file.fd).st_nlink
     try:
         path = os.readlink(f"/proc/self/fd/{file.fd}")  # noqa: PTH115 - not a path: a name of the kernel's
@@ -162,7 +161,6 @@ def _name_of(file: OpenFile) -> str:
 def _unseen_beside(
     directory: str, name: str, file: OpenFile, is_held: Callable[[SourceId], bool]
 ) -> list[str]:
-    """Rotated files beside one that was moved to another directory, that are younger and not known."""
     changed_ns = os.fstat(file.fd).st_mtime_ns
     younger = (each for each in scan(directory) if each.mtime_ns >= changed_ns)
     known = (identity_of(file), file.id)
@@ -175,7 +173,6 @@ def _unseen_beside(
 
 
 def _has_copy(file: OpenFile, rotated: Sequence[Entry]) -> bool:
-    """Whether what is in an open file is in one of the rotated ones."""
     is_empty = not os.fstat(file.fd).st_size
     for each in rotated:
         if contents.is_copy(each.path, file.fd):
@@ -193,7 +190,6 @@ def _is_empty_inside(path: str) -> bool:
 
 
 def _follows(file: OpenFile, chain: Sequence[Entry]) -> bool:
-    """Whether the first of the files that came after one that is gone was there before that one was gone."""
     if len(chain) > 2:  # several are kept: one more may have been dropped after this one
         return False
     if contents.is_compressed(chain[0].path):  # it was not born with what is in it
@@ -222,7 +218,6 @@ def _common_bytes(file: OpenFile, path: str) -> int:
 
 
 def _has_last_line(path: str, file: OpenFile) -> bool:
-    """Whether the end of what was read of an open file is in another one, near where it stood."""
     mark = file.bytes_before
     if len(mark) < MARK_BYTES:
         return False

@@ -104,7 +104,6 @@ class Tail:
 
     @property
     def gaps(self) -> list[Gap]:
-        """What was lost so far."""
         return self._followed.gaps
 
     def take_gaps(self) -> list[Gap]:
@@ -123,7 +122,6 @@ class Tail:
         return not self._followed.waiting and all(file.at_end for file in self._followed.files)
 
     def use_heads(self, heads: Mapping[SourceId, int]) -> None:
-        """See the argument `heads`."""
         self._followed.heads = dict(heads)
 
     def sources(self) -> list[SourceState]:
@@ -155,7 +153,6 @@ class Tail:
             self._boundaries.setdefault(key, set()).update(stops)
 
     def close(self) -> None:
-        """Close all descriptors."""
         self._followed.close()
 
     def discover(self) -> None:
@@ -251,12 +248,10 @@ class Tail:
         return block, taken
 
     def _cut_here(self, file: OpenFile, limits: Mapping[FileKey, int]) -> bool:
-        """Whether a record is known to end where reading has stopped: another reader cut here, or we did."""
         at, key = file.offset + file.pending, file.position.key
         return at == limits.get(key) or at in self._boundaries.get(key, ())
 
     def _retire(self) -> None:
-        """Close files that nothing leads to any more and that have been silent long enough."""
         now = self._clock()
         for file in self._followed.files:
             if not file.at_end or file.cutter.held:

@@ -1,4 +1,4 @@
-"""What a worker of a job begins with: what it shares with others, and what its last life has left."""
+"""What a worker of a job begins with: what it shares with others, and what its last boot has left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import Budget
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources import FilePosition
-from elfmesh.ingest.worker.offsets import Stretch, Told
+from elfmesh.ingest.worker.offsets import ReadUpTo, Stretch
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.watermark import IDLE_US
 from elfmesh.ql.engine.lookup import LookupSource
@@ -50,16 +50,16 @@ class Resumed:
     Attributes:
         next: the first interval that is not sealed.
         shed: what was left out (`Offsets.shed`).
-        told: how far the sealed frames had read, each for the intervals that it had sealed.
+        read_up_to: how far the sealed frames had read, each for the intervals that it had sealed.
         carried: what no replay counts and is not sealed.
         revs: of intervals from `next` on, the last revision that another version has said.
-        turns: where no block may reach across, beside what `told` and `shed` say.
+        turns: where no block may reach across, beside what `read_up_to` and `shed` say.
         newest: the interval of the newest record that lives before had read.
     """
 
     next: int = FIRST
     shed: tuple[Stretch, ...] = ()
-    told: tuple[Told, ...] = ()
+    read_up_to: tuple[ReadUpTo, ...] = ()
     carried: tuple[Carried, ...] = ()
     revs: tuple[tuple[int, int], ...] = ()
     turns: tuple[FilePosition, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elfmesh.ingest.sources import Block
-from elfmesh.ingest.worker.offsets import Told
+from elfmesh.ingest.worker.offsets import ReadUpTo
 from elfmesh.ingest.worker.watermark import Watermark
 from elfmesh.ql import Window
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
@@ -51,23 +51,22 @@ class EventTimes:
         known = [each for each in (self.newest_index, self._before) if each is not None]
         return max(known, default=None)
 
-    def newest_at(self, told: int | None) -> int | None:
-        """The interval that a line without a usable time belongs to; `told`: of a block, see `Offsets`.
+    def newest_at(self, read_up_to: int | None) -> int | None:
+        """The interval that a line without a usable time belongs to; `read_up_to`: of a block, see `Offsets`.
 
         What lives before have read is read again from where open intervals begin: what came before that is
         closed, as it was then. What is new follows all that they have read, late or not.
         """
-        return self.newest_ever if told is None else self.newest_index
+        return self.newest_ever if read_up_to is None else self.newest_index
 
-    def resumed(self, told: Sequence[Told]) -> None:
+    def resumed(self, read_up_to: Sequence[ReadUpTo]) -> None:
         """After a restart: what frames had sealed, the watermark had passed, with the files they had read."""
-        if self._window is not None and told:
-            index = max(index for _, index in told) - 1
+        if self._window is not None and read_up_to:
+            index = max(index for _, index in read_up_to) - 1
             reached_us = index * self._window.slide_us + self._window.size_us
-            self.watermark.resumed([position.id for position, _ in told if position.offset], reached_us)
+            self.watermark.resumed([position.id for position, _ in read_up_to if position.offset], reached_us)
 
     def usable(self, records: BlockRows, block: Block, column: str, now_us: int) -> BlockRows:
-        """The records of a block that have a time in a column; the watermark learns the largest."""
         most_us = INT64_MAX if self._max_future_us is None else now_us + self._max_future_us
         usable = records.within(column, INT64_MIN, most_us)
         largest = usable.times(column).largest

@@ -49,7 +49,7 @@ def insert(
 
     Raises:
         DataError, QueryError: types that do not fit; nothing was inserted.
-        StorageError: what must be encoded anew for a change of types cannot be read; nothing was inserted.
+        StorageError: what must be encoded again for a change of types cannot be read; nothing was inserted.
 
     Cost: where a key is too long, what came before it is done twice.
     """
@@ -80,7 +80,6 @@ def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[JobIsolati
 
 
 def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> JobIsolation:
-    """The places of the records with a key, or a value, that some table does not take."""
     found: set[int] = set()
     for table in tables:
         rows = prepared.tables.get(table.name)

@@ -62,5 +62,4 @@ def encoded(
 
 
 def add_to(counts: dict[int, list[int]], index: int, bucket: int, number: int) -> None:
-    """Count in a bucket of one interval."""
     counts.setdefault(index, [0] * len(BUCKETS))[bucket] += number

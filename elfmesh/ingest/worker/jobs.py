@@ -29,8 +29,8 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.beginning import Resumed, Surroundings
 from elfmesh.ingest.worker.outcome import Outcome
 from elfmesh.ingest.worker.reader import Reader
-from elfmesh.ingest.worker.recovered import GAPS_TOLD, positions_of, recover, told_by
-from elfmesh.ingest.worker.saying import Said, Saying
+from elfmesh.ingest.worker.recovered import GAPS_REPORTED, positions_of, read_up_to_by, recover
+from elfmesh.ingest.worker.saying import Saying, SealingReport
 from elfmesh.ingest.worker.sealing import Sealing, Unreleased, as_closed
 from elfmesh.ingest.worker.staged import StagedWorker
 from elfmesh.ingest.worker.tally import Carried
@@ -47,7 +47,7 @@ MOVING = "moving"
 """Why a job is held while it changes its reader."""
 
 
-class Home(Protocol):
+class ReadingStream(Protocol):
     """Where a job lives: what `stream.Stream` offers it."""
 
     config: StreamConfig
@@ -88,7 +88,7 @@ class LocalJob:
         self._sealing: Sealing
         self.unwritten: list[Frame] = []
         self._last: Sealed | None = None
-        self._entries: list[Said] = []
+        self._entries: list[SealingReport] = []
         self._floor = FIRST
         self._position: tuple[FilePosition, ...] = ()
         self.failed = False
@@ -101,7 +101,6 @@ class LocalJob:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of what was given and is not closed."""
         return self._unreleased.nbytes
 
     @staticmethod
@@ -111,7 +110,6 @@ class LocalJob:
         return f"{job.hex()}:{incarnation}"
 
     def reads(self, carried: Collection[str]) -> tuple[str, ...]:
-        """Which of this agent's streams the job reads."""
         return ql.Query(self.statement, self._labels).streams_of(carried)
 
     def fields_of(self, stream: str) -> tuple[str, ...]:
@@ -129,16 +127,16 @@ class LocalJob:
         found = recover(frames, self.key, self.start, self.stages, self.manifest.partitions)
         self._last, self._gaps, self.unwritten = found.last, found.lost, found.frames
         self._entries, self._floor, self._carried = found.entries, found.floor, found.carried
-        told = [self._saying.revised(each, again=True) for each in found.revised]
+        read_up_to = [self._saying.revised(each, again=True) for each in found.revised]
         events = [
             event
             for each in found.ranges
             for event in self._saying.events(each.start, each.stop, each.entries, each.evaluated)
         ]
-        return [*told, *(replace(event, again=True) for event in events)]
+        return [*read_up_to, *(replace(event, again=True) for event in events)]
 
     @safeguard("restart-offsets", "open-panes")
-    def begin(self, stream: Home) -> Sealed | None:
+    def begin(self, stream: ReadingStream) -> Sealed | None:
         """Start reading; returns the first frame of a fresh job, which says where it began."""
         last = self._last
         restart = positions_of(last.restart) if last else ()
@@ -181,7 +179,7 @@ class LocalJob:
         )
         return begin
 
-    def _first_frame(self, stream: Home) -> Sealed:
+    def _first_frame(self, stream: ReadingStream) -> Sealed:
         version, at = self.worker.head.evaluated, stream.reader.positions(self.key)
         return Sealed(
             self.key, version, self.start, self.start, [], positions=(), restart=at, carried=self._carried
@@ -198,14 +196,14 @@ class LocalJob:
             late.sealed(as_closed(entry), entry.rev)
         self._entries = []
 
-    def end(self, stream: Home) -> None:
+    def end(self, stream: ReadingStream) -> None:
         """Stop reading for good; harmless when repeated."""
         self.functions.close()
         stream.reader.remove(self.key)
         if stream.jobs.get(self.key) is self:
             del stream.jobs[self.key]
 
-    def hold(self, stream: Home, reason: str, held: bool, now_us: int) -> None:
+    def hold(self, stream: ReadingStream, reason: str, held: bool, now_us: int) -> None:
         """Stop or go on reading; reads again when no reason is left. Other jobs of the stream go on."""
         before = bool(self.held)
         (self.held.add if held else self.held.discard)(reason)
@@ -223,17 +221,16 @@ class LocalJob:
             )
             self.worker.resume(now_us)
 
-    def move(self, old: Home, new: Home, now_us: int) -> None:
+    def move(self, old: ReadingStream, new: ReadingStream, now_us: int) -> None:
         """Be read by another reader from the same place on; nothing may be in flight in either."""
         self.part(old, now_us)
         self.join(new, now_us)
 
-    def part(self, old: Home, now_us: int) -> None:
-        """The first half of a move."""
+    def part(self, old: ReadingStream, now_us: int) -> None:
         self.hold(old, MOVING, True, now_us)
         self.end(old)
 
-    def join(self, new: Home, now_us: int) -> None:
+    def join(self, new: ReadingStream, now_us: int) -> None:
         """The second half of a move."""
         new.jobs[self.key] = self
         self.hold(new, MOVING, False, now_us)
@@ -251,7 +248,7 @@ class LocalJob:
         """Count what the sources have lost, and keep the newest of it for people."""
         if gaps:
             self.worker.lost(gaps)
-            self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_TOLD:]
+            self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_REPORTED:]
 
     def doubt(self, records: BlockRows, source: str, stream: str) -> None:
         """Note the comparisons that the types of a block make impossible."""
@@ -259,12 +256,12 @@ class LocalJob:
             self._doubts[stream] = ql.Query(self.statement, self._labels).doubts(stream)
         for each in self._doubts[stream].found(records.column, source):
             log.warning("job %s compares in vain: %s", self.manifest.qualified, each)
-            self._doubted = (*self._doubted, each)[-GAPS_TOLD:]
+            self._doubted = (*self._doubted, each)[-GAPS_REPORTED:]
 
     def report(self, outcome: Outcome) -> None:
         """Tell people what could not be used or read, once."""
-        said = filter(None, (self.cost.slowed, self.cost.crowds))
-        samples = (*said, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)
+        reported = filter(None, (self.cost.slowed, self.cost.crowds))
+        samples = (*reported, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)
         problem = self.functions.problem
         if (samples, problem) != self._reported:
             self._reported = (samples, problem)
@@ -275,7 +272,6 @@ class LocalJob:
         self._unreleased.given(event)
 
     def release(self, stop: int) -> None:
-        """Intervals below `stop` are closed."""
         self.worker.close_below(stop)
         self._unreleased.release(stop)
 
@@ -289,11 +285,10 @@ class LocalJob:
 
 
 def _resumed(last: Sealed) -> Resumed:
-    """What the last frame says of where to go on."""
     return Resumed(
         last.stop,
         shed=msgspec.convert(last.shed or (), tuple[tuple[FilePosition, int], ...]),
-        told=told_by(last, last.stop),
+        read_up_to=read_up_to_by(last, last.stop),
         carried=msgspec.convert(last.carried or (), tuple[Carried, ...]),
         revs=tuple(last.revs),
         turns=positions_of(last.turns),

@@ -112,7 +112,6 @@ class Fed:
     lowest: dict[int, int] = field(default_factory=dict)
 
     def leave_out(self, bucket: int, index: int, number: int) -> None:
-        """These stand in another bucket."""
         self.left_out[bucket, index] = self.left_out.get((bucket, index), 0) + number
 
 
@@ -153,7 +152,6 @@ class LateRecords:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the panes."""
         return sum(late.panes.nbytes for late in self._late.values())
 
     def close_below(self, floor: int) -> None:
@@ -188,7 +186,6 @@ class LateRecords:
             self._sealed[index] = (rev, None)
 
     def first_rev(self, index: int) -> int:
-        """Of an interval that is sealed now."""
         return int(self._sealed[index][0]) + 1 if index in self._sealed else 1
 
     @property
@@ -234,7 +231,6 @@ class LateRecords:
         note: Callable[[str], None],
         lowest: int,
     ) -> None:
-        """The same for intervals of one version."""
         column, window = origin[0], by.query.statement.window
         assert window is not None, "only a query with a window has late records"
         slide_us, size_us = window.slide_us, window.size_us
@@ -263,7 +259,6 @@ class LateRecords:
         whole: bool,
         is_lowest: bool,
     ) -> None:
-        """Records of one interval; `whole`: they are in no later one, and what fails of them fails here."""
         if not rows.rows:
             return
         column, stream = origin
@@ -360,7 +355,6 @@ class LateRecords:
         return found, lost
 
     def _by(self, index: int) -> Evaluation:
-        """How an interval is evaluated."""
         begun = (each for each in reversed(self._evaluations) if each.start <= index)
         return next(begun, self._evaluations[0])
 

@@ -12,7 +12,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, SourceState
 from elfmesh.safeguards import safeguard
 
-Told: TypeAlias = tuple[FilePosition, int]
+ReadUpTo: TypeAlias = tuple[FilePosition, int]
 """What lies before a position in its file is counted as far as it belongs into intervals below the number."""
 
 Stretch: TypeAlias = tuple[FilePosition, int]
@@ -23,39 +23,38 @@ class Offsets:
     """The places of one job in its files.
 
     Args:
-        told: after a restart, how far the sealed frames had read, and below which interval that is counted.
+        read_up_to: after a restart, how far the sealed frames had read, and below which interval that is
+            counted.
         shed: after a restart, the `shed` of the last frame.
     """
 
     def __init__(
         self,
-        told: Iterable[Told] = (),
+        read_up_to: Iterable[ReadUpTo] = (),
         shed: Iterable[Stretch] = (),
     ) -> None:
-        self._told = furthest(told)
+        self._read_up_to = furthest(read_up_to)
         self._left_out: list[tuple[int | None, Stretch]] = [(None, stretch) for stretch in shed]
         self._begun: dict[int, dict[FileKey, FilePosition]] = {}
         self._read: dict[FileKey, FilePosition] = {}
         self._sources: dict[tuple[int, int], SourceState] | None = None
 
     def read(self, block: Block) -> None:
-        """A block was evaluated."""
         behind = block.behind
         if behind is not None:
             self._read[behind.key] = behind
 
     def begin(self, pane: int, block: Block) -> None:
-        """A block has put something into a pane that is open."""
         if block.position is not None:
             self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
 
-    def told_below(self, block: Block) -> int | None:
+    def counted_below(self, block: Block) -> int | None:
         """Below which interval the records of a block were counted before the restart; None: it is new."""
         at = block.position
-        if at is None or not self._told:
+        if at is None or not self._read_up_to:
             return None
-        told = (below for to, below in self._told if to.key == at.key and block.end <= to.offset)
-        return max(told, default=None)
+        read_up_to = (below for to, below in self._read_up_to if to.key == at.key and block.end <= to.offset)
+        return max(read_up_to, default=None)
 
     def leave_out(self, pane: int, block: Block) -> None:
         """A block is counted in an open pane and not evaluated; the same lines must be left out again."""
@@ -72,7 +71,6 @@ class Offsets:
         )
 
     def begun_from(self, pane: int) -> tuple[FilePosition, ...]:
-        """Where open panes from this one on have begun, in each file."""
         begun = (each for at, each in self._begun.items() if at >= pane)
         return tuple(dict.fromkeys(position for each in begun for position in each.values()))
 
@@ -89,10 +87,14 @@ class Offsets:
         """Offsets that no block may reach across when it is read again."""
         stretches = [stretch for _, stretch in self._left_out]
         ends = (start.at(end) for start, end in stretches)
-        return (*(to for to, _ in self._told), *self.reached(), *(start for start, _ in stretches), *ends)
+        return (
+            *(to for to, _ in self._read_up_to),
+            *self.reached(),
+            *(start for start, _ in stretches),
+            *ends,
+        )
 
     def close_below(self, pane: int) -> None:
-        """What is in the panes below is sealed."""
         self._begun = {each: begun for each, begun in self._begun.items() if each >= pane}
         self._left_out = [(p if p is not None and p >= pane else None, each) for p, each in self._left_out]
         needed = self.shed()
@@ -116,31 +118,30 @@ class Offsets:
         return tuple(earliest.values())
 
     def reached(self) -> tuple[FilePosition, ...]:
-        """How far this life has read each file: what it seals is counted up to there."""
+        """How far this boot has read each file: what it seals is counted up to there."""
         return tuple(self._read.values())
 
     @safeguard("told-positions")
-    def told(self) -> tuple[Told, ...]:
-        """What lives before have counted beyond that: the `told` of another restart."""
+    def read_up_to(self) -> tuple[ReadUpTo, ...]:
+        """What lives before have counted beyond that: the `read_up_to` of another restart."""
         return tuple(
             (to, below)
-            for to, below in self._told
+            for to, below in self._read_up_to
             if (at := self._read.get(to.key)) is None or at.offset < to.offset
             if at is not None or self._is_present(to.key)
         )
 
     def _is_present(self, key: FileKey) -> bool:
-        """Whether a file that was not read yet may still be."""
         if self._sources is None:
             return True
         state = self._sources.get(key[:2])
         return state is not None and (not state.generations or key[2] in state.generations)
 
 
-def furthest(told: Iterable[Told]) -> tuple[Told, ...]:
+def furthest(read_up_to: Iterable[ReadUpTo]) -> tuple[ReadUpTo, ...]:
     """The same without what others say as well, in a fixed order."""
-    found: list[Told] = []
-    for to, below in sorted(told, key=lambda each: (*each[0].key, -each[1], -each[0].offset)):
+    found: list[ReadUpTo] = []
+    for to, below in sorted(read_up_to, key=lambda each: (*each[0].key, -each[1], -each[0].offset)):
         # Of one file, those for more intervals come first: only what goes further has something to add.
         if below > FIRST and (not found or found[-1][0].key != to.key or found[-1][0].offset < to.offset):
             found.append((to, below))

@@ -105,7 +105,6 @@ class Recheck:
         return (), (b"",) * effect.manifest.partitions
 
     def _feed(self, worker: JobWorker, stream: str, effect: ctl.Recompute, budget: MemoryBudget) -> None:
-        """All logs of one stream, up to the end of the interval."""
         config, statement = self._streams[stream], worker.statement
         formats = self._new_format(stream, config)
         for path in raw_logs(config.path):
@@ -127,7 +126,6 @@ def _rows_of(manifest: Manifest) -> str:
 
 
 def _wanted(statement: ql.Statement, stream: str, effect: ctl.Recompute, rows: BlockRows) -> BlockRows:
-    """The rows before an interval's end: of a year of later ones nothing is to be kept."""
     window = statement.window
     if window is None:
         return rows

@@ -19,15 +19,15 @@ from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, SOURCE_GAP
 from elfmesh.control.jobs.stages import valid_until
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.sources import FilePosition
-from elfmesh.ingest.worker.offsets import Told, furthest
-from elfmesh.ingest.worker.saying import Said, newest
+from elfmesh.ingest.worker.offsets import ReadUpTo, furthest
+from elfmesh.ingest.worker.saying import SealingReport, newest
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
 
 DAMAGED_END = "the end of the frame log was damaged: what it said is read again where it can be"
-GAPS_TOLD = 3
+GAPS_REPORTED = 3
 """Of the losses of the sources, the newest are told with their path and cause."""
 
 
@@ -38,7 +38,7 @@ class Range:
     evaluated: int
     start: int
     stop: int
-    entries: list[Said]
+    entries: list[SealingReport]
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Recovered:
     last: Sealed | None = None
     ranges: list[Range] = field(default_factory=list)
     revised: list[RevisedInterval] = field(default_factory=list)
-    entries: list[Said] = field(default_factory=list)
+    entries: list[SealingReport] = field(default_factory=list)
     floor: int = FIRST
     frames: list[Frame] = field(default_factory=list)
     lost: tuple[str, ...] = ()
@@ -88,37 +88,36 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
         found.last = _rewound(annulled, at)
         found.frames = [found.last]
         kept = [*kept[: -len(annulled)], *(frame.below(at) for frame in annulled)]
-    heard, torn = frames.heard(key), frames.recovery.torn.get(key, 0)
-    if torn > heard or frames.recovery.rotten:
+    received, torn = frames.received(key), frames.recovery.torn.get(key, 0)
+    if torn > received or frames.recovery.rotten:
         lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
         found.last = msgspec.structs.replace(found.last, carried=[*(found.last.carried or ()), lost])
     revised = (each for frame in kept for each in frame.revised)
-    found.revised = [each for each in revised if is_told_again(each, heard, found.floor)]
+    found.revised = [each for each in revised if is_reported_again(each, received, found.floor)]
     _say(found, kept, start, _holes(frames, key, start), partitions)
     return found
 
 
-def is_told_again(revised: RevisedInterval, heard: int, floor: int) -> bool:
+def is_reported_again(revised: RevisedInterval, received: int, floor: int) -> bool:
     """Whether what a revision has added must be told once more.
 
     Of an interval from `floor` on nobody knows yet which revision is inside: that it was heard of is only in
-    memory. Below, what came up to revision `heard` is accounted for.
+    memory. Below, what came up to revision `received` is accounted for.
     """
-    return bool(revised.counts) and (revised.interval >= floor or revised.seq > heard)
+    return bool(revised.counts) and (revised.interval >= floor or revised.seq > received)
 
 
 def _say(
     found: Recovered, kept: Sequence[Sealed], start: int, holes: Mapping[int, int], partitions: int
 ) -> None:
-    """Fill in the ranges, without a gap from `start` on."""
     assert found.last is not None
     revised = {each.interval: each for frame in kept for each in frame.revised if each.counts}
     cursor = start
     for frame in kept:
-        said = newest(frame, revised)
-        found.entries += said
+        reported = newest(frame, revised)
+        found.entries += reported
         if frame.start < start:
-            before = [entry for entry in said if found.floor <= entry.interval < start]
+            before = [entry for entry in reported if found.floor <= entry.interval < start]
             if before:
                 found.ranges.append(Range(frame.version, frame.start, min(frame.stop, start), before))
         if frame.stop <= cursor:
@@ -127,19 +126,18 @@ def _say(
             lost = [_lost(frame.start - 1, partitions)] if frame.start in holes else []
             found.ranges.append(Range(frame.version, cursor, frame.start, lost))
             cursor = frame.start
-        entries = [entry for entry in said if entry.interval >= cursor]
+        entries = [entry for entry in reported if entry.interval >= cursor]
         found.ranges.append(Range(frame.version, cursor, frame.stop, entries))
         cursor = frame.stop
     if cursor < found.last.stop:
         found.ranges.append(Range(found.last.version, cursor, found.last.stop, []))
     found.lost += tuple(
         f"intervals {first} to {stop - 1} were lost with a damaged part of the frame log"
-        for stop, first in sorted(holes.items())[-GAPS_TOLD:]
+        for stop, first in sorted(holes.items())[-GAPS_REPORTED:]
     )
 
 
 def _annulled(kept: Sequence[Sealed], stages: Sequence[Stage], settled: int) -> tuple[list[Sealed], int]:
-    """The first frame that has what another version evaluates and all behind it; and where that begins."""
     for place, frame in enumerate(kept):
         at = valid_until(stages, frame.version, max(frame.start, settled), frame.stop)
         if at < frame.stop:
@@ -150,13 +148,13 @@ def _annulled(kept: Sequence[Sealed], stages: Sequence[Stage], settled: int) -> 
 def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
     """The frame to go on from when everything from interval `at` on is made again.
 
-    What no replay counts is counted anew where it was counted, unless it belongs to what is made again. What
+    What no replay counts is counted again where it was counted, unless it belongs to what is made again. What
     is in the intervals below was counted as far as these frames had read.
     """
     first, last = annulled[0], annulled[-1]
     earlier, restart, shed = first.before or ((), first.restart, first.shed)
-    before = [(to, min(of, at)) for to, of in msgspec.convert(earlier, tuple[Told, ...])]
-    told = furthest([*before, *(each for frame in annulled for each in told_by(frame, at))])
+    before = [(to, min(of, at)) for to, of in msgspec.convert(earlier, tuple[ReadUpTo, ...])]
+    read_up_to = furthest([*before, *(each for frame in annulled for each in read_up_to_by(frame, at))])
     starts, known = positions_of(restart), [to for to, _ in before]
     once = [each for frame in annulled for each in msgspec.convert(frame.once or (), list[Carried])]
     carried = [*once, *msgspec.convert(last.carried or (), list[Carried])]
@@ -166,12 +164,15 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
         at,
         at,
         positions=(),
-        restart=(*(_known(position, told) for position in starts), *_appeared(told, [*starts, *known])),
+        restart=(
+            *(_known(position, read_up_to) for position in starts),
+            *_appeared(read_up_to, [*starts, *known]),
+        ),
         counters=last.counters,
         carried=[each for each in carried if (each[0] is None or each[0] >= at) and each[1] < at],
         shed=shed if at <= first.start else first.shed,
         seq=last.seq + 1,
-        told=told,
+        read_up_to=read_up_to,
         revs=sorted(_revs_used(annulled, at).items()),
         annuls=at,
         turns=list(positions_of(first.turns)),
@@ -181,61 +182,57 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
 
 @safeguard("revisions-on")
 def _revs_used(annulled: Sequence[Sealed], at: int) -> dict[int, int]:
-    """Of the intervals from `at` on, the last revision that anybody may have heard, where there was one."""
     revs = dict(annulled[-1].revs)
     for frame in annulled:
-        said = [(entry.interval, entry.rev) for entry in frame.entries if entry.rev > 1]
-        said += [(each.interval, each.rev) for each in frame.revised]
-        for interval, rev in said:
+        reported = [(entry.interval, entry.rev) for entry in frame.entries if entry.rev > 1]
+        reported += [(each.interval, each.rev) for each in frame.revised]
+        for interval, rev in reported:
             revs[interval] = max(rev, revs.get(interval, 1))
     return {interval: rev for interval, rev in revs.items() if interval >= at}
 
 
 @safeguard("told-below")
-def told_by(frame: Sealed, below: int) -> tuple[Told, ...]:
+def read_up_to_by(frame: Sealed, below: int) -> tuple[ReadUpTo, ...]:
     """How far records were read that a frame and those before it count in the intervals below some."""
-    told = msgspec.convert(frame.told or (), tuple[Told, ...])
+    read_up_to = msgspec.convert(frame.read_up_to or (), tuple[ReadUpTo, ...])
     here = ((position, min(frame.stop, below)) for position in positions_of(frame.positions))
-    return furthest([*((to, min(of, below)) for to, of in told), *here])
+    return furthest([*((to, min(of, below)) for to, of in read_up_to), *here])
 
 
-def _known(position: FilePosition, told: Sequence[Told]) -> FilePosition:
+def _known(position: FilePosition, read_up_to: Sequence[ReadUpTo]) -> FilePosition:
     """A position in a file that was empty then, by what the file is known as since.
 
     By its empty beginning it would get another identity, and what is sealed of it would count once more.
     """
-    since = {to.key: to for to, _ in told if to.id == position.id}
+    since = {to.key: to for to, _ in read_up_to if to.id == position.id}
     if position.head or len(since) != 1:
         return position
     return next(iter(since.values())).at(position.offset)
 
 
-def _appeared(told: Sequence[Told], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
+def _appeared(read_up_to: Sequence[ReadUpTo], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
     """The beginnings of files that were first read in what is annulled, by what they are known as since.
 
     By how they begin today they would get another identity, and what is sealed of them would count once more.
     """
     ids = {position.id for position in before}
-    new = {to.key: to for to, _ in told if to.id not in ids}
+    new = {to.key: to for to, _ in read_up_to if to.id not in ids}
     names = Counter(to.id for to in new.values())
     return tuple(to.at(0) for to in new.values() if names[to.id] == 1)
 
 
 def positions_of(raw: object) -> tuple[FilePosition, ...]:
-    """File positions as a frame carries them."""
     return msgspec.convert(raw or (), tuple[FilePosition, ...])
 
 
 def _holes(frames: FrameLog, key: str, start: int) -> dict[int, int]:
-    """By their end, the beginnings of ranges that were lost before they were closed."""
     released = frames.released(key)
     floor = start if released is None else max(released, start)
     holes = frames.recovery.holes.get(key, ())
     return {stop: max(floor, first or floor) for first, stop in holes if stop > floor}
 
 
-def _lost(interval: int, partitions: int) -> Said:
-    """An interval that says that contributions up to it are lost."""
+def _lost(interval: int, partitions: int) -> SealingReport:
     counts = list(NOT_COUNTED)
     counts[SOURCE_GAP] = 1
-    return Said(interval, counts, [b""] * partitions)
+    return SealingReport(interval, counts, [b""] * partitions)

@@ -30,7 +30,6 @@ class Releases:
         self._waiting: deque[Released] = deque()
 
     def add(self, released: Released) -> bool:
-        """Have it written; whether it is the first that waits."""
         self._waiting.append(released)
         return len(self._waiting) == 1
 

@@ -20,7 +20,7 @@ EVENT_BYTES_MAX = 4 << 20
 """What one `Sealed` event holds at most (one interval at least): it becomes one message per tree."""
 
 
-class Said(NamedTuple):
+class SealingReport(NamedTuple):
     """One interval as it is said: a `SealedInterval` in some revision."""
 
     interval: int
@@ -29,12 +29,12 @@ class Said(NamedTuple):
     rev: int = 1
 
 
-def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[Said]:
+def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[SealingReport]:
     """The intervals of a frame's range that have something, each in its newest revision."""
-    entries = {entry.interval: Said(*entry) for entry in frame.entries}
+    entries = {entry.interval: SealingReport(*entry) for entry in frame.entries}
     for each in revised.values():
         if frame.start <= each.interval < frame.stop:
-            entries[each.interval] = Said(each.interval, each.counts, each.payloads, each.rev)
+            entries[each.interval] = SealingReport(each.interval, each.counts, each.payloads, each.rev)
     return [entries[interval] for interval in sorted(entries)]
 
 
@@ -49,10 +49,10 @@ class Saying:
     def __init__(self, manifest: Manifest, begun: int = 0) -> None:
         self._manifest, self._begun = manifest, begun
 
-    def events(self, start: int, stop: int, entries: list[Said], evaluated: int) -> list[ctl.Sealed]:
+    def events(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> list[ctl.Sealed]:
         """A range as events of bounded size that follow each other without a gap."""
         events: list[ctl.Sealed] = []
-        part: list[Said] = []
+        part: list[SealingReport] = []
         size = 0
         for entry in entries:
             more = sum(map(len, entry.payloads))
@@ -65,8 +65,8 @@ class Saying:
         return events
 
     def revised(self, interval: RevisedInterval, *, again: bool = False) -> ctl.Revised:
-        """A revision; one of an earlier life without its contents."""
-        entry = Said(interval.interval, interval.counts, interval.payloads, interval.rev)
+        """A revision; one of an earlier boot without its contents."""
+        entry = SealingReport(interval.interval, interval.counts, interval.payloads, interval.rev)
         return ctl.Revised(
             self._manifest.job_id,
             self._manifest.incarnation,
@@ -80,13 +80,12 @@ class Saying:
             self._begun,
         )
 
-    def _sealed(self, start: int, stop: int, entries: list[Said], evaluated: int) -> ctl.Sealed:
+    def _sealed(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> ctl.Sealed:
         job, incarnation = self._manifest.job_id, self._manifest.incarnation
         return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
 
     @safeguard("late-revises")
-    def _parts(self, entries: list[Said]) -> tuple[ctl.SealedPart, ...]:
-        """One part per partition; the first has the counts."""
+    def _parts(self, entries: list[SealingReport]) -> tuple[ctl.SealedPart, ...]:
         parts = []
         for partition in range(self._manifest.partitions):
             payloads = tuple(entry.payloads[partition] for entry in entries)

@@ -23,8 +23,8 @@ from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.worker.intervals import SealedInterval as Closed
 from elfmesh.ingest.worker.outcome import Outcome
-from elfmesh.ingest.worker.recovered import told_by
-from elfmesh.ingest.worker.saying import Said, Saying, whole_counts
+from elfmesh.ingest.worker.recovered import read_up_to_by
+from elfmesh.ingest.worker.saying import Saying, SealingReport, whole_counts
 from elfmesh.ingest.worker.staged import StagedWorker
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.safeguards import safeguard
@@ -55,7 +55,6 @@ class Unreleased:
         self.nbytes += size
 
     def release(self, stop: int) -> None:
-        """Intervals below `stop` are closed."""
         while self._held and self._held[0][0] <= stop:
             self.nbytes -= self._held.popleft()[1]
 
@@ -144,8 +143,7 @@ class Sealing:
         if ready > start:
             outcome.events += self._saying.events(start, ready, entries, head.evaluated)
 
-    def _closed(self, ready: int, room: int | None) -> list[Said]:
-        """Close the intervals below `ready`, each in a revision that nobody has said before."""
+    def _closed(self, ready: int, room: int | None) -> list[SealingReport]:
         late = self._worker.late
         entries = _within(self._worker.head.seal(ready), room)
         reach("seal")
@@ -171,15 +169,14 @@ class Sealing:
             carried=worker.carried,
             shed=worker.shed_stretches,
             seq=self._seq,
-            told=worker.told,
+            read_up_to=worker.read_up_to,
             revs=list(worker.revs_used),
             newest=worker.newest,
-            before=(told_by(last, last.stop), last.restart, last.shed),
+            before=(read_up_to_by(last, last.stop), last.restart, last.shed),
         )
 
     @safeguard("late-with-positions")
     def _revise(self, now_us: int, room: int) -> list[RevisedInterval]:
-        """The revisions of what records came late for, numbered."""
         found = []
         for each in self._worker.revise(now_us, room):
             self._seq += 1
@@ -190,24 +187,24 @@ class Sealing:
         return found
 
 
-def as_closed(entry: Said) -> Closed:
+def as_closed(entry: SealingReport) -> Closed:
     """An interval as it was said, as late records may revise it."""
     return Closed(entry.interval, whole_counts(entry.counts), tuple(entry.payloads))
 
 
-def _within(sealed: Sequence[Closed], room: int | None) -> list[Said]:
+def _within(sealed: Sequence[Closed], room: int | None) -> list[SealingReport]:
     """Sealed intervals for the frame log; those for which the spool has no room keep their counts only."""
     entries = []
     for each in sealed:
         size = sum(map(len, each.payloads))
         if room is not None and size > room:
-            entries.append(_said(each.given_up))
+            entries.append(_reported(each.given_up))
             continue
         if room is not None:
             room -= size
-        entries.append(_said(each))
+        entries.append(_reported(each))
     return entries
 
 
-def _said(closed: Closed) -> Said:
-    return Said(closed.index, list(closed.counts), list(closed.payloads))
+def _reported(closed: Closed) -> SealingReport:
+    return SealingReport(closed.index, list(closed.counts), list(closed.payloads))

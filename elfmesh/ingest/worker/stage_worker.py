@@ -75,7 +75,6 @@ class StageWorker(JobWorker):
         self._date_late()
 
     def _date_late(self) -> None:
-        """Late records are dated by this version's columns from now on."""
         if self.late is not None:
             self.late.revise_from(self._alike_from)
             self.drop_closed()
@@ -99,9 +98,9 @@ class StageWorker(JobWorker):
             self.offsets.read(block)
 
     def _dated(
-        self, records: BlockRows, block: Block, now_us: int, told: int | None
+        self, records: BlockRows, block: Block, now_us: int, read_up_to: int | None
     ) -> tuple[BlockRows, int]:
-        still_open, undated = super()._dated(records, block, now_us, told)
+        still_open, undated = super()._dated(records, block, now_us, read_up_to)
         assert self._window is not None
         column = self._time(block)
         if self.stop is not None:
@@ -115,16 +114,17 @@ class StageWorker(JobWorker):
             still_open = still_open.within(column, self._since_us, INT64_MAX)
         return still_open, undated
 
-    def _count(self, bucket: int, number: int, index: int | None, block: Block, told: int | None) -> None:
+    def _count(
+        self, bucket: int, number: int, index: int | None, block: Block, read_up_to: int | None
+    ) -> None:
         if self._mine(index):
-            super()._count(bucket, number, index, block, told)
+            super()._count(bucket, number, index, block, read_up_to)
 
     def _count_once(self, bucket: int, number: int, index: int | None, home: int = FIRST) -> None:
         if self._mine(index) and not (self._heir and bucket in (LATE, EXPIRED)):
             super()._count_once(bucket, number, index, home)
 
     def _mine(self, index: int | None) -> bool:
-        """Whether what belongs to no interval, and is met while `index` is open, is counted here."""
         if self._heir:
             return index is not None and index >= self._first and (self.stop is None or index < self.stop)
         return self.stop is None or index is None or index < self.stop

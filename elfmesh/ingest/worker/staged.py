@@ -25,7 +25,7 @@ from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, Gap, SourceState
 from elfmesh.ingest.worker.beginning import Resumed, Surroundings
 from elfmesh.ingest.worker.late import Evaluation, LateRecords, Revision
-from elfmesh.ingest.worker.offsets import Offsets, Stretch, Told
+from elfmesh.ingest.worker.offsets import Offsets, ReadUpTo, Stretch
 from elfmesh.ingest.worker.stage_worker import StageWorker
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.worker import MAX_FUTURE_US
@@ -63,7 +63,6 @@ def _late_records(
 
 
 def _alike_from(stages: Sequence[Stage], statements: Sequence[ql.Statement]) -> list[int]:
-    """For each stage the first interval from which on all before it have the same columns of time."""
     found: list[int] = []
     before: list[str] = []
     for stage, statement in zip(stages, statements, strict=True):
@@ -111,7 +110,6 @@ class StagedWorker:
 
     @property
     def head(self) -> StageWorker:
-        """The worker whose interval is sealed next."""
         return self._parts[0]
 
     def advance(self) -> bool:
@@ -126,7 +124,6 @@ class StagedWorker:
 
     @property
     def next_index(self) -> int:
-        """The first interval that is not sealed."""
         return self.head.next_index
 
     @property
@@ -155,7 +152,6 @@ class StagedWorker:
         return tuple(dict.fromkeys(chain.from_iterable(part.samples for part in self._parts)))
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
-        """Take the records of one block."""
         self._keep_place(block, now_us, records)
         for part in self._parts:
             part.feed(parsed, block, now_us, records)
@@ -167,7 +163,6 @@ class StagedWorker:
             part.shed(parsed, block, now_us, records)
 
     def lost(self, gaps: Sequence[Gap]) -> None:
-        """Count what the sources have lost."""
         for part in self._parts:
             part.lost(gaps)
 
@@ -183,13 +178,12 @@ class StagedWorker:
             part.pause(now_us)
 
     def resume(self, now_us: int) -> None:
-        """The reader goes on."""
         for part in self._parts:
             part.resume(now_us)
 
     @property
     def newest(self) -> int | None:
-        """The interval of the newest record that was read, in this life or one before."""
+        """The interval of the newest record that was read, in this boot or one before."""
         return self.head.times.newest_ever
 
     @property
@@ -221,7 +215,6 @@ class StagedWorker:
 
     @property
     def shed_stretches(self) -> tuple[Stretch, ...]:
-        """What was left out and is sealed."""
         return tuple(dict.fromkeys(each for part in self._parts for each in part.offsets.shed()))
 
     def positions(self) -> tuple[FilePosition, ...]:
@@ -252,12 +245,11 @@ class StagedWorker:
         return tuple(dict.fromkeys((*self._turns, *begun)))
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def read_up_to(self) -> tuple[ReadUpTo, ...]:
         """What lives before have counted beyond what this one has read."""
-        return self.head.offsets.told()
+        return self.head.offsets.read_up_to()
 
     def read_positions(self) -> tuple[FilePosition, ...]:
-        """How far this life has read each file."""
         return self.head.offsets.reached()
 
     def _keep_place(self, block: Block, now_us: int, records: BlockRows) -> None:

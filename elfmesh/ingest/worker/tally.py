@@ -36,7 +36,6 @@ class Tally:
         self._carried: dict[tuple[int | None, int], list[int]] = {}
 
     def count_pane(self, bucket: int, number: int, pane: int) -> None:
-        """Records of a pane: `contributed` or `filtered`."""
         self.totals[bucket] += number
         self._panes.setdefault(pane, [0, 0])[bucket] += number
 
@@ -52,7 +51,7 @@ class Tally:
     def count_once(
         self, bucket: int, number: int, index: int | None, home: int = FIRST, *, total: bool = True
     ) -> None:
-        """The same, of what no replay will count again, unless interval `home` is evaluated anew."""
+        """The same, of what no replay will count again, unless interval `home` is evaluated again."""
         if number:
             self.count(bucket, number, index, total=total)
             self._carried.setdefault((index, home), [0] * len(BUCKETS))[bucket] += number
@@ -65,7 +64,6 @@ class Tally:
 
     @safeguard("sealed-once")
     def once_below(self, stop: int) -> tuple[Carried, ...]:
-        """What of that is in the intervals below `stop` when these are sealed now."""
         return tuple(
             (stop - 1 if index is None else index, home, counts)
             for index, home, counts in self.carried
@@ -94,7 +92,6 @@ class Tally:
         return sorted(found)
 
     def of(self, index: int) -> list[int]:
-        """The counts of an interval."""
         counts = list(self._others.get(index, (0,) * len(BUCKETS)))
         for pane in range(index * self._slide, index * self._slide + self._size):
             contributed, filtered = self._panes.get(pane, (0, 0))
@@ -103,7 +100,6 @@ class Tally:
         return counts
 
     def close_below(self, index: int) -> None:
-        """Forget what is sealed."""
         self._panes = {pane: each for pane, each in self._panes.items() if pane >= index * self._slide}
         self._others = {at: counts for at, counts in self._others.items() if at >= index}
         self._carried = {

@@ -11,7 +11,8 @@ thread. Invariants:
 - Intervals are sealed in order; what is sealed never changes (D-3).
 - `offsets.restart()` names offsets from which everything not yet sealed can be read again: per file, the
   smallest beginning of a block that put the first record into an open pane.
-- Replay (D-1): of blocks that were read before the restart, records of the intervals below `told` are skipped
+- Replay (D-1): of blocks that were read before the restart, records of the intervals below `read_up_to` are
+skipped
   without counting, since the frames that were sealed then already count them.
 - A gap cannot be read again, nor what a replay would not count: of that, what is counted in open intervals
   is `carried`, stored with every frame.
@@ -113,8 +114,8 @@ class JobWorker:
         self.times = EventTimes(window, lateness_us, around.idle_us, max_future_us, resumed.newest)
         self._start = start_index
         self._next = max(start_index, resumed.next)
-        self.offsets = Offsets(resumed.told, resumed.shed)
-        self.times.resumed(resumed.told)
+        self.offsets = Offsets(resumed.read_up_to, resumed.shed)
+        self.times.resumed(resumed.read_up_to)
         self.late = late
         for index, home, counts in resumed.carried:
             for bucket, number in enumerate(counts):
@@ -155,7 +156,6 @@ class JobWorker:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the panes."""
         return self._panes.nbytes + (self.late.nbytes if self.late is not None else 0)
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
@@ -173,30 +173,30 @@ class JobWorker:
             self.feed(parsed, block, now_us, records)
             records.release()
             return
-        told_below = self.offsets.told_below(block)
-        if told_below is not None and self.offsets.was_left_out(block):
+        counted_below = self.offsets.counted_below(block)
+        if counted_below is not None and self.offsets.was_left_out(block):
             self.offsets.read(block)
             return
         self._note(parsed)
         errors = parsed.errors
         if self._window is not None:
-            records, undated = self._dated(records, block, now_us, told_below)
+            records, undated = self._dated(records, block, now_us, counted_below)
             errors += undated
         if records.rows:
-            refused, failed = self._insert(records, block, told_below)
-            self._count(FUNCTION_ERROR, failed, self.times.newest_at(told_below), block, told_below)
-            self._count(PARSE_ERROR, refused, self.times.newest_at(told_below), block, told_below)
-        if errors and told_below is None:  # they have no time: frames tell a replay, not intervals
+            refused, failed = self._insert(records, block, counted_below)
+            self._count(FUNCTION_ERROR, failed, self.times.newest_at(counted_below), block, counted_below)
+            self._count(PARSE_ERROR, refused, self.times.newest_at(counted_below), block, counted_below)
+        if errors and counted_below is None:  # they have no time: frames tell a replay, not intervals
             self._count_once(PARSE_ERROR, errors, self.times.newest_ever)
         self.offsets.read(block)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
         """Leave a block out because there is no room for it; what a restart reads again is taken."""
-        told_below = self.offsets.told_below(block)
-        if self._window is not None and told_below is None:
+        counted_below = self.offsets.counted_below(block)
+        if self._window is not None and counted_below is None:
             self.times.usable(records, block, self._time(block), now_us)
         newest = self.times.newest_index
-        if newest is None or self._window is None or told_below is not None:
+        if newest is None or self._window is None or counted_below is not None:
             self.feed(parsed, block, now_us, records)
             return
         index = max(newest, self._next)
@@ -243,7 +243,6 @@ class JobWorker:
         self.times.watermark.pause(now_us)
 
     def resume(self, now_us: int) -> None:
-        """The reader goes on."""
         self.times.watermark.resume(now_us)
 
     def seal(self, upto_index: int) -> list[SealedInterval]:
@@ -266,7 +265,6 @@ class JobWorker:
         self._close(upto_index)
 
     def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:
-        """The counts and tables of an interval; panes that do not fit together are errors, all of them."""
         try:
             return tuple(counts), self._panes.window(index)
         except TypeConflict as error:
@@ -278,9 +276,8 @@ class JobWorker:
             return tuple(counts), None
 
     def _dated(
-        self, records: BlockRows, block: Block, now_us: int, told: int | None
+        self, records: BlockRows, block: Block, now_us: int, read_up_to: int | None
     ) -> tuple[BlockRows, int]:
-        """The records of open intervals, and how many have no usable time; those too late are counted."""
         column = self._time(block)
         usable = self.times.usable(records, block, column, now_us)
         undated = records.rows - usable.rows
@@ -288,7 +285,7 @@ class JobWorker:
             self._sample(f"no usable time in {column}")
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
         # What was sealed before the restart is counted; what was open then and is closed now is not.
-        new = usable if told is None else usable.within(column, told * self._slide_us, INT64_MAX)
+        new = usable if read_up_to is None else usable.within(column, read_up_to * self._slide_us, INT64_MAX)
         if new.rows > still_open.rows:
             # The next frame must have them: a replay cannot tell them from those that were in time.
             lowest_us, start_us = self._lowest * self._slide_us, self._start * self._slide_us
@@ -297,37 +294,34 @@ class JobWorker:
             for home, number in past.panes(column, self._slide_us).counts.items() if past.rows else ():
                 self._count_once(LATE, number, self._next, home)
         if self._lowest < self._next:
-            self._revise(new, block, told)
+            self._revise(new, block, read_up_to)
         return still_open, undated
 
     @property
     def _lowest(self) -> int:
-        """The first interval that is not closed: late records may still come into it."""
         return self._next if self.late is None else min(self._next, self.late.floor)
 
-    def _revise(self, records: BlockRows, block: Block, told: int | None) -> None:
-        """Put records into the sealed intervals that are not closed and were not read by a life before."""
+    def _revise(self, records: BlockRows, block: Block, read_up_to: int | None) -> None:
         if self.late is None:
             return
-        lowest = self._lowest if told is None else max(self._lowest, told)
+        lowest = self._lowest if read_up_to is None else max(self._lowest, read_up_to)
         origin = (self._time(block), block.stream or self._stream)
         fed = self.late.feed(records, origin, lowest, self._next, self._sample)
         self.tally.totals[CONTRIBUTED] += fed.contributed
         for (bucket, home), number in fed.left_out.items():
             self._count_once(bucket, number, self._next, home)
-        self._count_missed(fed.lowest, lowest, told)
+        self._count_missed(fed.lowest, lowest, read_up_to)
 
     def _time(self, block: Block) -> str:
         return self.statement.time_of(block.stream or self._stream)
 
-    def _insert(self, records: BlockRows, block: Block, told: int | None) -> tuple[int, int]:
-        """Put records into their panes and count them; how many could not be used, and how many failed."""
+    def _insert(self, records: BlockRows, block: Block, read_up_to: int | None) -> tuple[int, int]:
         stream = block.stream or self._stream
         try:
             prepared, refused = insert(self.query, self._panes, records, self._sample, stream)
         except TooLarge as error:
             if records.rows > 1:
-                return self._insert_halves(records, block, told)
+                return self._insert_halves(records, block, read_up_to)
             self._sample(str(error))
             return 1, 0
         except (DataError, QueryError) as error:
@@ -335,39 +329,39 @@ class JobWorker:
                 raise
             self._sample(str(error))
             return records.rows, 0
-        self._count_panes(prepared, told)
+        self._count_panes(prepared, read_up_to)
         for pane in (*prepared.kept, *prepared.filtered):
             self.offsets.begin(pane, block)
         return refused, prepared.failed
 
-    def _insert_halves(self, records: BlockRows, block: Block, told: int | None) -> tuple[int, int]:
-        """As `_insert`, half of the records at a time: evaluated together they take too much memory."""
+    def _insert_halves(self, records: BlockRows, block: Block, read_up_to: int | None) -> tuple[int, int]:
         (refused, failed), (refused_too, failed_too) = (
-            self._insert(half, block, told) for half in records.halves()
+            self._insert(half, block, read_up_to) for half in records.halves()
         )
         return refused + refused_too, failed + failed_too
 
-    def _count_panes(self, prepared: Prepared, told: int | None) -> None:
+    def _count_panes(self, prepared: Prepared, read_up_to: int | None) -> None:
         for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):
             for pane, number in panes.items():
                 self.tally.count_pane(bucket, number, pane)
         if self._lowest == self._next:  # else they are late where they revise
             for pane, number in prepared.kept.items():
                 earliest = -((self._size - 1 - pane) // self._slide)
-                self._count_missed({earliest: number}, self._next, told)
+                self._count_missed({earliest: number}, self._next, read_up_to)
 
-    def _count_missed(self, kept: Mapping[int, int], lowest: int, told: int | None) -> None:
+    def _count_missed(self, kept: Mapping[int, int], lowest: int, read_up_to: int | None) -> None:
         """Records are late for those of their windows below `lowest`, once for each; `kept`: by the first."""
         for earliest, number in kept.items():
-            first = max(self._start, earliest, FIRST if told is None else told)
-            told_again = lowest if self.late is None else max(first, min(lowest, self.late.closed))
-            self._count_once(LATE, max(told_again - first, 0) * number, self._next)
-            for home in range(told_again, lowest):
+            first = max(self._start, earliest, FIRST if read_up_to is None else read_up_to)
+            reported_again = lowest if self.late is None else max(first, min(lowest, self.late.closed))
+            self._count_once(LATE, max(reported_again - first, 0) * number, self._next)
+            for home in range(reported_again, lowest):
                 self._count_once(LATE, number, self._next, home)
 
-    def _count(self, bucket: int, number: int, index: int | None, block: Block, told: int | None) -> None:
-        """Count records of no pane in the interval that is open now; of a replay, those that no frame has."""
-        if not number or (told is not None and (index is None or index < told)):
+    def _count(
+        self, bucket: int, number: int, index: int | None, block: Block, read_up_to: int | None
+    ) -> None:
+        if not number or (read_up_to is not None and (index is None or index < read_up_to)):
             return
         if index is None or index < self._next:
             self._count_once(bucket, number, index, FIRST if index is None else index)
@@ -376,7 +370,7 @@ class JobWorker:
             self.offsets.begin(index * self._slide, block)
 
     def _count_once(self, bucket: int, number: int, index: int | None, home: int = FIRST) -> None:
-        """Count what no replay will count again, unless its interval is evaluated anew."""
+        """Count what no replay will count again, unless its interval is evaluated again."""
         if self.late is None or home < self.late.closed:
             home = FIRST
         self.tally.count_once(bucket, number, None if index is None else max(index, self._next), home)

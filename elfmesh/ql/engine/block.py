@@ -7,7 +7,7 @@ same array. Knows no job and no parser; lives as long as its block.
 Invariants:
     - A value depends on the block, the rows and the text of its expression only, so whoever asks first is of
       no consequence. Two threads that ask at once compute it twice and keep one.
-    - A condition that leaves all rows leaves the same `BlockRows`, so that nothing is computed anew.
+    - A condition that leaves all rows leaves the same `BlockRows`, so that nothing is computed again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ class BlockRows:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> BlockRows:
-        """The rows of a batch of flat columns."""
         return cls(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
 
     def column(self, name: str) -> pa.Array | None:
@@ -127,7 +126,6 @@ class BlockRows:
         return known
 
     def env(self, names: tuple[str, ...]) -> Env:
-        """Where operands over some of the columns run."""
         columns = {name: column for name in names if (column := self.column(name)) is not None}
         return Env(columns, self.rows, shared=self.values, growth=self._growth)
 
@@ -139,7 +137,6 @@ class BlockRows:
         return known
 
     def panes(self, name: str, width_us: int) -> PaneIndices:
-        """The panes of rows that all have a usable time."""
         known = self._panes.get((name, width_us))
         if known is None:
             outer = self._outer
@@ -186,7 +183,6 @@ class BlockRows:
         return part
 
     def beside(self, columns: Mapping[str, pa.Array], names: Iterable[str]) -> BlockRows:
-        """The same rows with more columns; of their own, those named."""
         own = {name: column for name in names if (column := self.column(name)) is not None}
         wider = BlockRows({**own, **columns}, self.rows, bounded=self._growth is not None)
         wider._times = dict(self._times)
@@ -200,7 +196,6 @@ class BlockRows:
         return self._kept()
 
     def selected(self, keep: Bools) -> BlockRows:
-        """Some of the rows; shared with nobody."""
         return self._part(pa.array(keep), int(np.count_nonzero(keep)))
 
     def release(self) -> None:
@@ -215,7 +210,6 @@ class BlockRows:
                 part.release()
 
     def without(self, places: npt.NDArray[np.int64]) -> BlockRows:
-        """The rows without those at some places; shared with nobody."""
         keep = np.ones(self.rows, dtype=np.bool_)
         keep[places] = False
         return self.selected(keep)
@@ -234,7 +228,6 @@ class BlockRows:
         return part
 
     def _kept(self) -> Bools:
-        """Which rows of those around these ones are these."""
         if self._keep is None:
             mask = self._mask
             assert mask is not None, "these are not some of other rows"
@@ -277,7 +270,6 @@ def _pane_indices(times: Times, width_us: int) -> PaneIndices:
 
 
 def _kept_panes(around: PaneIndices, keep: Bools) -> PaneIndices:
-    """The panes of some of the rows."""
     rows = int(np.count_nonzero(keep))
     if not rows:
         return PaneIndices(np.zeros(0, np.int64), {})

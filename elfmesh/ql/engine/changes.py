@@ -3,7 +3,7 @@
 Owns the comparison of two statements, column by column. Knows no agent and no interval.
 
 What agents do to records is the *record half* of a statement; what the root does to reduced tables is its
-end. The end may change under the agents' state. Another record half is evaluated anew, from the raw logs of
+end. The end may change under the agents' state. Another record half is evaluated again, from the raw logs of
 the windows that are open at the boundary: no window is published that is half the one and half the other.
 
 Paper: ELF 3 ("update the filter functions", "user-specified map/reduce functions"); the paper does not say
@@ -22,7 +22,7 @@ from elfmesh.ql.plan.statement import Plan, Statement
 from elfmesh.ql.text.parsing import parse
 
 KEEP, WARM_UP, RESET = "keep", "warm up", "reset"
-"""Effects on state: it goes on; it is made again from the logs of the open windows; it begins anew."""
+"""Effects on state: it goes on; it is made again from the logs of the open windows; it begins again."""
 
 NEW, REMOVED = "new", "removed"
 """Effects on a column that only one of the two texts has, where its state is made again or not needed."""
@@ -58,7 +58,7 @@ class Difference:
 
     Attributes:
         state: KEEP, WARM_UP or RESET, the worst of all columns.
-        in_place: intervals keep their numbers and results; otherwise they begin anew at the boundary.
+        in_place: intervals keep their numbers and results; otherwise they begin again at the boundary.
         same_records: agents go on with what they hold.
         columns: (name, effect) of the new text's columns, then of those that go.
         reasons: what has changed, in words.
@@ -116,7 +116,6 @@ def same_state(old: str, new: str) -> bool:
 
 
 def _in_place(before: Statement, after: Statement) -> bool:
-    """Whether both number the same intervals and reduce them in the same trees."""
     slides = [None if each.window is None else each.window.slide_us for each in (before, after)]
     return (
         _streams(before) == _streams(after)
@@ -154,7 +153,6 @@ def _ended(before: Statement, after: Statement) -> bool:
 
 
 def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]:
-    """(effect on all columns, what it is, whether it has changed)."""
     windows = [
         None
         if each.window is None
@@ -197,7 +195,6 @@ def _columns(before: Statement, after: Statement, whole: str) -> tuple[tuple[str
 
 
 def _made_of(expr: Expr, statement: Statement) -> frozenset[Any]:
-    """The keys and aggregates of an output, as they are computed from records."""
     plan, made = statement.plan, set[Any]()
     aggregates = statement.tables[0].aggregates if statement.tables else {}
     distincts = {one.name: ("distinct", one.args, one.where) for one in plan.distincts}

@@ -58,7 +58,6 @@ class Calls:
         self.parts = tuple(self._plain(part) for part in parts)
 
     def _plain(self, part: Statement) -> Statement:
-        """The same part with columns in place of calls."""
         mine: dict[str, _Call] = {}
 
         def column(node: Expr) -> Expr | None:
@@ -131,7 +130,6 @@ class Calls:
         return self._source.call(function, given, rows.rows)
 
     def _wanted(self, given: BlockRows, active: Sequence[int], fields: tuple[str, ...]) -> Bools:
-        """The records that some part would keep if the functions had their way."""
         env = given.env(fields)
         compiler = self._compiler(env)
         wanted = np.zeros(given.rows, dtype=np.bool_)
@@ -149,7 +147,6 @@ class Calls:
 
 
 def _is_early(condition: Expr) -> bool:
-    """Whether a condition can be decided by the fields of the log alone."""
     return not any(
         isinstance(node, PythonCall | Scalar) or (isinstance(node, Field) and node.path.startswith(LOOKED_UP))
         for node in walk(condition)
@@ -157,7 +154,6 @@ def _is_early(condition: Expr) -> bool:
 
 
 def _rewritten(plan: Plan, change: Any) -> Plan:
-    """The plan with every expression over records changed."""
     return replace(
         plan,
         where=None if plan.where is None else change(plan.where),

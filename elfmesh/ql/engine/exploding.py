@@ -21,7 +21,7 @@ from elfmesh.ql.values.joining import Ints, taken
 from elfmesh.ql.values.types import STRING, VOID, is_map, type_name
 
 Check = Callable[[int], None]
-Told = Callable[[Elements, str | None], None]
+Notify = Callable[[Elements, str | None], None]
 SHOWN_CHARS = 40
 
 
@@ -31,7 +31,7 @@ def exploded(
     scalars: Mapping[str, pa.Scalar],
     origin: SourceText,
     check: Check,
-    told: Told,
+    notified: Notify,
 ) -> pa.Table:
     """The rows of `relation`.
 
@@ -41,7 +41,8 @@ def exploded(
         scalars: values of the queries in brackets.
         origin: for the places of errors.
         check: told how many rows come out, before they are made; raises if these are too many.
-        told: where text is taken apart: told one of the texts if none of them is a list or map, else None.
+        notified: where text is taken apart: told one of the texts if none of them is a list or map, else
+            None.
 
     Raises:
         QueryError: neither a list nor a map, or another number of columns than there are names.
@@ -55,7 +56,7 @@ def exploded(
     values, lists_of = elements_of(compiler, node, operand, pairs=call.pairs)
     lists = lists_of(values.array(env))
     if operand.type == STRING:
-        told(call, _unlisted(operand.array(env), lists))
+        notified(call, _unlisted(operand.array(env), lists))
     counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
     kept = np.maximum(counts, 1) if call.outer else counts
     check(int(kept.sum()))
@@ -83,7 +84,6 @@ def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
 
 
 def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
-    """The number of each element in its list; null where there is no element."""
     begins = np.repeat(np.cumsum(kept) - kept, kept)
     numbers = np.arange(len(places)) - begins + (order is Order.LAST)
     return pa.array(numbers, pa.int64(), mask=places < 0)

@@ -71,11 +71,9 @@ class Finished:
 
     @property
     def rows(self) -> int:
-        """How many."""
         return len(next(iter(self.outputs.values())))
 
     def take(self, places: Ints) -> Finished:
-        """Some of the rows."""
         taken = pa.array(places)
         return Finished(
             {name: array.take(taken) for name, array in self.outputs.items()},
@@ -322,7 +320,6 @@ def sorted_rows(
 
 
 def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tuple[pa.Array, str]]:
-    """A column as one or more sort keys without nulls and NaN, whose place would not be Spark's."""
     direction = "descending" if descending else "ascending"
     if array.type == VOID:
         return []
@@ -348,12 +345,10 @@ def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tup
 
 
 def _spelt(array: pa.Array) -> pa.Array:
-    """Lists and structs by their text: some order that is always the same, and their identity."""
     return pa.array([None if value is None else repr(value) for value in array.to_pylist()], STRING)
 
 
 def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
-    """The first of each run of equal rows, in result order."""
     if not columns or len(ranked) == 0:
         return ranked[:1]
     plain = [_spelt(array) if is_nested(array.type) else array for array in columns]
@@ -365,7 +360,6 @@ def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
 
 
 def _repeated(ranked: Ints, counts: Ints, limit: int | None) -> Ints:
-    """Rows of a plain projection, each as often as it came; no more are unfolded than LIMIT keeps."""
     counts = counts[ranked]
     if limit is not None and len(ranked):
         needed = int(np.searchsorted(np.cumsum(counts), limit)) + 1

@@ -36,9 +36,7 @@ class Reduced(Protocol):
     """The reduced rows of one table: key columns and finished aggregate columns, each key once."""
 
     @property
-    def rows_max(self) -> int:
-        """At least the number of rows."""
-        ...
+    def rows_max(self) -> int: ...
 
     def blocks(self) -> Iterator[pa.Table]:
         """All rows in blocks; may be called several times."""
@@ -100,12 +98,10 @@ def _small(table: Reduced, part_rows_min: int) -> list[pa.Table] | None:
 
 
 def _concatenated(blocks: Iterable[pa.Table]) -> pa.Table:
-    """All blocks as one table; sums of different widths become the widest."""
     return pa.concat_tables(list(blocks), promote_options="permissive").combine_chunks()
 
 
 def _counted(blocks: Iterable[pa.Table], keys: tuple[str, ...]) -> pa.Table:
-    """Distinct values as rows per key: the keys, and how many rows of the table each has."""
     held = [_rows_per_key(pa.table({key: pa.nulls(0) for key in keys}), keys)]
     rows = 0
     for block in blocks:

@@ -101,7 +101,6 @@ def _sum(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
 def _percentiles(
     given: _Values, ranks: tuple[float, ...], place: Callable[[Ints, float], object], falling: bool
 ) -> list[npt.NDArray[np.float64]]:
-    """Per rank one value per row; rows without values are not looked at by the caller."""
     values = float_values(
         given.values if given.values.type == DOUBLE else pc.cast(given.values, DOUBLE, safe=False)
     )
@@ -152,7 +151,6 @@ def _percentile(
 
 
 def _mode(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
-    """The commonest value, of equally common ones the least."""
     ranked = pa.table({"owner": given.owners, "count": given.counts, "value": given.values})
     ways = [("owner", "ascending"), ("count", "descending"), ("value", "ascending")]
     order = pc.sort_indices(ranked, sort_keys=ways).to_numpy()

@@ -28,7 +28,6 @@ LookupSource: TypeAlias = Callable[[str, tuple[str, ...]], pa.Table]
 
 
 def with_tables(tables: Sequence[InlineTable], others: LookupSource | None) -> LookupSource:
-    """What gives the tables of a text, and those of the host."""
     own = {each.name: each for each in tables}
 
     def source(name: str, columns: tuple[str, ...]) -> pa.Table:

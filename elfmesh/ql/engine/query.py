@@ -74,7 +74,6 @@ class Prepared:
 
     @property
     def passed(self) -> int:
-        """How many rows survived."""
         return self.records.rows
 
 
@@ -253,7 +252,6 @@ class PartQuery:
         return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
 
     def _looked_up(self, dated: BlockRows) -> tuple[_Compiled, BlockRows, BlockRows]:
-        """Join the tables; returns the rows that survive as they came, and with the tables' columns."""
         assert self.lookup is not None, "whoever evaluates lookups has their tables"
         matched, columns = look_up(self.statement, self.lookup, dated)
         wider = dated.beside(columns, self.statement.fields)
@@ -340,7 +338,6 @@ def _has_column(path: str, known: list[str]) -> bool:
 
 
 def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-    """A record batch; one without columns still knows how many rows it has."""
     if columns:
         arrays = [as_array(array, rows) for array in columns.values()]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -124,7 +124,6 @@ def bounds(over: Over, ranked: Ranking, order: Sequence[pa.Array]) -> tuple[Ints
 def _by_value(
     frame: Frame, descending: bool, ranked: Ranking, order: pa.Array, known: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """The frame of rows whose value lies within some distance; of a null, the nulls."""
     values = _distances(order, frame)[ranked.rows]
     values = -values if descending else values
     missing = null_mask(order)[ranked.rows]
@@ -182,7 +181,6 @@ def _framed(over: Over, ranked: Ranking, order: Sequence[pa.Array], values: pa.A
 
 
 def _numbers(over: Over, ranked: Ranking) -> Ints | npt.NDArray[np.float64]:
-    """Per place, its number."""
     place = np.arange(len(ranked.rows), dtype=np.int64)
     size = ranked.end - ranked.start
     match over.kind:
@@ -211,14 +209,12 @@ def _tiles(at: Ints, size: Ints, count: int) -> Ints:
 
 
 def _changes(codes: Ints) -> npt.NDArray[np.bool_]:
-    """True at the first row and wherever a value differs from the one before."""
     changes = np.ones(len(codes), dtype=np.bool_)
     changes[1:] = codes[1:] != codes[:-1]
     return changes
 
 
 def _stretches(begins: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Per place, where its stretch begins and behind its end."""
     starts = np.flatnonzero(begins)
     number = np.cumsum(begins) - 1
     return starts[number], np.append(starts[1:], len(begins))[number] if len(begins) else starts

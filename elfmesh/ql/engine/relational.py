@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from elfmesh.cbt import Panes, finish
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.block import BlockRows
-from elfmesh.ql.engine.exploding import Told, exploded
+from elfmesh.ql.engine.exploding import Notify, exploded
 from elfmesh.ql.engine.framing import PAIRS_MAX, Frames
 from elfmesh.ql.engine.query import PartQuery
 from elfmesh.ql.engine.ranking import over_rows
@@ -83,12 +83,12 @@ class Relational:
         Raises:
             QueryError: types that make no sense, a query in brackets with several rows, or too many rows.
         """
-        run = _Run(self._statement, self._queries, self._limits, part, bounds, self._told)
+        run = _Run(self._statement, self._queries, self._limits, part, bounds, self._notified)
         for name, relation in self._statement.scalars:
             run.scalars[name] = run.scalar(relation)
         return run.rows(self._relation)
 
-    def _told(self, call: Elements, text: str | None) -> None:
+    def _notified(self, call: Elements, text: str | None) -> None:
         """A text that is no list, or None: of all intervals together."""
         if text is None or call not in self.unlisted:
             self.unlisted[call] = text
@@ -103,7 +103,7 @@ class _Run:
     limits: tuple[int, int]
     part: PartTable
     bounds: Bounds
-    told: Told
+    notified: Notify
     scalars: dict[str, pa.Scalar] = field(default_factory=dict)
     known: dict[int, pa.Table] = field(default_factory=dict)
 
@@ -118,7 +118,6 @@ class _Run:
         return found
 
     def scalar(self, relation: Relation) -> pa.Scalar:
-        """The one value of a query in brackets; null if it has no row."""
         found = self.rows(relation)
         if found.num_rows > 1:
             raise self.statement.origin.error(
@@ -153,7 +152,6 @@ class _Run:
         return self._reduced(relation, self.rows(relation.source))
 
     def _reduced(self, relation: Derived | Framed, source: pa.Table) -> pa.Table:
-        """The rows of a SELECT over a table."""
         query = self.queries.get(id(relation))
         if query is None:
             statement = relation.statement
@@ -183,7 +181,6 @@ class _Run:
         return pa.Table.from_arrays(arrays, names=list(relation.columns))
 
     def _stacked(self, columns: Sequence[pa.ChunkedArray], name: str, at: Place) -> pa.Array:
-        """Columns of one name and different types below each other."""
         decimals = [column.type for column in columns if pa.types.is_decimal(column.type)]
         if (
             decimals
@@ -226,7 +223,7 @@ class _Run:
                 raise self._too_large(relation.at, rows, 0)
 
         source = self.rows(relation.source)
-        return exploded(relation, source, self.scalars, self.statement.origin, check, self.told)
+        return exploded(relation, source, self.scalars, self.statement.origin, check, self.notified)
 
     def _framed(self, relation: Framed) -> pa.Table:
         source = self.rows(relation.source)
@@ -265,7 +262,6 @@ class _Run:
         return _side_by_side(left, right, places)
 
     def _pairs(self, relation: Joined, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
-        """The pairs that agree in the keys, or an error where they are too many."""
         origin, rows = self.statement.origin, (left.num_rows, right.num_rows)
         sides = []
         for table in (left, right):
@@ -315,5 +311,4 @@ def _side_by_side(left: pa.Table, right: pa.Table, places: tuple[Ints, Ints]) ->
 
 
 def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array as another type, as Spark converts it."""
     return convert(Operand(array.type, lambda _env: array), kind).array(Env({}, len(array)))

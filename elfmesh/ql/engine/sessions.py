@@ -224,7 +224,6 @@ def _times(rows: Rows, name: str) -> Ints:
 
 
 def _chosen(keys: tuple[str, ...], tables: Tables, mask: npt.NDArray[np.bool_]) -> Tables:
-    """The tables of some of the groups, by a mask over the main table; without tables that have no rows."""
     if not mask.any():
         return {}
     main = tables[MAIN]
@@ -239,7 +238,6 @@ def _chosen(keys: tuple[str, ...], tables: Tables, mask: npt.NDArray[np.bool_]) 
 
 
 def _merged(several: Sequence[Tables]) -> Tables:
-    """Tables with the rows of all, key by key."""
     same: dict[str, list[Rows]] = {}
     for tables in several:
         for name, rows in tables.items():

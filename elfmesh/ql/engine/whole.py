@@ -82,7 +82,6 @@ class Query:
 
     @property
     def finaliser(self) -> Finaliser:
-        """Of a statement that is one part."""
         assert self._relational is None
         return self._parts[0].finaliser
 
@@ -103,7 +102,6 @@ class Query:
 
     @contextlib.contextmanager
     def _names_outside(self) -> Iterator[None]:
-        """Say of a name that may be one of a row outside how to write that, and of no other column."""
         try:
             yield
         except QueryError as error:
@@ -128,7 +126,6 @@ class Query:
 
     @property
     def _written(self) -> tuple[Statement, ...]:
-        """The parts as they were written, with calls of functions where these stand."""
         return self.statement.parts or (self.statement,)
 
     @property
@@ -138,7 +135,6 @@ class Query:
         return [untaken(call, text) for call, text in unlisted.items() if text is not None]
 
     def streams_of(self, carried: Collection[str]) -> tuple[str, ...]:
-        """Which of an agent's streams are read here."""
         wanted = {part.stream for part in self._written if self._is_here(part)}
         return tuple(name for name in self.statement.streams if name in wanted and name in carried)
 
@@ -165,7 +161,6 @@ class Query:
         return replace(prepared, failed=failed) if failed else prepared
 
     def _active(self, stream: str | None) -> list[int]:
-        """The parts that are computed here over a stream."""
         if self._relational is None:
             return [0]
         return [
@@ -231,12 +226,10 @@ class Query:
 
 
 def _if_any(rows: pa.Table, tables: Mapping[str, T], window: Bounds) -> pa.Table:
-    """No rows in an interval of which no part kept a record: masters do not even ask for them."""
     return rows if tables or window is None else rows.slice(0, 0)
 
 
 def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, T]:
-    """The tables of one part by their own names."""
     named = {spec.name: part_table(index, spec.name) for spec in part.statement.tables}
     return {own: tables[name] for own, name in named.items() if name in tables}
 

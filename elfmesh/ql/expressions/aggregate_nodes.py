@@ -14,12 +14,10 @@ _LISTS = ("array_agg", "collect_list", "collect_set", "approx_top_k")
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether a call of this name, as it is marked, is an aggregate."""
     return name.removeprefix(MARK) in AGGREGATES
 
 
 def aggregate_calls(value: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates in an expression, each with its FILTER and the like."""
     if is_aggregate(_function(value)):
         yield value
         return
@@ -43,7 +41,6 @@ def over_nothing(call: exp.Expr, column: exp.Expr) -> exp.Expr | None:
 
 
 def _function(node: exp.Expr) -> str:
-    """The function that a node calls, "" if it is no call."""
     while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
     return str(node.name) if isinstance(node, exp.Anonymous) else ""

@@ -31,9 +31,7 @@ class Reduction(Protocol):
     """Where an aggregate puts what it needs, and what it may ask."""
 
     @property
-    def time(self) -> Field:
-        """The field of the event time."""
-        ...
+    def time(self) -> Field: ...
 
     def state(self, kind: str, *values: Expr) -> Expr:
         """The finished column of a law over values of the records; without any, of the records themselves."""
@@ -43,9 +41,7 @@ class Reduction(Protocol):
         """What a fold makes of each group's distinct values; see `folds`."""
         ...
 
-    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
-        """A `QueryError` at an expression."""
-        ...
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
 
 
 Builder = Callable[[Reduction, Aggregate], Expr]
@@ -95,7 +91,6 @@ def reduce(reduction: Reduction, node: Aggregate) -> Expr:
 
 
 def when(conditions: list[Expr], value: Expr) -> Expr:
-    """CASE WHEN all conditions THEN value END."""
     if not conditions:
         return value
     test = conditions[0]
@@ -105,7 +100,6 @@ def when(conditions: list[Expr], value: Expr) -> Expr:
 
 
 def _filtered(node: Aggregate, value: Expr, *conditions: Expr) -> Expr:
-    """A value of the records that pass the aggregate's FILTER and more; null for the others."""
     return when([*([] if node.where is None else [node.where]), *conditions], value)
 
 
@@ -145,7 +139,6 @@ def _integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tu
 
 
 def _ranks(reduction: Reduction, node: Aggregate, at: int) -> tuple[tuple[float, ...], bool]:
-    """The share or shares in argument `at`, and whether there is a list of them."""
     arg = node.args[at]
     several = isinstance(arg, Call) and arg.name == "array"
     given = arg.children if several else (arg,)
@@ -225,7 +218,6 @@ def _spread(reduction: Reduction, node: Aggregate) -> Expr:
 
 @_aggregate("covar_pop covar_samp corr", 2, signature="$(x, y)")
 def _together(reduction: Reduction, node: Aggregate) -> Expr:
-    """Of the records that have both."""
     values = [Call("cast", (_number(node, arg),), "DOUBLE", at=node.at) for arg in node.args]
     both = [_filtered(node, value, *map(_present, values)) for value in values]
     parts = [reduction.state("covariance", *both), reduction.state("count", both[0])]
@@ -306,7 +298,6 @@ def _percentile(reduction: Reduction, node: Aggregate) -> Expr:
 
 @_aggregate("percentile_cont percentile_disc", 2, 3, signature="$(0.99) WITHIN GROUP (ORDER BY x)")
 def _percentile_of_order(reduction: Reduction, node: Aggregate) -> Expr:
-    """Arguments: value, share, and true if the order is descending."""
     ranks, several = _ranks(reduction, node, 1)
     if several:
         raise reduction.error(node.args[1], f"{node.kind} takes one share", f"Write {_signature(node)}.")

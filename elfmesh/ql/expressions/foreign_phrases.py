@@ -129,7 +129,6 @@ def foreign_phrase(tokens: Sequence[Token]) -> tuple[Token, Refusal] | None:
 
 
 def _word(token: Token) -> str:
-    """A token as the phrases have it."""
     if token.token_type in (TokenType.STRING, TokenType.NUMBER):
         return "'" if token.token_type == TokenType.STRING else "#"
     if token.token_type == TokenType.IDENTIFIER:

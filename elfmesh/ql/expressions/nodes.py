@@ -28,7 +28,6 @@ class Expr:
         return ()
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        """The same node over other operands."""
         assert not children
         return self
 
@@ -83,11 +82,9 @@ class Call(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The arguments."""
         return self.args
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        """The same call on other arguments."""
         return replace(self, args=children)
 
 
@@ -109,11 +106,9 @@ class Aggregate(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """The arguments and the filter."""
         return (*self.args, *([self.where] if self.where is not None else []))
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        """The same aggregate over other arguments."""
         count = len(self.args)
         where = children[count] if self.where is not None else None
         return replace(self, args=children[:count], where=where)
@@ -182,11 +177,9 @@ class Over(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """Arguments, then PARTITION BY, then ORDER BY."""
         return (*self.args, *self.partition, *self.order)
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        """The same function over other columns."""
         first, second = len(self.args), len(self.args) + len(self.partition)
         return replace(self, args=children[:first], partition=children[first:second], order=children[second:])
 
@@ -216,7 +209,6 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def place_of(expr: Expr) -> Place:
-    """The place of the expression, or else of the first operand that has one."""
     for node in walk(expr):
         if node.at != NOWHERE:
             return node.at

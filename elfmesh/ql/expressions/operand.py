@@ -59,7 +59,6 @@ class Operand:
     raw: Operand | None = None
 
     def value(self) -> Any:
-        """The Python value of a constant."""
         assert self.constant
         return self.run(NO_ROWS).as_py()
 
@@ -105,7 +104,6 @@ _ONE_ROW = Env({}, 1)
 
 
 def constant(value: Any, kind: pa.DataType) -> Operand:
-    """A constant operand."""
     scalar = pa.scalar(value, type=kind)
     return Operand(kind, lambda _env: scalar, constant=True)
 
@@ -130,8 +128,6 @@ def lift(kind: pa.DataType, kernel: Callable[..., Value], *operands: Operand) ->
 
 
 def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: Operand) -> Operand:
-    """As `lift`, for kernels that need every operand as an array."""
-
     def over_arrays(*values: Value) -> Value:
         rows = next(len(value) for value in values if not isinstance(value, pa.Scalar))
         return kernel(*(as_array(value, rows) for value in values))
@@ -140,7 +136,6 @@ def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: O
 
 
 def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A list column whose elements are cast to those of another list type."""
     if array.type == VOID:
         return pa.nulls(len(array), kind)
     if is_list(kind.value_type):

@@ -97,7 +97,6 @@ def _arithmetic(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
-    """Exact numbers, one of them a decimal; a written integer has as many digits as are written."""
     name = call.name
     left, right = (
         convert(each, pa.decimal128(len(str(abs(arg.value))), 0))
@@ -233,7 +232,6 @@ _NAN_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
 
 
 def condition(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
-    """Argument `at` as a boolean."""
     return condition_operand(context, call.args[at], args[at])
 
 
@@ -319,7 +317,6 @@ def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
 
 
 def common(context: Context, call: Call, args: list[Operand], positions: list[int]) -> list[Operand]:
-    """The arguments at `positions`, all converted to their common type."""
     kind = VOID
     for at in positions:
         wider = wider_type(kind, args[at].type)
@@ -335,7 +332,6 @@ def common(context: Context, call: Call, args: list[Operand], positions: list[in
 
 @_operator("case")
 def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """Arguments: condition, result, condition, result, ..., default."""
     conditions = [condition(context, call, args, at) for at in range(0, len(args) - 1, 2)]
     results = common(context, call, args, [*range(1, len(args) - 1, 2), len(args) - 1])
     count = len(conditions)

@@ -44,7 +44,6 @@ class PythonFunction:
 
     @property
     def signature(self) -> str:
-        """As it was declared."""
         takes = ", ".join(f"{name} {type_name(kind)}" for name, kind in self.takes)
         how = " VECTORISED" if self.vectorised else ""
         return f"{self.name}({takes}) RETURNS {type_name(self.gives)} LANGUAGE PYTHON{how}"

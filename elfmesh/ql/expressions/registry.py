@@ -35,9 +35,7 @@ from elfmesh.ql.values.types import (
 class Context(Protocol):
     """What a builder may ask of the compiler."""
 
-    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
-        """A `QueryError` at the place of an expression."""
-        ...
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
 
 
 Builder = Callable[[Context, Call, list[Operand]], Operand]
@@ -151,6 +149,5 @@ def literal_int(context: Context, call: Call, args: list[Operand], at: int, what
 
 
 def nothing(kind: pa.DataType) -> Operand:
-    """A constant null of a type."""
     null = pa.scalar(None, type=kind)
     return Operand(kind, lambda _env: null, constant=True)

@@ -50,7 +50,6 @@ _MONTHS_MAX = 12 * 300_000
 
 
 def _civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """Year, month, day of dates or timestamps; of nulls those of the epoch."""
     given = array if array.type == DATE else naive(array)
     given = given.fill_null(_EPOCH[array.type])
     # Not pc.year_month_day, whose struct has corrupted the heap (pyarrow 26.0.1).
@@ -62,7 +61,6 @@ def _civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
 
 
 def month_days(year: Ints, month: Ints) -> Ints:
-    """The number of days of months."""
     after = days_from_civil(year + month // 12, month % 12 + 1, np.ones_like(year))
     return np.asarray(after - days_from_civil(year, month, np.ones_like(year)))
 

@@ -88,7 +88,6 @@ class Compiler:
         self._known: dict[Expr, Operand] = {}
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
-        """A `QueryError` at the place of an expression."""
         return self._source.error(message, place_of(expr), hint)
 
     def compile(self, expr: Expr) -> Operand:

@@ -124,7 +124,6 @@ class _Piece:
     precision: int | None
 
     def fits(self, kind: pa.DataType) -> bool:
-        """Whether it can write values of a type."""
         letter = self.letter.lower()
         if letter in "sb":
             return True
@@ -135,7 +134,6 @@ class _Piece:
         return letter in "fe" and (kind == DOUBLE or is_decimal(kind))
 
     def text(self, value: Any) -> str:
-        """The value, written."""
         if value is None and self.letter.lower() != "b":
             shown = "null"[: self.precision]
         elif _is_special(value) and self.letter.lower() != "s":

@@ -70,7 +70,6 @@ def _from_json(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _schema(text: str) -> pa.DataType | None:
-    """The type a schema says: a type, or the fields of a struct."""
     for written in (text, f"STRUCT<{text}>"):
         try:
             found = _kind(sqlglot.parse_one(written, dialect="spark", into=exp.DataType))
@@ -118,8 +117,6 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _of(kind: type[Any], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A reader of values of one Python type, and of null."""
-
     def one(value: Any) -> Any:
         if value is not None and not isinstance(value, kind):
             raise _Misfit
@@ -188,7 +185,6 @@ def _is_json(kind: pa.DataType) -> bool:
 
 
 def _written(value: Any, kind: pa.DataType) -> str:
-    """JSON as Spark writes it: without the fields of a struct that are null."""
     if value is None:
         return "null"
     if is_list(kind):

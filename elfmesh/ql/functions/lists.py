@@ -118,7 +118,6 @@ def _pair(context: Context, call: Call, args: list[Operand]) -> tuple[Operand, O
 
 
 def _field_of(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """A named part of a struct, or what a map has under the name."""
     kind = args[0].type
     if is_map(kind) and kind.key_type == STRING:
         return lift_arrays(kind.item_type, lambda x: pc.map_lookup(x, call.option, "first"), args[0])

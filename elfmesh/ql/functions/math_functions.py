@@ -107,7 +107,6 @@ def _round(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _rounded(operand: Operand, digits: int, mode: str) -> Operand:
-    """A decimal rounded to so many digits."""
     kind, kernel = decimals.rounded(operand.type, min(max(digits, -38), 38), mode)
     return lift_arrays(kind, kernel, operand)
 
@@ -136,8 +135,6 @@ def _round_double(value: float, digits: int, mode: str) -> float:
 
 
 def _positive_only(kernel: Callable[[Floats], Floats]) -> Callable[[pa.Array], pa.Array]:
-    """A logarithm that is null, as in Spark, where its argument is not positive."""
-
     def over(array: pa.Array) -> pa.Array:
         values = float_values(array)
         null = null_mask(array) | (values <= 0)

@@ -60,7 +60,6 @@ def _condition(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("sum input")
 def _sum_input(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """What sum, avg and percentiles take: integers and decimals as they are, everything else as doubles."""
     (operand,) = args
     if operand.type in (BOOLEAN, DATE, BINARY) or is_list(operand.type) or pa.types.is_duration(operand.type):
         hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
@@ -85,7 +84,6 @@ def _text_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("order input")
 def _order_input(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """What min_by and max_by order by."""
     (operand,) = args
     if is_decimal(operand.type):
         return convert(operand, DOUBLE)

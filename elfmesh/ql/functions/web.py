@@ -107,8 +107,6 @@ def query_value(query: str | None, key: str) -> str | None:
 
 @function("query_param", 2, signature="$(query or url, key)")
 def _query_param(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """Not Spark's: the decoded value, from a query string or whatever has one after a `?`."""
-
     def one(text: str, key: str) -> str | None:
         query = text.partition("?")[2] if "?" in text else text
         for pair in query.partition("#")[0].split("&"):
@@ -218,8 +216,6 @@ def _cidr_contains(context: Context, call: Call, args: list[Operand]) -> Operand
 
 @function("ip_prefix", 2, signature="$(ip, bits)")
 def _ip_prefix(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The address with all bits after the first ones zero: for grouping neighbours and for hiding people."""
-
     def one(text: str, bits: int) -> str | None:
         found = address(text)
         if found is None or not 0 <= bits <= found.max_prefixlen:

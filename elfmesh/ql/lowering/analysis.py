@@ -118,7 +118,6 @@ class _Analyser:
         return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)
 
     def _check_python(self, plan: Plan, order: Sequence[Expr]) -> None:
-        """Python functions are evaluated over the records of a stream, before anything else."""
         late = [expr for _, expr in plan.outputs] + [each for each in (plan.having,) if each is not None]
         for expr in (*late, *order, *(record_expressions(plan) if self._select.derived else ())):
             refuse_python(expr, self._source)
@@ -139,7 +138,6 @@ class _Analyser:
     # -- the window
 
     def _find_window(self) -> tuple[Window | None, list[Expr] | None]:
-        """The window of GROUP BY (or of EVERY), and the other grouping expressions."""
         found: WindowCall | None = None
         others: list[Expr] = []
         for expr in self._select.group or []:
@@ -158,8 +156,6 @@ class _Analyser:
         return window, None if self._select.group is None else others
 
     def _bounds(self, expr: Expr) -> Expr:
-        """`window(...).start` as a bound of the query's window; any other use of a window is refused."""
-
         def change(node: Expr) -> Expr | None:
             call = node.args[0] if isinstance(node, Call) and node.name == "window bound" else node
             if isinstance(call, WindowCall):
@@ -217,7 +213,6 @@ class _Analyser:
         return items
 
     def _ordinal(self, literal: Literal) -> Expr:
-        """The select item a number in GROUP BY or ORDER BY stands for, as it is written."""
         at = literal.value
         assert isinstance(at, int)
         if any(isinstance(expr, Star) for _, expr in self._select.items):
@@ -280,7 +275,6 @@ class _Analyser:
         return self._split
 
     def _grouping_hint(self, name: str) -> str:
-        """What to write for a name that is neither a key nor an output."""
         outputs = [item.name for item in self._items if not item.name.startswith("#")]
         ways = f"Add it to GROUP BY, or write min({name}) or max({name})"
         near = "" if name in outputs else suggest(name, outputs)
@@ -317,19 +311,15 @@ class _Analyser:
 
     @property
     def time(self) -> Field:
-        """The event time: the window's column, else ts."""
         return Field("ts" if self._window is None else self._window.column, True)
 
     def state(self, kind: str, *values: Expr) -> Expr:
-        """A state of the main table."""
         return self._reduction.state(kind, *values)
 
     def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Expr:
-        """A fold over distinct values."""
         return self._reduction.fold(how, args, where, ranks)
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
-        """A `QueryError` at an expression."""
         return self._error(expr, message, hint)
 
     def _projected(self, expr: Expr) -> Expr:
@@ -387,7 +377,6 @@ def refuse_python(expr: Expr, source: SourceText) -> None:
 
 
 def record_expressions(plan: Plan) -> list[Expr]:
-    """Every expression of a plan that is evaluated on records."""
     exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
     wheres = [plan.where, *(one.where for one in plan.distincts)]
     return exprs + [where for where in wheres if where is not None]

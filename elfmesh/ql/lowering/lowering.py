@@ -69,8 +69,7 @@ class Lowering(ABC):
     parts: list[Statement] = field(default_factory=list)
 
     @abstractmethod
-    def query(self, draft: Draft) -> Relation:
-        """The relation of a query; see `planning`."""
+    def query(self, draft: Draft) -> Relation: ...
 
     def all_rows(self, source: Relation, *, distinct: bool = False) -> Relation:
         """All columns of a relation in the order of results: once each, or as often as they come."""
@@ -78,7 +77,6 @@ class Lowering(ABC):
         return self.over(source, Select(items, None, None, None, [], None, distinct, None, source.at))
 
     def over(self, source: Relation, select: Select) -> Derived:
-        """A SELECT over the columns of a relation."""
         return self._derived(source, replace(select, window=self.window, derived=True))
 
     def select(self, draft: SelectDraft, select: Select) -> Relation:
@@ -136,7 +134,6 @@ class Lowering(ABC):
         return Part(part.columns, select.start, len(self.parts) - 1)
 
     def _raw(self, draft: SelectDraft, at: int, where: list[Expr], tables: Lookups) -> Relation:
-        """The rows of one input, with the columns that are used of it."""
         read, one = draft.reads[at], draft.scope.inputs[at]
         if isinstance(read, SelectDraft | UnionDraft):
             return self.query(read)
@@ -170,7 +167,6 @@ class Lowering(ABC):
     # -- joins
 
     def _inputs(self, draft: SelectDraft, where: list[Expr]) -> tuple[Relation, list[Expr]]:
-        """All inputs joined, and the conditions of WHERE that are left for afterwards."""
         source, rest = self._in_from(draft, where)
         for one, (query, join) in zip(draft.scope.nested, draft.nested, strict=True):
             columns = tuple(f"{one.name}.{name}" for name in query.columns)
@@ -178,7 +174,6 @@ class Lowering(ABC):
         return source, rest
 
     def _in_from(self, draft: SelectDraft, where: list[Expr]) -> tuple[Relation, list[Expr]]:
-        """The inputs after FROM joined, and the conditions of WHERE that are left for afterwards."""
         tables = Lookups(self.origin, draft)
         if not draft.scope.joined:
             if not isinstance(draft.reads[0], StreamRead):
@@ -203,13 +198,11 @@ class Lowering(ABC):
         return joined, rest
 
     def _exploded(self, source: Relation, read: ElementsRead, one: Input) -> Relation:
-        """The rows of the inputs before, with the columns of an input that is made of them."""
         own = tuple(f"{one.name}.{name}" for name in one.columns or ())
         chosen = (*source.columns, *(made(at) for at in range(len(own))))
         return Exploded((*source.columns, *own), one.at, source, read.values, read.call, chosen)
 
     def _pushed_to(self, draft: SelectDraft, condition: Expr) -> int | None:
-        """The stream whose agents can apply a condition before the join; None: it has to wait."""
         if _holds(condition, Scalar):
             return None
         used = {node.path for node in walk(condition) if isinstance(node, Field)}
@@ -342,7 +335,6 @@ def refuse_grouping(select: Select, origin: SourceText) -> None:
 
 
 def _waits(select: Select) -> bool:
-    """Whether the records have to wait for a value of the whole interval."""
     if any(_holds(expr, Scalar) for expr in early_expressions(select)):
         return True
     aggregates = [
@@ -352,7 +344,6 @@ def _waits(select: Select) -> bool:
 
 
 def _asks_for_time(select: Select) -> bool:
-    """Whether an aggregate takes the first or last record."""
     aggregates = [node for expr in late_expressions(select) for node in walk(expr)]
     return any(isinstance(node, Aggregate) and node.kind in BY_TIME for node in aggregates)
 
@@ -377,7 +368,6 @@ def _all_of(conditions: Sequence[Expr]) -> Expr | None:
 
 
 def _key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
-    """The key that an equation of both sides makes."""
     if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
         return None
     used = [{node.path for node in walk(arg) if isinstance(node, Field)} for arg in condition.args]

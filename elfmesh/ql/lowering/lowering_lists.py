@@ -20,7 +20,6 @@ HINT = "Write SELECT ... FROM (SELECT explode(x) AS e, y FROM stream) t."
 
 
 def explodes(draft: SelectDraft) -> bool:
-    """Whether a select item is explode(list)."""
     return any(isinstance(expr, Call) and expr.name in GENERATORS for _, expr in draft.select.items)
 
 
@@ -58,7 +57,6 @@ def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
 
 
 def _output(plan: Lowering, draft: SelectDraft, item: OrderItem) -> Expr:
-    """What ORDER BY names among the columns that come out."""
     for name, (_, expr) in zip(draft.columns, draft.select.items, strict=True):
         named = isinstance(item.expr, Field) and item.expr.path.lower() == name.lower()
         if named or item.expr == expr:

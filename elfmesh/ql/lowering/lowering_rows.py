@@ -49,13 +49,11 @@ class _Below:
     overs: list[Over] = field(default_factory=list)
 
     def column(self, expr: Expr) -> Field:
-        """The column of an expression."""
         if expr not in self.exprs:
             self.exprs.append(expr)
         return Field(f"#{self.exprs.index(expr)}", True, at=expr.at)
 
     def lifted(self, expr: Expr) -> Expr:
-        """The expression over the columns below and those of the functions over rows."""
         if isinstance(expr, Over):
             count = len(expr.args)
             args = tuple(self._argument(arg, expr.kind == "aggregate") for arg in expr.args)
@@ -80,7 +78,6 @@ class _Below:
         return expr.name not in GROUPING and not any(isinstance(each, _BELOW) for each in expr.children)
 
     def _argument(self, expr: Expr, over: bool = False) -> Expr:
-        """An operand of OVER; of an aggregate over rows, the aggregate itself stays."""
         if over:
             if isinstance(expr, Aggregate) and expr.kind in BY_TIME and self.time is not None:
                 flag = expr.args[1] if len(expr.args) > 1 else Literal("bool", False)
@@ -89,7 +86,6 @@ class _Below:
         return expr if isinstance(expr, Literal) else self.column(expr)
 
     def select(self, select: Select) -> Select:
-        """The SELECT below."""
         items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate(self.exprs)]
         items = items or [("#0", Literal("bigint", 1))]
         return replace(select, items=items, order=[], limit=None, offset=0, distinct=False, qualify=None)
@@ -120,7 +116,6 @@ def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
 
 
 def _grouping_sets(plan: Lowering, draft: SelectDraft, select: Select) -> Relation:
-    """A SELECT with several groupings: one for each, and all their rows together."""
     assert draft.sets is not None
     meant = dict(zip(draft.select.group or [], select.group or [], strict=True))
     sets = [[meant[expr] for expr in one] for one in draft.sets]
@@ -160,7 +155,6 @@ def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
 
 
 def _is_grouped(select: Select) -> bool:
-    """Whether functions OVER rows are over groups: then there are no records with a time."""
     overs = [node for expr in late_expressions(select) for node in walk(expr) if isinstance(node, Over)]
     own = {id(over.args[0]) for over in overs if over.kind == "aggregate"}
     nodes = [node for expr in late_expressions(select) for node in walk(expr)]
@@ -180,7 +174,6 @@ def _above(select: Select, items: list[tuple[str | None, Expr]], order: list[Ord
 
 
 def _resolved(plan: Lowering, draft: SelectDraft) -> Select:
-    """The SELECT with aliases and numbers in GROUP BY, HAVING and ORDER BY replaced."""
     select = draft.select
     named = zip(draft.columns, select.items, strict=True)
     items = [Item(name, expr, given is not None) for name, (given, expr) in named]
@@ -206,7 +199,6 @@ def _resolved(plan: Lowering, draft: SelectDraft) -> Select:
 
 
 def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:
-    """The rows with a column for each aggregate over the rows that agree in PARTITION BY."""
     source = rows
     whole = [(f"#w{at}", o) for at, o in enumerate(below.overs) if o.kind == "aggregate" and not o.order]
     for partition in dict.fromkeys(over.partition for _, over in whole):
@@ -225,7 +217,6 @@ def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:
 
 
 def _with_frames(plan: Lowering, rows: Relation, below: _Below) -> Relation:
-    """The rows with a column for each aggregate over a part of the partition."""
     source = rows
     framed = [(f"#w{at}", o) for at, o in enumerate(below.overs) if o.kind == "aggregate" and o.order]
     for _, first in framed:

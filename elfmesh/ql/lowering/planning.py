@@ -47,7 +47,6 @@ class Planner(Lowering):
         return over_rows(self, draft) if over else self.select(draft, select)
 
     def _refuse_aliases(self, draft: SelectDraft, where: Expr) -> None:
-        """Refuse aliases in WHERE: as fields of a stream they would be null without a word."""
         named = zip(draft.columns, draft.select.items, strict=True)
         items = [Item(name, expr, given is not None) for name, (given, expr) in named]
         Names(self.origin, items, None).refuse_aliases(where, "WHERE")

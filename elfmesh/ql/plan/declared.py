@@ -74,7 +74,6 @@ def masked(text: str) -> str:
 
 
 def is_fenced(source: SourceText, token: Token) -> bool:
-    """Whether a token stands for a $$ body $$."""
     return token.token_type == TokenType.STRING and source.text.startswith(_FENCE, token.start)
 
 

@@ -80,10 +80,10 @@ Draft = SelectDraft | UnionDraft
 Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft
 
 
-def told_apart(draft: Draft) -> Draft:
+def distinguished(draft: Draft) -> Draft:
     """A query of which nobody sees the names of the columns, as the second of a UNION: each has its own."""
     if isinstance(draft, UnionDraft):
-        first = told_apart(draft.sources[0])
+        first = distinguished(draft.sources[0])
         return replace(draft, sources=[first, *draft.sources[1:]], columns=first.columns)
     columns: list[str] = []
     items: list[tuple[str | None, Expr]] = []

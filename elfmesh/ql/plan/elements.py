@@ -40,10 +40,8 @@ class Elements:
 
     @property
     def values(self) -> int:
-        """How many columns an element itself gives."""
         return self.count - (self.order is not Order.NONE)
 
     @property
     def pairs(self) -> bool:
-        """Whether an element is a key with its value."""
         return self.values == 2 and not self.fields

@@ -53,14 +53,12 @@ class Comparison:
 
     @property
     def written(self) -> str:
-        """As it was written, more or less."""
         text = f"'{self.text.value}'"
         inside = f"({text})" if self.operator == "IN" else text
         return f"{self.column.path} {self.operator} {inside}"
 
 
 def comparisons(exprs: Iterable[Expr]) -> list[Comparison]:
-    """The comparisons of columns with constant texts."""
     found: list[Comparison] = []
     for expr in exprs:
         nodes = [node for node in walk(expr) if type(node) is Call]
@@ -82,7 +80,6 @@ def comparisons(exprs: Iterable[Expr]) -> list[Comparison]:
 
 
 def is_impossible(comparison: Comparison, given: pa.DataType) -> bool:
-    """Whether a comparison is null for every value of a type."""
     kind = canonical(given)
     if kind is None or not (kind in (BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP) or is_decimal(kind)):
         return False
@@ -93,13 +90,11 @@ def is_impossible(comparison: Comparison, given: pa.DataType) -> bool:
 
 
 def explained(comparison: Comparison, given: pa.DataType) -> str:
-    """Why nothing satisfies an impossible comparison."""
     kind = type_name(canonical(given))
     return f"{comparison.column.path} is {kind} and '{comparison.text.value}' is none: nothing satisfies it"
 
 
 def remedy(comparison: Comparison, given: pa.DataType) -> str:
-    """What to write instead."""
     kind, name, text = canonical(given), comparison.column.path, str(comparison.text.value)
     operator = "=" if comparison.operator == "IN" else comparison.operator
     if kind == TIMESTAMP:
@@ -120,7 +115,6 @@ def remedy(comparison: Comparison, given: pa.DataType) -> str:
 
 
 def _as_stamp(text: str) -> str:
-    """The time that is written as in an access log, as it is written here; else an example."""
     try:
         moment = datetime.strptime(text.strip().partition(" ")[0], _ACCESS_TIME)
     except ValueError:
@@ -133,15 +127,15 @@ class Doubts:
 
     def __init__(self, exprs: Iterable[Expr]) -> None:
         self._comparisons = comparisons(exprs)
-        self._told: set[tuple[int, pa.DataType]] = set()
+        self._notified: set[tuple[int, pa.DataType]] = set()
 
     def found(self, column: Callable[[str], pa.Array | None], source: str) -> Iterator[str]:
         """What is new in a block, for people: the comparison, the file and a value."""
         for at, each in enumerate(self._comparisons):
             array = column(each.column.path)
-            if array is None or (at, array.type) in self._told or array.null_count == len(array):
+            if array is None or (at, array.type) in self._notified or array.null_count == len(array):
                 continue
-            self._told.add((at, array.type))
+            self._notified.add((at, array.type))
             if is_impossible(each, array.type):
                 value = str(array.drop_null()[0])[:SAMPLE_CHARS]
                 why, instead = explained(each, array.type), remedy(each, array.type)

@@ -66,12 +66,10 @@ class InlineTable:
 
     @property
     def digest(self) -> str:
-        """The version: of the content."""
         return hashlib.sha256(self.data.encode()).hexdigest()[:16]
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
         return pa.schema(list(self.columns))
 
     def table(self) -> pa.Table:
@@ -215,5 +213,4 @@ class _Reader:
 
 
 def declaration(schema: pa.Schema) -> str:
-    """The columns of a declaration, as a text has them."""
     return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)

@@ -47,7 +47,6 @@ class Lookups:
                 self._joins.setdefault(owner_at, []).append(join)
 
     def of(self, at: int) -> tuple[LookupJoin, ...]:
-        """The tables joined to one input."""
         return tuple(self._joins.get(at, ()))
 
     def columns(self, at: int) -> tuple[str, ...]:
@@ -55,8 +54,6 @@ class Lookups:
         return tuple(f"{LOOKED_UP}{join.alias}.{column}" for join in self.of(at) for column in join.columns)
 
     def own_names(self, at: int, select: Select) -> Select:
-        """A SELECT over one stream and its tables, in the names of the part."""
-
         def change(node: Expr) -> Expr | None:
             return self._own(node, at) if isinstance(node, Field) else None
 
@@ -82,7 +79,6 @@ class Lookups:
         return Field(f"{LOOKED_UP}{field.path}", True, at=field.at)
 
     def _join(self, at: int, read: LookupRead) -> tuple[int, LookupJoin]:
-        """The stream a table is joined to, and how."""
         draft, one = self._draft, self._draft.scope.inputs[at]
         if at == 0:
             raise self._error(
@@ -126,7 +122,6 @@ class Lookups:
         return owner_at, LookupJoin(read.name, one.name, columns, tuple(keys), join.kind == "inner")
 
     def _key(self, condition: Expr, one: Input) -> tuple[Expr, str] | None:
-        """The expression over a stream and the table's column that an equation says are equal."""
         if not isinstance(condition, Call) or condition.name != "=":
             return None
         for mine, other in (condition.args, condition.args[::-1]):
@@ -152,7 +147,6 @@ class Lookups:
 
 
 def named(select: Select, columns: Sequence[str]) -> Select:
-    """The SELECT with the names its items have in the text."""
     items: list[tuple[str | None, Expr]] = [
         (name, expr) for name, (_, expr) in zip(columns, select.items, strict=True)
     ]
@@ -160,7 +154,6 @@ def named(select: Select, columns: Sequence[str]) -> Select:
 
 
 def key_fields(lookups: Iterable[LookupJoin]) -> set[str]:
-    """The fields of the stream that tables are joined by."""
     exprs = (expr for join in lookups for expr, _ in join.keys)
     return {node.path for expr in exprs for node in walk(expr) if isinstance(node, Field)}
 
@@ -172,7 +165,6 @@ def owner(path: str, inputs: Sequence[Input]) -> Input | None:
 
 
 def conjuncts(expr: Expr | None) -> list[Expr]:
-    """The conditions that AND joins."""
     if isinstance(expr, Call) and expr.name == "and":
         return [each for arg in expr.args for each in conjuncts(arg)]
     return [] if expr is None else [expr]

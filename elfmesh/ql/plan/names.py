@@ -44,7 +44,6 @@ class Bare:
 
     @property
     def remedy(self) -> str:
-        """What to write instead."""
         return f"Write {' or '.join(self.meant)}."
 
 
@@ -64,7 +63,6 @@ class Names:
         return self._aliases.get(expr.path.lower())
 
     def in_group_by(self, expr: Expr) -> Expr:
-        """The expression a GROUP BY item means."""
         item = self.alias(expr)
         if item is None or (isinstance(expr, Field) and expr.path in self._read):
             return expr

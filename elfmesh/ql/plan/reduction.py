@@ -28,11 +28,9 @@ class Columns:
     _known: dict[object, DistinctValues | Fold] = field(default_factory=dict)
 
     def key(self, expr: Expr) -> Ref:
-        """A key column."""
         return Ref(f"k{self.keys.setdefault(expr, len(self.keys))}", at=expr.at)
 
     def state(self, kind: str, *exprs: Expr) -> Ref:
-        """A state of the main table."""
         names = tuple(self._value(expr) for expr in exprs)
         given = (kind, names[0] if len(names) == 1 else names or None)
         return Ref(f"a{self.aggregates.setdefault(given, len(self.aggregates))}")
@@ -58,7 +56,6 @@ class Columns:
         return Ref(fold.name)
 
     def tables(self) -> tuple[TableSpec, ...]:
-        """The tables, the main one first."""
         keys = tuple(f"k{at}" for at in range(len(self.keys)))
         main = TableSpec(MAIN, keys, {f"a{at}": given for given, at in self.aggregates.items()})
         others = [

@@ -53,11 +53,9 @@ class Input:
 
     @property
     def known(self) -> tuple[str, ...] | None:
-        """All names that it can have; None: it may have any."""
         return self.declared if self.columns is None else self.columns
 
     def answers_to(self, name: str) -> bool:
-        """Whether a qualifier means this input."""
         return name.lower() in {each.lower() for each in (self.name, self.also) if each}
 
     def find(self, name: str) -> str | None:
@@ -123,7 +121,6 @@ class Scope:
             self.clause = before
 
     def qualifies(self, name: str) -> bool:
-        """Whether a name before a dot means an input."""
         return any(one.answers_to(name) for one in self.inputs)
 
     def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
@@ -174,7 +171,6 @@ class Scope:
         return self._of((having or unknown)[0], name, True, at)
 
     def _may_be_outside(self, one: Input, name: str, at: Place) -> None:
-        """Note a name that is taken for a field of a stream, and may be one of a row outside."""
         if self._bare is None or not one.stream or not self._around or name in IMPLICIT:
             return
         others = [each for scope in self._around for each in scope.inputs if each.name != one.name]
@@ -222,7 +218,6 @@ class Scope:
         return any(one.columns is None and one.listed is None for one in chosen)
 
     def _chosen(self, qualifier: str) -> list[Input]:
-        """The inputs of which `*` or `input.*` names the columns."""
         return [one for one in self.inputs if (one.answers_to(qualifier) if qualifier else not one.hidden)]
 
     def plain(self, path: str) -> str:
@@ -233,7 +228,6 @@ class Scope:
         return path
 
     def error(self, message: str, at: Place, hint: str) -> QueryError:
-        """An error in the text of this SELECT."""
         return self._source.error(message, at, hint)
 
     def _of(self, one: Input, name: str, quoted: bool, at: Place) -> Field:
@@ -250,7 +244,6 @@ class Scope:
 
 
 def _instead(name: str, known: Sequence[str]) -> str:
-    """What to write for a column that is not among the known ones."""
     if STAR in known:
         return f"The columns of `*` are not known here: write SELECT {name}, ... in the query below."
     return suggest(name, known) or f"There are {', '.join(known)}."

@@ -36,7 +36,6 @@ class Select:
 
 
 def expressions(select: Select) -> list[Expr]:
-    """Every expression of the clauses, as they are written."""
     clauses = [select.where, *(select.group or ()), select.having, select.qualify]
     return [
         *(expr for _, expr in select.items),

@@ -91,7 +91,6 @@ class Window:
 
     @property
     def pane_us(self) -> int:
-        """Width of the panes windows are put together from."""
         return math.gcd(self.size_us, self.slide_us)
 
     @property
@@ -257,14 +256,12 @@ class Statement:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the output columns."""
         if self.relation is not None:
             return self.relation.columns
         return tuple(name for name, _ in self.plan.outputs)
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams that are read, in the order in which they are named."""
         return tuple(dict.fromkeys(part.stream for part in self.parts)) or (self.stream,)
 
     @property
@@ -291,7 +288,6 @@ class Statement:
 
     @property
     def joined(self) -> tuple[LookupJoin, ...]:
-        """All lookup tables that are joined."""
         return (*self.lookups, *(join for part in self.parts for join in part.lookups))
 
     def fields_of(self, stream: str) -> tuple[str, ...]:
@@ -301,7 +297,6 @@ class Statement:
         return tuple(sorted({name for part in self.parts if part.stream == stream for name in part.fields}))
 
     def time_of(self, stream: str | None) -> str:
-        """The event-time column of one stream, of a statement that has a window."""
         for part in self.parts:
             if part.stream == stream and part.window is not None:
                 return part.window.column
@@ -320,5 +315,4 @@ def is_beside(stream: str) -> bool:
 
 
 def part_table(part: int, name: str) -> str:
-    """The name of a table of one part among those of a relational statement."""
     return f"{name}@{part}"

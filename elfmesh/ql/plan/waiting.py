@@ -57,19 +57,16 @@ def waiting(
 
 
 def streams_read(tree: exp.Query) -> set[str]:
-    """The streams of a tree."""
     return {table.name for table in _tables(tree) if not table.db}
 
 
 def _tables(tree: exp.Query) -> Iterator[exp.Table]:
-    """The tables of a tree that are no queries of WITH, in the order of the text."""
     for table in tree.find_all(exp.Table, bfs=False):
         if table.db or not _is_named(table):
             yield table
 
 
 def _is_named(table: exp.Table) -> bool:
-    """Whether WITH defines the name of a table where it stands."""
     name, node, passed = table.name.lower(), table, None
     above: Any = table
     while above is not None:

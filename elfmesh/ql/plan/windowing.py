@@ -54,7 +54,6 @@ def _shape(call: WindowCall) -> tuple[str, int, int]:
 
 
 def selects(draft: Draft) -> list[SelectDraft]:
-    """A query and all queries it reads."""
     if isinstance(draft, UnionDraft):
         return [each for source in draft.sources for each in selects(source)]
     below = [read for read in draft.reads if isinstance(read, SelectDraft | UnionDraft)]
@@ -93,7 +92,6 @@ def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraf
 
 
 def _trace(origin: SourceText, call: WindowCall, name: str, draft: Draft, times: Times) -> None:
-    """The time column of a query's streams that its output column is."""
     at = next((at for at, column in enumerate(draft.columns) if column.lower() == name.lower()), None)
     if at is None:
         raise origin.error(f"the window's column {name} is not selected below", call.at, "Select it.")

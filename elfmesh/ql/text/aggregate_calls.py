@@ -57,7 +57,6 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
 
 
 def nulls(translator: Translating, node: exp.IgnoreNulls | exp.RespectNulls) -> Expr:
-    """`first(x) IGNORE NULLS`."""
     made = translator.expr(node.this)
     if not isinstance(made, Aggregate):
         raise translator.error(node, "IGNORE NULLS belongs to first or last", "Write first(x) IGNORE NULLS.")

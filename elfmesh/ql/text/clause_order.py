@@ -77,7 +77,6 @@ def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
 
 
 def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
-    """Refuse a clause or a comma behind which nothing stands."""
     kind = tokens[at].token_type
     after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.END
     before = tokens[at - 1].token_type if at else TokenType.SELECT

@@ -249,7 +249,6 @@ class Cutter:
         return found
 
     def _inputs(self, begin: int) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:
-        """The labels of all streams after FROM, and the tokens without them."""
         labels: dict[int, tuple[tuple[str, str], ...]] = {}
         keep: list[Token] = []
         # Of each open bracket, whether it holds a query: EXTRACT(x FROM y) reads nothing.
@@ -280,7 +279,6 @@ class Cutter:
         return labels, keep + self._tokens[start:]
 
     def _stream(self) -> int:
-        """Read past the name of an input and its alias; returns the offset of the name."""
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
             raise self._error("STREAM is not an ELF-QL keyword", "Write FROM name.")
         at = self._tokens[self._at].start if self._at < len(self._tokens) else 0

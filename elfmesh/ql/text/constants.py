@@ -35,14 +35,12 @@ def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
 
 
 def _has_text(expr: Expr) -> bool:
-    """Whether an argument is a constant text, or computed of constants with one among them."""
     return _is_constant(expr) and any(
         isinstance(node, Literal) and node.kind == "string" for node in walk(expr)
     )
 
 
 def _is_constant(expr: Expr) -> bool:
-    """Whether nothing but constants is in it: `concat('a', 'b')` is one as well."""
     return all(
         isinstance(node, Literal | Duration)
         or (type(node) is Call and _is_function(node) and bool(node.args))  # without arguments: now()
@@ -51,5 +49,4 @@ def _is_constant(expr: Expr) -> bool:
 
 
 def _is_function(call: Call) -> bool:
-    """Whether a call has one value for each record: explode has several."""
     return call.name in FUNCTIONS or call.name in OPERATORS or call.name in ("cast", "try_cast")

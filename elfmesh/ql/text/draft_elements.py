@@ -44,7 +44,6 @@ class Lateral:
 
 
 def is_lateral(join: exp.Join) -> bool:
-    """Whether what is joined is made of the rows before it."""
     return isinstance(join.this, exp.Unnest | exp.Lateral)
 
 
@@ -146,7 +145,6 @@ def in_items(
 
 
 def _is_wide(node: exp.Expr) -> bool:
-    """Whether a select item may give several columns."""
     made = node.this if isinstance(node, exp.Aliases | exp.Alias) else node
     if not isinstance(made, exp.Anonymous) or _function(made) not in GENERATORS:
         return False

@@ -75,14 +75,12 @@ def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:
 
 
 def _kind(node: Any) -> str:
-    """Which kind of several groupings an element of GROUP BY is; "" for a plain key."""
     name = str(node.this) if isinstance(node, exp.Anonymous) else ""
     kind = name.removeprefix(MARK)
     return kind if name.startswith(MARK) and kind in GROUPINGS else ""
 
 
 def _sets(node: Any, translator: Translator) -> Sets:
-    """The groupings one element of GROUP BY stands for."""
     kind = _kind(node)
     if kind in (SETS, SETS_OF):
         return [each for inner in node.expressions for each in _sets(inner, translator)]
@@ -94,7 +92,6 @@ def _sets(node: Any, translator: Translator) -> Sets:
 
 
 def _sets_of(kind: str, parts: Sets) -> Sets:
-    """The groupings of ROLLUP (all beginnings) or CUBE (all choices) of some parts."""
     if kind == ROLLUP:
         chosen = [tuple(parts[:count]) for count in range(len(parts), -1, -1)]
     else:

@@ -63,6 +63,5 @@ def no_order(alias: Any, name: str, error: Complain) -> Exception:
 
 
 def reads_itself(item: exp.Alias) -> bool:
-    """Whether a select item reads a field that is called as the item is."""
     name = item.alias.lower()
     return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))

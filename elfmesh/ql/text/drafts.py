@@ -25,7 +25,7 @@ from elfmesh.ql.plan.draft_types import (
     SelectDraft,
     StreamRead,
     UnionDraft,
-    told_apart,
+    distinguished,
 )
 from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.render import render
@@ -195,7 +195,6 @@ class Drafter:
     def _unnested(
         self, tree: exp.Select, inputs: list[Input], named: Mapping[str, Any]
     ) -> tuple[exp.Select, list[Nested]]:
-        """The SELECT without the queries in brackets that depend on its rows, and these."""
         if tree.find(exp.Exists, exp.Subquery) is None:
             return tree, []
         tree = tree.copy()
@@ -256,7 +255,6 @@ class Drafter:
         )  # fmt: skip
 
     def _named(self, tree: Any, alias: Any, named: Mapping[str, Any]) -> Draft:
-        """The draft of a query below, under the column names of its alias."""
         before = len(self.scalars)
         draft = self.draft(tree, named)
         outer = renamed(tree, alias, draft, self._error)
@@ -266,7 +264,6 @@ class Drafter:
         return self.draft(outer, named)
 
     def _beside(self, join: Any, translator: Translator, at: int, reads: list[Read]) -> JoinDraft:
-        """How one more input stands beside those before it, whose names it sees."""
         scope = translator.scope
         later = scope.inputs[at + 1 :]
         del scope.inputs[at + 1 :]
@@ -337,7 +334,7 @@ class Drafter:
     def _union(self, tree: exp.Union, named: Mapping[str, Any]) -> Draft:
         known = {"this", "expression", "distinct", "order", "limit", "offset", "with_", "with"}
         self._refuse_clauses(tree, known)
-        left, right = self.draft(tree.this, named), told_apart(self.draft(tree.expression, named))
+        left, right = self.draft(tree.this, named), distinguished(self.draft(tree.expression, named))
         distinct = bool(tree.args.get("distinct"))
         if len(left.columns) != len(right.columns):
             raise self._error(

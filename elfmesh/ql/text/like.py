@@ -30,7 +30,6 @@ def like(translator: Translating, node: exp.Like | exp.ILike, escape: str = "\\"
 
 
 def _several(translator: Translating, node: exp.Like | exp.ILike, escape: str) -> Expr:
-    """NOT LIKE ANY (x, y) is NOT LIKE x OR NOT LIKE y, as in Spark."""
     given = node.expression.this
     patterns = given.expressions if isinstance(given, exp.Tuple) else [given.unnest()]
     if not patterns or isinstance(patterns[0], exp.Query):

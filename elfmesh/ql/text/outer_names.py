@@ -76,7 +76,6 @@ class OuterNames:
             self._inside(below, around if _is_input(below) else scopes, named)
 
     def _outside(self, column: exp.Column, scopes: Sequence[Sequence[Input]]) -> None:
-        """Write a column with its input, if it is one of a row outside."""
         parts = [part.name for part in column.parts]
         if len(parts) > 1 and any(one.answers_to(parts[0]) for scope in scopes for one in scope):
             return
@@ -135,7 +134,6 @@ class OuterNames:
         return self._columns_of(tree, named) if isinstance(tree, exp.CTE) else self._columns(tree, named)
 
     def _columns(self, query: Any, named: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The names of the columns of a query; "" of one without a name; None: they are not known."""
         if isinstance(query, exp.Subquery):
             return self._columns_of(query, self._with(query, named))
         if isinstance(query, exp.SetOperation):
@@ -195,19 +193,16 @@ def _unclear(
 
 
 def _names_one(column: exp.Column, around: Sequence[Sequence[Input]]) -> bool:
-    """Whether a name begins with that of an input outside."""
     parts = column.parts
     return len(parts) > 1 and any(one.answers_to(parts[0].name) for scope in around for one in scope)
 
 
 def _has(one: Input, parts: Sequence[str]) -> bool:
-    """Whether an input is known to have a column, or one of which the name is a part."""
     known = {name.lower() for name in one.known or ()}
     return parts[0].lower() in known or ".".join(parts).lower() in known
 
 
 def _queries(tree: Any) -> Iterator[Any]:
-    """The queries next below a node."""
     for node in list(tree.iter_expressions()):
         if isinstance(node, exp.Select | exp.SetOperation):
             yield node
@@ -216,7 +211,6 @@ def _queries(tree: Any) -> Iterator[Any]:
 
 
 def _is_input(query: exp.Expr) -> bool:
-    """Whether a query stands in FROM, in JOIN or in another query of a UNION, or is defined by WITH."""
     above = query.parent
     while isinstance(above, exp.Subquery):
         above = above.parent
@@ -224,7 +218,6 @@ def _is_input(query: exp.Expr) -> bool:
 
 
 def _own_columns(query: exp.Select) -> Iterator[exp.Column]:
-    """The columns that a SELECT names itself, without those that its own select list may mean."""
     aliases = {item.alias.lower() for item in query.expressions if isinstance(item, exp.Alias)}
     for column in list(query.find_all(exp.Column)):
         name = column.parts[0].name.lower()

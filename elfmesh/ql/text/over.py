@@ -44,7 +44,6 @@ def over_call(node: exp.Window, translator: Translating) -> Expr:
 
 
 def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str, tuple[Expr, ...]]:
-    """The kind of the function and its arguments."""
     if isinstance(node, exp.Anonymous) and str(node.this).removeprefix(MARK) in OVER_FUNCTIONS:
         name = str(node.this).removeprefix(MARK)
         least, most = OVER_FUNCTIONS[name]
@@ -70,7 +69,6 @@ def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str
 
 
 def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | None:
-    """The frame that is written; None: the default."""
     spec = node.args.get("spec")
     if spec is None:
         return None

@@ -148,7 +148,6 @@ def declare(statement: Statement, columns: Listed) -> Statement:
 
 
 def _again(statement: Statement, columns: Sequence[str] | Listed | None, declared: Listed) -> Statement:
-    """A statement, read again with more columns."""
     for tokens in _split(statement.origin):
         if tokens[0].start == statement.offset:
             return _statement(statement.origin, tokens, columns, declared)
@@ -187,7 +186,6 @@ def _statement(
     columns: Sequence[str] | Listed | None,
     declared: Listed = MappingProxyType({}),
 ) -> Statement:
-    """One statement; `columns` are those of `*`, by stream where it waited for them."""
     cut = Cutter(origin, tokens).cut()
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
@@ -240,7 +238,6 @@ def _every(cut: Cut) -> Window | None:
 def _one_part(
     origin: SourceText, cut: Cut, draft: SelectDraft, star_columns: Sequence[str] | None
 ) -> Statement:
-    """A SELECT over one stream: all of it is reduced in the tree."""
     (read,) = draft.reads
     assert isinstance(read, StreamRead)
     done = analyse(origin, replace(draft.select, window=_every(cut)), star_columns)
@@ -360,7 +357,6 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
 
 
 def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
-    """Say where each INTERVAL stands, which the parser forgets; not where it made several of one."""
     found = list(tree.find_all(exp.Interval, bfs=False))
     starts = [token.start for token in tokens if token.token_type == TokenType.INTERVAL]
     for node, start in zip(found, starts, strict=False) if len(found) == len(starts) else ():
@@ -368,7 +364,6 @@ def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
 
 
 def _depth(tree: exp.Query) -> int:
-    """Of nodes in nodes; a chain of n ANDs is n deep."""
     deepest, rest = 0, [(tree, 1)]
     while rest:
         node, depth = rest.pop()

@@ -54,7 +54,6 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
 
 
 def _case(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError:
-    """The error for a CASE without END, at the innermost one, or without WHEN and THEN."""
     opened: list[Token] = []
     for at, token in enumerate(tokens):
         after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.FROM

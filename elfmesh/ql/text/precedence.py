@@ -66,7 +66,6 @@ def _is_link(node: exp.Expr) -> bool:
 
 
 def _is_inside(node: exp.Expr) -> bool:
-    """Whether a node is flattened as part of the chain of a node above it."""
     parent, key = node.parent, node.arg_key
     if isinstance(parent, exp.Not) and _is_predicate(node):
         above = parent.parent
@@ -83,14 +82,12 @@ def _is_predicate(node: exp.Expr) -> bool:
 
 
 def _ends(node: exp.Expr) -> bool:
-    """Whether a predicate that is open by its kind ends here: LIKE ANY (...), LIKE x ESCAPE y."""
     return isinstance(node.parent, exp.Escape) or isinstance(
         node.args.get("expression"), exp.Any | exp.All | exp.Tuple
     )
 
 
 def _flatten(node: exp.Expr, chain: Chain) -> None:
-    """Append a node's operands and operators in the order of the text."""
     if isinstance(node, exp.Not) and _is_predicate(node.this) and type(node.parent) in _LEVELS:
         _flatten_predicate(node.this, chain, node)
     elif type(node) in _LEVELS:
@@ -104,7 +101,6 @@ def _flatten(node: exp.Expr, chain: Chain) -> None:
 
 
 def _flatten_predicate(node: exp.Expr, chain: Chain, outer: exp.Expr) -> None:
-    """A predicate; `outer` is it, or the NOT around it that stands behind its first operand."""
     inner = node.this if isinstance(node, exp.Escape) else node
     _flatten(inner.this, chain)
     last = None if isinstance(node, exp.Escape) or _ends(node) else _OPEN.get(type(node))

@@ -192,7 +192,6 @@ def _marked(
 
 
 def _is_called(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a word before a bracket is the name of a function, and not a type or a word of SQL."""
     if tokens[at].token_type == TokenType.VAR:
         return True
     before = tokens[at - 1].token_type if at else None

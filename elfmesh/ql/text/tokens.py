@@ -43,7 +43,6 @@ def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
 
 
 def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with every `+` that is a sign marked as such."""
     marked: list[Token] = []
     for token in tokens:
         if token.token_type == TokenType.PLUS and (not marked or marked[-1].token_type in _BEFORE_SIGN):

@@ -159,7 +159,6 @@ class Translator:
         return NOWHERE
 
     def error(self, node: Any, message: str, hint: str = "") -> QueryError:
-        """A `QueryError` at a node, or at the nearest node around it that has a place."""
         place, around = self.place(node), node
         while place == NOWHERE and isinstance(around, exp.Expr) and around.parent is not None:
             around = around.parent
@@ -179,7 +178,6 @@ class Translator:
         return self.error(node, f"ELF-QL does not have `{shown[:60]}`", hint)
 
     def _written(self, node: Any) -> tuple[int, int]:
-        """Where the text of a node begins and ends, as far as its tokens are known."""
         metas = [below.meta for below in node.walk() if below.meta] if isinstance(node, exp.Expr) else []
         starts = [meta["start"] for meta in metas if "start" in meta]
         return (min(starts), max(meta["end"] for meta in metas if "end" in meta) + 1) if starts else (0, 60)

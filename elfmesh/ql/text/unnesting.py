@@ -85,7 +85,6 @@ class Unnesting:
     # -- conditions of WHERE
 
     def _condition(self, node: exp.Expr) -> exp.Expr | None:
-        """What is left of a condition of WHERE."""
         inner, kind = node, "semi"
         while isinstance(inner, exp.Paren | exp.Not):
             kind = {"semi": "anti", "anti": "semi"}[kind] if isinstance(inner, exp.Not) else kind
@@ -146,7 +145,6 @@ class Unnesting:
         self.nested.append(Nested(name, kind, inner, exp.and_(*conditions, copy=False)))
 
     def _alone(self, node: exp.Exists) -> None:
-        """EXISTS of a query that refers to nothing outside: whether it has rows is one value."""
         if self._outside(node.this):
             raise self._error(
                 node, "a correlated EXISTS must be a condition of WHERE, joined by AND",
@@ -162,7 +160,6 @@ class Unnesting:
     # -- values
 
     def _value(self, tree: exp.Select, node: exp.Subquery) -> None:
-        """The value of an aggregate over the rows that belong to a row outside: a column of a LEFT JOIN."""
         inner = self._plain(node.this, node, aggregated=True)
         (value,) = inner.selects if len(inner.selects) == 1 else (None,)
         if value is None:
@@ -214,7 +211,6 @@ class Unnesting:
         node.replace(found)
 
     def _is_early(self, tree: exp.Select, node: exp.Subquery) -> bool:
-        """Whether a value is of one row of the inputs, after they are joined."""
         if any(_is_below(node, join) for join in tree.args.get("joins") or ()):
             return False
         where, above = tree.args.get("where"), node.parent
@@ -227,7 +223,6 @@ class Unnesting:
     # -- what refers to the query around
 
     def _outside(self, query: Any, inside: set[str] | None = None) -> list[exp.Column]:
-        """The columns in a query, or in a part of one, that are of the query around it."""
         own = _names(query) if inside is None else inside
         found = []
         for column in query.find_all(exp.Column):
@@ -239,7 +234,6 @@ class Unnesting:
         return found
 
     def _plain(self, query: Any, node: exp.Expr, *, aggregated: bool = False) -> exp.Select:
-        """A copy of a query whose conditions can be moved out of it."""
         if not isinstance(query, exp.Select):
             raise self._error(node, "a correlated subquery must be a single SELECT", HINT)
         for name, given in query.args.items():
@@ -274,7 +268,6 @@ class Unnesting:
         return moved
 
     def _lifted(self, condition: exp.Expr, inner: exp.Select, name: str, columns: list[exp.Expr]) -> exp.Expr:
-        """A condition over the columns of the query; those it needs are added to `columns`."""
         outside = {id(each) for each in self._outside(condition, _names(inner))}
         for path in list(_paths(condition)):
             if any(id(each) in outside for each in path.find_all(exp.Column)):
@@ -289,7 +282,6 @@ class Unnesting:
 
 
 def _names(tree: Any) -> set[str]:
-    """What the inputs of a SELECT are called, lower case."""
     if not isinstance(tree, exp.Select):
         return set()
     given = tree.args.get("from_") or tree.args.get("from")
@@ -311,7 +303,6 @@ def _put_where(tree: exp.Select, conditions: list[Any]) -> None:
 
 
 def _own(tree: exp.Select, kind: type[Any]) -> Iterator[Any]:
-    """The nodes of a kind that belong to a SELECT, and not to a query in it."""
     for node in list(tree.find_all(kind)):
         around = node.parent
         while around is not None and not isinstance(around, exp.Query):
@@ -332,13 +323,11 @@ def _is_below(node: exp.Expr, around: exp.Expr) -> bool:
 
 
 def _aggregates(query: exp.Select) -> bool:
-    """Whether a SELECT has aggregates among its columns."""
     calls = (call.name for each in query.selects for call in each.find_all(exp.Anonymous))
     return any(is_aggregate(name) for name in calls)
 
 
 def _paths(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The dotted paths in an expression, each as a whole."""
     if dotted_parts(node) is not None:
         yield node
         return

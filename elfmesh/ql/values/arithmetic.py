@@ -19,8 +19,6 @@ from elfmesh.ql.values.types import BIGINT, DOUBLE
 def _wrapping(
     checked: Callable[[Value, Value], Value], exact: Callable[[Ints, Ints], tuple[Ints, Bools]]
 ) -> Callable[[Value, Value], Value]:
-    """An integer kernel that is Arrow's checked one, and gives nulls where that one overflows."""
-
     def kernel(left: Value, right: Value) -> Value:
         try:
             return checked(left, right)
@@ -60,12 +58,10 @@ multiply = _wrapping(pc.multiply_checked, _exact_multiply)
 
 
 def divide(left: Value, right: Value) -> Value:
-    """`/` of doubles."""
     return pc.divide(left, pc.if_else(pc.equal(right, 0.0), pa.scalar(None, DOUBLE), right))
 
 
 def int_div(left: pa.Array, right: pa.Array) -> pa.Array:
-    """`div` of bigints."""
     a, b = int_values(left), int_values(right)
     overflow = (a == np.iinfo(np.int64).min) & (b == -1)
     null = null_mask(left) | null_mask(right) | (b == 0) | overflow
@@ -73,7 +69,6 @@ def int_div(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def int_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """`%` of bigints, with the sign of the left one."""
     a, b = int_values(left), int_values(right)
     null = null_mask(left) | null_mask(right) | (b == 0)
     safe = np.where(null | (b == -1), 1, b)
@@ -81,7 +76,6 @@ def int_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def double_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """`%` of doubles, with the sign of the left one."""
     a = np.asarray(left.to_numpy(zero_copy_only=False), dtype=np.float64)
     b = np.asarray(right.to_numpy(zero_copy_only=False), dtype=np.float64)
     null = null_mask(left) | null_mask(right) | (b == 0)

@@ -65,7 +65,6 @@ def target_type(target: str) -> pa.DataType:
 
 
 def castable(source: pa.DataType, target: str) -> bool:
-    """Whether the cast is there: Spark allows it, and it has a use."""
     if is_nested(source):
         return False
     if BINARY in (source, TARGETS.get(target)):
@@ -134,7 +133,6 @@ def _to_integer(array: pa.Array, target: str, strict: bool) -> pa.Array:
 
 
 def _in_range(array: pa.Array, bits: int) -> pa.Array:
-    """The integers that fit into `bits`; null for the others."""
     if bits == 64:
         return array
     edge = 1 << (bits - 1)

@@ -35,7 +35,6 @@ def days_from_civil(year: Ints, month: Ints, day: Ints) -> Ints:
 
 
 def valid_date(year: Ints, month: Ints, day: Ints) -> Bools:
-    """Which (year, month, day) exist."""
     sane_month = (month >= 1) & (month <= 12)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     last = _MONTH_DAYS[np.where(sane_month, month, 1)] + (leap & (month == 2))

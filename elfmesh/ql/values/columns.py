@@ -22,7 +22,6 @@ Bools = npt.NDArray[np.bool_]
 
 
 def as_array(value: Value, rows: int) -> pa.Array:
-    """The value as an array of `rows` elements."""
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, rows) if rows and value.is_valid else pa.nulls(rows, value.type)
     if isinstance(value, pa.ChunkedArray):
@@ -31,7 +30,6 @@ def as_array(value: Value, rows: int) -> pa.Array:
 
 
 def null_mask(array: pa.Array) -> Bools:
-    """True where the array is null."""
     if array.null_count == 0:
         return np.zeros(len(array), dtype=np.bool_)
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
@@ -63,7 +61,6 @@ def bool_values(array: pa.Array) -> Bools:
 
 
 def from_numpy(values: npt.NDArray[Any], null: Bools, kind: pa.DataType) -> pa.Array:
-    """An Arrow array of `kind` from numpy values and a mask of nulls."""
     mask = null if null.any() else None
     if pa.types.is_timestamp(kind):
         return pa.array(values, type=pa.int64(), mask=mask).view(kind)
@@ -95,5 +92,4 @@ def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values
 
 
 def choose(condition: pa.Array, yes: Value, no: Value) -> pa.Array:
-    """`yes` where the condition is true, `no` where it is false or null."""
     return pc.if_else(condition.fill_null(False), yes, no)

@@ -86,7 +86,6 @@ def _whole(value: Decimal) -> int | None:
 
 
 def to_timestamp(array: pa.Array) -> pa.Array:
-    """Seconds since the epoch."""
     micros = map_distinct(lambda value: _whole(value * _SECOND_US), array, BIGINT)
     return micros.view(TIMESTAMP)
 
@@ -153,5 +152,4 @@ def rounded(kind: pa.DataType, digits: int, mode: str) -> tuple[pa.DataType, Cal
 
 
 def averages(sums: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The means of decimals; null without values."""
     return arithmetic("/", kind)(sums, counts)

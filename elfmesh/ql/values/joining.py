@@ -54,7 +54,6 @@ def _codes(column: pa.Array) -> Ints:
 
 
 def pair_count(left: Ints, right: Ints) -> int:
-    """How many pairs `pairs` would give."""
     return int(_partners(left, np.sort(right[right >= 0]))[1].sum())
 
 
@@ -70,7 +69,6 @@ def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
 
 
 def _partners(left: Ints, ordered: Ints) -> tuple[Ints, Ints]:
-    """Per left row the place of its first partner among ordered codes, and how many it has."""
     first = np.searchsorted(ordered, left, "left")
     counts = np.searchsorted(ordered, left, "right") - first
     return first, np.where(left >= 0, counts, 0)

@@ -39,7 +39,6 @@ def loaded(text: str) -> Any:
 
 
 def dumped(value: Any) -> str:
-    """A value as text: a string as it is, everything else as compact JSON."""
     return str(value) if isinstance(value, str) else _written(value)
 
 

@@ -62,7 +62,6 @@ class NumberPattern:
         return self._signed(f"{whole}.{fraction}" if fraction or self.point else whole, negative)
 
     def infinite(self, negative: bool) -> str:
-        """Infinity, written."""
         return self._signed("∞", negative)
 
     def _signed(self, digits: str, negative: bool) -> str:
@@ -94,7 +93,6 @@ def number_pattern(pattern: str) -> NumberPattern:
 
 
 def _halves(pattern: str) -> list[list[tuple[str, bool]]]:
-    """The parts around `;` as characters, each with whether it was quoted."""
     halves: list[list[tuple[str, bool]]] = [[]]
     for match in _PIECE.finditer(pattern):
         quoted, plain = match[1], match[2]
@@ -112,7 +110,6 @@ def _halves(pattern: str) -> list[list[tuple[str, bool]]]:
 
 
 def _parts(given: list[tuple[str, bool]]) -> tuple[str, str, str, int]:
-    """What stands before the digits, the digits, what stands behind, and the factor."""
     is_digit = [character in _NUMBER and not quoted for character, quoted in given]
     first = is_digit.index(True) if True in is_digit else len(given)
     last = first
@@ -134,7 +131,6 @@ def _parts(given: list[tuple[str, bool]]) -> tuple[str, str, str, int]:
 
 
 def _counts(number: str) -> tuple[int, int, int, int, bool]:
-    """The fields of a pattern from `whole` to `point`, by Java's rules."""
     left = zeros = right = 0
     point, group = -1, -1
     for character in number:

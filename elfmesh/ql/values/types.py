@@ -33,17 +33,14 @@ NAMES: dict[pa.DataType, str] = {
 
 
 def is_decimal(kind: pa.DataType) -> bool:
-    """Whether values are decimals."""
     return bool(pa.types.is_decimal128(kind))
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether values are lists."""
     return bool(pa.types.is_list(kind))
 
 
 def is_map(kind: pa.DataType) -> bool:
-    """Whether values are maps."""
     return bool(pa.types.is_map(kind))
 
 
@@ -53,7 +50,6 @@ def is_nested(kind: pa.DataType) -> bool:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """A type as SQL and messages call it."""
     if is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if is_list(kind):

@@ -51,8 +51,8 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
         except TypeConflict as error:
             raise _conflict(error, index) from None
         yield answer(index, 0, bounds, counts, table)
-    for said in failed:
-        yield {"interval_index": 0, "error": said}
+    for reported in failed:
+        yield {"interval_index": 0, "error": reported}
 
 
 def answer(

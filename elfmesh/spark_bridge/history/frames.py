@@ -140,7 +140,6 @@ class History:
         return ordered.mapInArrow(partial(finish, self._task), ANSWER_DDL)
 
     def _shares(self, split_bytes: int) -> Iterator[Any]:
-        """What each kind of input contributes."""
         pieces: list[Piece] = []
         first = 0
         for name in self.statement.streams:
@@ -169,7 +168,6 @@ class History:
             yield tasks.mapInArrow(partial(_of_pieces, self._task, []), CONTRIBUTION_DDL)
 
     def _look(self) -> None:
-        """Run it, and see which intervals there are and of which types their rows are."""
         names = ["interval_index", "number", "start_us", "end_us", "counts", "rows", "types", "error"]
         seen = self._answers.select(*names).collect()
         seen.sort(key=lambda row: (row["interval_index"], row["number"] or 0))
@@ -288,7 +286,6 @@ def _partition() -> int:
 
 
 def _as_answers(task: Task, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The rows of a plain projection as they are."""
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         if row["error"]:
             given: dict[str, Any] = {"interval_index": 0, "number": row["number"], "error": row["error"]}

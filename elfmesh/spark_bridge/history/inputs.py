@@ -207,7 +207,6 @@ def head_of(path: str) -> bytes:
 
 
 def _by_lines(formats: StreamFormat, path: str) -> bool:
-    """Whether a line of the file can be read without those before it."""
     if is_compressed(path) or (formats.name != AUTO and formats.directive):
         return False
     parser = formats.parser(path)

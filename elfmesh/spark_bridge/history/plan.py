@@ -130,19 +130,19 @@ def _statement(text: str, number: int, source: str, star: Declared, declared: De
 def pack_error(error: ElfError) -> str:
     """An error as text that travels in a row: raised in a task, it would be buried in traces."""
     kind = next(each.__name__ for each in type(error).__mro__ if hasattr(errors, each.__name__))
-    said: dict[str, object] = {"kind": kind, "message": error.message, "where": error.where}
-    said["hint"] = error.hint
+    reported: dict[str, object] = {"kind": kind, "message": error.message, "where": error.where}
+    reported["hint"] = error.hint
     if isinstance(error, QueryError):
-        said |= {"line": error.line, "column": error.column, "source": error.source}
-    return json.dumps(said)
+        reported |= {"line": error.line, "column": error.column, "source": error.source}
+    return json.dumps(reported)
 
 
 def unpack_error(text: str) -> ElfError:
     """The inverse of `pack_error`."""
-    said = json.loads(text)
-    kind = getattr(errors, said.pop("kind"))
+    reported = json.loads(text)
+    kind = getattr(errors, reported.pop("kind"))
     if kind is QueryError:
-        said.pop("where")
-        return QueryError(**said)
-    found: ElfError = kind(said["message"], where=said["where"], hint=said["hint"])
+        reported.pop("where")
+        return QueryError(**reported)
+    found: ElfError = kind(reported["message"], where=reported["where"], hint=reported["hint"])
     return found

@@ -99,7 +99,6 @@ class ShareRun(LogRun):
             yield _as_parsed(self.statement, stream, batch), Block(b"", stream, stream=stream), 0
 
     def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[tuple[Parsed, Block, int]]:
-        """The raw lines of an archive, parsed file by file as they were."""
         raw, path, host = (batch.column(batch.schema.get_field_index(name)) for name in ARCHIVED)
         paths, hosts = path.to_pylist(), host.to_pylist()
         changes = [
@@ -115,7 +114,6 @@ class ShareRun(LogRun):
             yield parsed, block, 0
 
     def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:
-        """The parser of a file of a host; those of one stream agree on its types."""
         parser = self._parsers.get((stream, path, host))
         if parser is None:
             formats = self._formats.get((stream, host))
@@ -173,7 +171,6 @@ def _block(piece: Piece, cutter: LineCutter, data: bytes) -> Block:
 
 
 def _as_parsed(statement: Statement, stream: str, batch: pa.RecordBatch) -> Parsed:
-    """The columns that a statement wants of a batch; a path goes into structs, what is nowhere is null."""
     rows = batch.num_rows
     arrays = {name: read_column(column_of(batch, name, rows)) for name in statement.fields_of(stream)}
     return Parsed(arrays, rows, rows, 0, [])
@@ -255,7 +252,6 @@ def _sealed(run: LogRun, task: Task, number: int, newest: bool) -> Iterator[dict
 
 
 def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:
-    """The rows of a plain projection, block by block; the last has the counts of all."""
     numbers = itertools.count(number << 32)
     for table in run.tables():
         yield _row(0, next(numbers), NOT_COUNTED, table_to_ipc(table))

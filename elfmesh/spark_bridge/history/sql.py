@@ -206,12 +206,11 @@ def prepared(
             hint="Say --python (python=True) if you trust its text; no signature is looked at here.",
         )
     # What needs no data to be refused is refused now.
-    ShareRun(task, (), functions=_Nobody() if task.python else None)
+    ShareRun(task, (), functions=_NoTables() if task.python else None)
     return task
 
 
 def _tables(statement: Statement, lookups: LookupSource | None) -> Lookups:
-    """The tables that a statement joins, read here and sent along."""
     found: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
     for part in (statement, *statement.parts):
         for join in part.lookups:
@@ -247,7 +246,7 @@ def given_lookups(given: Mapping[str, Any]) -> LookupSource:
     return look
 
 
-class _Nobody:
+class _NoTables:
     """Evaluates no function: tasks do."""
 
     def call(self, *_given: Any) -> Any:
@@ -260,7 +259,6 @@ def _reads(later: Statement, statement: Statement) -> bool:
 
 
 def _fetch(spark: Any, statement: Statement, inputs: Mapping[str, Input], jobs: JobRows) -> None:
-    """Take what a job of an overlay has published, for a statement that reads it."""
     for name in statement.streams:
         job = job_read(name)
         given = inputs.get(job) or inputs.get(job.replace("/", "."))
@@ -271,7 +269,6 @@ def _fetch(spark: Any, statement: Statement, inputs: Mapping[str, Input], jobs: 
 
 
 def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int, pa.Table]]]:
-    """Columns, width and tables of the results of a job."""
     columns = tuple(name for name in table.column_names[6:])
     table = table.sort_by("interval_index")
     starts = table.column("interval_start").cast(pa.int64())
@@ -285,7 +282,6 @@ def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int,
 
 
 def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], host: str) -> Declared:
-    """The columns of inputs that say them, if it is of consequence which they are."""
     if not (statement.bare or statement.star):
         return ()
     found: dict[str, tuple[str, ...]] = {}
@@ -300,7 +296,6 @@ def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], hos
 def _settled(
     spark: Any, statement: Statement, each: Input, host: str
 ) -> tuple[dict[str, pa.DataType], tuple[str, ...] | None]:
-    """The types of the fields of a log, and the columns that `*` means."""
     if each.kind in ("frame", PARQUET):
         return {}, tuple(frame_of(spark, each).columns)
     if each.kind == ARCHIVE:
@@ -334,7 +329,6 @@ def _settled(
 def _settled_archive(
     spark: Any, statement: Statement, each: Input, host: str
 ) -> tuple[dict[str, pa.DataType], tuple[str, ...]]:
-    """The same of the first lines of an archive."""
     first = frame_of(spark, each).select("_raw").limit(ARCHIVED_ROWS).toArrow().column(0).to_pylist()
     data = "".join(f"{line}\n" for line in first if line is not None).encode()
     formats = each.format(host)

@@ -98,7 +98,6 @@ def check_streamable(statement: Statement) -> None:
 
 
 def _parts(spark: Any, task: Task, name: str) -> Any:
-    """What the micro-batches of one stream contribute."""
     each, own = task.inputs[name], replace(task.sent, stream=name)
     if each.kind in ("log", "remote"):
         files = spark.readStream.format("binaryFile").schema(FILES_DDL).load(each.config.path)
@@ -112,7 +111,6 @@ def _parts(spark: Any, task: Task, name: str) -> Any:
 
 
 def _learnt(task: Task, lookups: LookupSource | None) -> pa.Schema:
-    """The columns of the rows that the first records give."""
     logs = {}
     for name, each in task.inputs.items():
         paths = files_of(each.config.path) if each.kind == "log" else []
@@ -147,7 +145,6 @@ def _of_frame(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 def _dated(task: Task, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Contributions with the time that Spark's watermark goes by."""
     window = task.statement.window
     assert window is not None
     for row in (row for batch in found for row in batch.to_pylist()):
@@ -160,7 +157,6 @@ def _dated(task: Task, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _closed(task: Task, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of the intervals that the watermark has passed."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         if row["interval_index"] is None:
             continue

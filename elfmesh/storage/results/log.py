@@ -5,7 +5,7 @@ Owns files only; the records' meaning is the control machine's. Plain and synchr
     DIR/meta, DIR/meta.copy  incarnation and unified schema of the rows, replaced atomically
     DIR/<first index>.seg    framed records (see pages.py), indices ascending
     DIR/pages/               rows that are too large to stand in a record (see page_files.py)
-    DIR/*.damaged            what a damaged file was before it was cut or written anew
+    DIR/*.damaged            what a damaged file was before it was cut or written again
 
 Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
 opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
@@ -110,7 +110,6 @@ class ResultsLog:
 
     @property
     def incarnation(self) -> str:
-        """Of the results."""
         return self._meta.incarnation
 
     @property
@@ -120,7 +119,6 @@ class ResultsLog:
 
     @property
     def earliest(self) -> int | None:
-        """First index held."""
         return self._files.earliest
 
     @property
@@ -254,7 +252,6 @@ class ResultsLog:
         hole: Hole | None = None,
         ended: bool = False,
     ) -> LogRead:
-        """The answer to a `ReadLog`."""
         return LogRead(
             token,
             page,
@@ -298,7 +295,6 @@ class ResultsLog:
             self.mend(start, stop, [(lost_record(self._meta.job, start, stop), b"")])
 
     def _look_again(self) -> None:
-        """The files are not what they were: what is there counts, and what was there is a hole."""
         with contextlib.suppress(FileNotFoundError):
             self.sync()
         self._unsynced, self._named = False, True

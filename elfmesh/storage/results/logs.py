@@ -51,7 +51,7 @@ class ResultsLogs:
         self._directory = directory
         self._intervals_max, self._bytes_max = intervals_max, bytes_max
         self._open: OrderedDict[str, ResultsLog] = OrderedDict()
-        self._told: dict[bytes, tuple[Hole, ...]] = {}
+        self._notified: dict[bytes, tuple[Hole, ...]] = {}
         self._news: dict[bytes, LogInfo] = {}
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class ResultsLogs:
 
     @safeguard("put-back")
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Add again what a power cut took, durably; logs that were dropped or began anew stay as they are.
+        """Add again what a power cut took, durably; logs that were dropped or began again stay as they are.
 
         Raises:
             StorageError: the disk refuses, or what should be put back is damaged.
@@ -144,7 +144,7 @@ class ResultsLogs:
             StorageError: the disk refuses.
         """
         path = self._path(job)
-        self._told.pop(job, None)
+        self._notified.pop(job, None)
         self._news.pop(job, None)
         for earlier in self._directory.glob(f"{path.name}.*"):
             self._open.pop(earlier.name, None)
@@ -203,11 +203,10 @@ class ResultsLogs:
         return tuple(news.values())
 
     def _note(self, job: bytes, log: ResultsLog) -> None:
-        """Holes that nobody has been told of are news."""
-        told, holes = self._told.get(job, ()), tuple(log.holes)
-        if any(not any(low <= start and stop <= high for low, high in told) for start, stop in holes):
+        notified, holes = self._notified.get(job, ()), tuple(log.holes)
+        if any(not any(low <= start and stop <= high for low, high in notified) for start, stop in holes):
             self._news[job] = LogInfo(job, log.incarnation, log.latest, log.first, holes)
-        self._told[job] = holes
+        self._notified[job] = holes
 
     def found(self) -> tuple[LogInfo, ...]:
         """The logs on disk."""
@@ -216,7 +215,7 @@ class ResultsLogs:
             with contextlib.suppress(ValueError):
                 job = bytes.fromhex(path.name)
                 log = self._log(job, None)
-                holes = self._told[job] = tuple(log.holes)
+                holes = self._notified[job] = tuple(log.holes)
                 info = LogInfo(job, log.incarnation, log.latest, log.first, holes, log.pages.ahead)
                 logs.append(info)
         self._news.clear()
@@ -242,7 +241,6 @@ class ResultsLogs:
         return log
 
     def _take_over(self) -> None:
-        """What an earlier release left in a journal of its own."""
         path = self._directory / FILE_NAME
         if path.exists():
             self.put_back([*entries(path.read_bytes())])
@@ -250,7 +248,6 @@ class ResultsLogs:
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """What the disk refuses, in our terms."""
         try:
             yield
         except OSError as error:

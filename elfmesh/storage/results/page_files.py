@@ -85,7 +85,6 @@ class PageFiles:
         self._ahead[index, digest] = None
 
     def read(self, index: int, digest: bytes) -> bytes | None:
-        """A page; None: it is not there, or damaged."""
         path = self._path(index, digest)
         return self._sound(path, digest) if path.exists() else None
 
@@ -97,13 +96,11 @@ class PageFiles:
                 self._path(*known).unlink(missing_ok=True)
 
     def expire(self, index: int) -> None:
-        """The log has dropped all its records up to this one."""
         for path, known, _ in self._all():
             if known <= index:
                 path.unlink()
 
     def clear(self) -> None:
-        """The log begins anew."""
         self._ahead.clear()
         for path, *_ in self._all():
             path.unlink()
@@ -113,7 +110,6 @@ class PageFiles:
         return [path for path, _, digest in self._all() if digest_of(path.read_bytes()) != digest]
 
     def _all(self) -> Iterator[tuple[Path, int, bytes]]:
-        """The files that are pages by their names."""
         for path in sorted(self._directory.iterdir()) if self._directory.exists() else []:
             index, _, digest = path.stem.rpartition("-")
             with contextlib.suppress(ValueError):

@@ -20,13 +20,11 @@ class Report:
         self._reported: set[tuple[Path, int]] = set()
 
     def lacking(self, low: int, stop: int) -> None:
-        """Records lack there."""
         if (self._directory, stop) not in self._reported:
             self._reported.add((self._directory, stop))
             log.error("%s lacks records of intervals %d to %d", self._directory, low, stop - 1)
 
     def damaged(self, path: Path, offset: int, what: str, *, torn: bool = False) -> None:
-        """A file is damaged there."""
         if (path, offset) not in self._reported:
             self._reported.add((path, offset))
             if torn:

@@ -1,4 +1,4 @@
-"""Writing a damaged results log anew, file by file: good records stay, what was fetched goes into the hole.
+"""Writing a damaged results log again, file by file: good records stay, what was fetched goes into the hole.
 
 Owns what the files are afterwards. Finds no damage and fetches nothing. What a file was before lies beside
 it, under the name of `kept_name`, until the job is over; only the first state is kept.
@@ -26,7 +26,7 @@ MARK = bytes(16)
 
 
 def kept_name(path: Path) -> Path:
-    """Where a file lies as it was before it was cut or written anew."""
+    """Where a file lies as it was before it was cut or written again."""
     return path.with_name(path.name + ".damaged")
 
 
@@ -72,10 +72,10 @@ def of_epoch(epoch: int, results: Results) -> Results:
     ]
 
 
-def write_anew(
+def rewrite_file(
     segments: Sequence[Segment], target: Segment | None, results: Results, holes: Sequence[Hole]
 ) -> None:
-    """Write the damaged segments anew, and the one that takes `results`; `holes`: those that are left.
+    """Write the damaged segments again, and the one that takes `results`; `holes`: those that are left.
 
     Raises:
         OSError: the disk refuses.

@@ -111,7 +111,6 @@ class _Chain:
         self.damaged = False
 
     def refuses(self, record: ResultRecord) -> str:
-        """Why a record with a right checksum does not belong here, "" if it does."""
         if self.job and record.job != self.job:
             return f"a record of another job, {record.job}"
         if self.last is not None and record.index <= self.last:
@@ -119,7 +118,6 @@ class _Chain:
         return ""
 
     def follows(self, record: ResultRecord) -> None:
-        """The next good record."""
         self.job = self.job or record.job
         low = self._low() if self.last is None else self.last + 1
         if low is not None:
@@ -129,7 +127,6 @@ class _Chain:
         self.last, self.damaged = record.index, False
 
     def _low(self) -> int | None:
-        """The first index that the log should have; None: nobody knows."""
         return self._meta.begins if self._meta.expired is None else self._meta.expired + 1
 
 
@@ -185,7 +182,6 @@ def salvage(directory: Path, meta: Meta) -> Salvaged:
 
 
 def segment_paths(directory: Path) -> list[Path]:
-    """The segments of a log by their first index."""
     found = []
     for path in directory.glob("*.seg"):
         try:

@@ -71,16 +71,13 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
         return self.end
 
     @property
     def kept(self) -> int:
-        """The same, with the pages of the rows."""
         return self.size + sum(self.pages.values())
 
     def add(self, record: ResultRecord, start: int, end: int, rows: bytes) -> None:
-        """A record with these rows lies there."""
         self.indices.append(record.index)
         self.starts.append(start)
         self.ends.append(end)
@@ -91,7 +88,6 @@ class Segment:
             self.pages |= {page.digest: page.nbytes for page in table.all}
 
     def span(self, position: int) -> tuple[int, int]:
-        """Offset and length of a record."""
         start = self.starts[position]
         return start, self.ends[position] - start
 

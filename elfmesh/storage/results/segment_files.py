@@ -1,7 +1,7 @@
 """The segments of one results log as its files hold them: opened, looked at again, and mended.
 
 Owns which segments there are and where records lack. How damage is found is `salvage`'s, how files are
-written anew `mend`'s. Appends nothing; whoever does tells it of new segments and holes.
+written again `mend`'s. Appends nothing; whoever does tells it of new segments and holes.
 
 Invariant: what damage took is a hole, until it is filled.
 
@@ -40,7 +40,6 @@ class SegmentFiles:
 
     @property
     def earliest(self) -> int | None:
-        """First index held."""
         return self.segments[0].indices[0] if self.segments else None
 
     @property
@@ -55,7 +54,7 @@ class SegmentFiles:
         self._report.lacking(start, stop)
 
     def open(self, meta: Meta) -> None:
-        """Find what is there; what is damaged is reported, and cut off or written anew where nothing lacks.
+        """Find what is there; what is damaged is reported, and cut off or written again where nothing lacks.
 
         Raises:
             OSError: the disk refuses.
@@ -69,10 +68,9 @@ class SegmentFiles:
             self._report.lacking(low, stop)
         self.segments, self._empty, self.holes = found.segments, found.empty, found.holes
         if not self.holes and (self._empty or any(segment.dirty for segment in self.segments)):
-            self._write_anew(None, (), (), meta)  # nothing lacks where the damage is
+            self._rewrite_file(None, (), (), meta)  # nothing lacks where the damage is
 
     def open_again(self, meta: Meta) -> None:
-        """The files are not what they were: what is there counts, and what was there is a hole."""
         before = self.latest
         self.open(meta)
         last = self.latest
@@ -112,14 +110,15 @@ class SegmentFiles:
         left = [(max(each[0], end), each[1]) if each == hole else each for each in self.holes]
         left = [each for each in left if each[0] < each[1]]
         target = rewrite.place_for(self._directory, self.segments, results, is_full)
-        self._write_anew(target, results, left, meta)
+        self._rewrite_file(target, results, left, meta)
 
     def _hole_at(self, index: int) -> Hole | None:
         return next((each for each in self.holes if each[0] <= index < each[1]), None)
 
-    def _write_anew(self, target: Segment | None, results: Results, left: Sequence[Hole], meta: Meta) -> None:
-        """Write damaged files anew, and the segment that takes more records; `left`: the holes that stay."""
-        rewrite.write_anew(self.segments, target, results, left)
+    def _rewrite_file(
+        self, target: Segment | None, results: Results, left: Sequence[Hole], meta: Meta
+    ) -> None:
+        rewrite.rewrite_file(self.segments, target, results, left)
         for path in self._empty:
             rewrite.keep_beside(path)
             if target is None or path != target.path:

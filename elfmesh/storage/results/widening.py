@@ -20,7 +20,6 @@ else:
 
 
 def widened(meta: Meta, what: str, rows: bytes) -> Meta:
-    """The description with one of its schemas widened by that of some rows."""
     new, before = ipc_schema(rows), getattr(meta, what)
     known = pa.ipc.read_schema(pa.py_buffer(before)) if before else None
     try:

@@ -38,8 +38,8 @@ def test_an_agent_that_is_killed_archives_every_line_once(tmp_path: Path) -> Non
         agent.wait_ready()
         eventually(lambda: agent.get("/v1/agent")["archives"]["app"]["rows"] == 900, what="the rest")
         assert agent.get("/v1/health").get("archives") is None
-        said = agent.get("/v1/agent")["archives"]["app"]
-        assert (said["gaps"], said["problem"], said["what"]) == (0, "", "raw")
+        reported = agent.get("/v1/agent")["archives"]["app"]
+        assert (reported["gaps"], reported["problem"], reported["what"]) == (0, "", "raw")
     rows = ds.dataset(tmp_path / "out" / "app", format="parquet", partitioning="hive").to_table()
     numbers = Counter(json.loads(line)["n"] for line in rows["_raw"].to_pylist())
     assert numbers == Counter(range(900))

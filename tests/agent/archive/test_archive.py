@@ -238,10 +238,10 @@ def test_the_budget_takes_the_oldest_files_and_says_how_many(tmp_path: Path) -> 
     rig = Rig(tmp_path, file="1 kB", bytes="9 kB")
     for turn in range(20):
         rig.write(*(json.dumps({"n": turn, "pad": os.urandom(40).hex()}) for _ in range(10)))
-        said = rig.once()
-    assert said["bytes"] <= 9_000
-    assert said["expired_files"] > 0
-    assert said["files"] + said["expired_files"] == 20
+        reported = rig.once()
+    assert reported["bytes"] <= 9_000
+    assert reported["expired_files"] > 0
+    assert reported["files"] + reported["expired_files"] == 20
     assert max(json.loads(row["_raw"])["n"] for row in rig.rows) == 19
 
 

@@ -87,12 +87,12 @@ def test_a_damaged_file_costs_what_the_matrix_says(
         findings = examine(root)
         found = start(root, case.file)
         assert found.outcome == case.outcome, label
-        said = [
+        reported = [
             line
             for line in (found.errors + found.refused).splitlines()
             if str(root) in line or case.file in line
         ]
-        assert bool(said) == case.error, (label, found)
+        assert bool(reported) == case.error, (label, found)
         assert bool(findings) == case.found, (label, findings)
         assert all(str(each.path).startswith(str(root)) for each in findings)
 

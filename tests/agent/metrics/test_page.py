@@ -38,7 +38,7 @@ def job(cpu_s: float = 1.0, **more: Any) -> dict[str, Any]:
     }
 
 
-def said(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def reported(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": 'we"b\n1',
         "version": "0.1",
@@ -63,12 +63,12 @@ def parsed(text: bytes) -> dict[str, list[Any]]:
 
 
 def test_numbers_are_those_that_the_agent_says() -> None:
-    found = parsed(write(samples_of(said({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
+    found = parsed(write(samples_of(reported({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
     assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
     assert found["elf_job_ingest_lag_seconds"][0].value == 10.0
     assert found["elf_job_waits"][0].value == 1
     assert found["elf_agent_insecure_network"][0].value == 0
-    stranger = said({}) | {"security": {"mode": INSECURE}}
+    stranger = reported({}) | {"security": {"mode": INSECURE}}
     assert parsed(write(samples_of(stranger, {}, 1.0)))["elf_agent_insecure_network"][0].value == 1
     assert found["elf_agent_queue_length"][0].labels == {"queue": "events"}
     assert found["elf_agent_transport"][0].name == "elf_agent_transport_total"
@@ -79,7 +79,7 @@ def test_numbers_are_those_that_the_agent_says() -> None:
 
 def test_a_thousand_jobs_are_no_thousand_names() -> None:
     jobs = {f"t/j{number}": job(float(number)) for number in range(JOBS_MAX + 40)}
-    found = parsed(write(samples_of(said(jobs), {}, 100.0)))
+    found = parsed(write(samples_of(reported(jobs), {}, 100.0)))
     names = {each.labels["job"]: each.value for each in found["elf_job_cpu_seconds"]}
     assert len(names) == JOBS_MAX + 1
     assert names[OTHERS] == sum(range(40))
@@ -105,7 +105,7 @@ async def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) 
         raise ImportError
 
     monkeypatch.setattr(page, "write", missing)
-    app = make_app(cast(Backend, None), metrics=page.AgentPage(lambda: said({}), dict))
+    app = make_app(cast(Backend, None), metrics=page.AgentPage(lambda: reported({}), dict))
     async with TestClient(TestServer(app)) as client:
         answer = await client.get("/metrics")
         body = await answer.json()

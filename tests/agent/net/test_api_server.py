@@ -43,7 +43,7 @@ class Backend:
 class Audit:
     """Writes nothing down."""
 
-    async def record(self, caller: Principal, action: str, **said: Any) -> None:
+    async def record(self, caller: Principal, action: str, **reported: Any) -> None:
         assert caller.name
         assert action
 
@@ -62,11 +62,11 @@ def config(ca: Authority, tmp_path: Path, **tls: str) -> AgentConfig:
 
 
 @contextlib.asynccontextmanager
-async def serving(told: AgentConfig) -> AsyncIterator[tuple[ApiServer, Security, Backend]]:
+async def serving(notified: AgentConfig) -> AsyncIterator[tuple[ApiServer, Security, Backend]]:
     backend = Backend()
     async with contextlib.AsyncExitStack() as stack:
-        security = Security(told)
-        server = ApiServer(told, security, stack)
+        security = Security(notified)
+        server = ApiServer(notified, security, stack)
         await server.start(
             cast(Pump, backend), cast(Taps, object()), None, cast(ProgramHost, object()), Audit()
         )
@@ -125,9 +125,9 @@ async def test_people_of_another_cluster_are_refused_by_name(ca: Authority, tmp_
 
 async def test_a_client_refuses_who_is_not_called_what_it_dialled(ca: Authority, tmp_path: Path) -> None:
     """An agent's certificate names its host; a person's names none, so nobody can answer with it."""
-    told = config(ca, tmp_path)
+    notified = config(ca, tmp_path)
     person = issued(ca, "eve", Role.READER)
-    async with serving(told) as (server, security, backend):
+    async with serving(notified) as (server, security, backend):
         assert security.trust is not None
         security.trust.server.load_cert_chain(person.cert, person.key)
         with pytest.raises(Unreachable):
@@ -194,16 +194,16 @@ async def test_without_certificates_the_token_is_there_and_gone_with_the_agent(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    told = config_of({"data_dir": str(tmp_path), "api": "127.0.0.1:0"}, "test")
-    async with serving(told) as (server, security, backend):
+    notified = config_of({"data_dir": str(tmp_path), "api": "127.0.0.1:0"}, "test")
+    async with serving(notified) as (server, security, backend):
         assert security.describe() == {"mode": "loopback only"}
         assert (tmp_path / "api.token").stat().st_mode & 0o777 == 0o600
         async with AsyncClient(server.address) as client:
             assert await client.get("agents") == []
             await client.pause("shop/top")
         async with aiohttp.ClientSession() as session:
-            nobody = await session.post(f"http://{server.address}/v1/jobs/shop/top/pause")
-            assert nobody.status in (401, 403)
+            no_client = await session.post(f"http://{server.address}/v1/jobs/shop/top/pause")
+            assert no_client.status in (401, 403)
         assert backend.asked == ["agents", "pause"]
     assert not (tmp_path / "api.token").exists()
 

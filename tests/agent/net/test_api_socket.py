@@ -35,11 +35,11 @@ async def test_its_own_user_operates_there_without_token_or_certificate(
 ) -> None:
     path = tmp_path / "api.sock"
     if secured:
-        told = config(create(tmp_path / "ca", "shop"), tmp_path)
-        told = config_of({**_raw(told), "api_socket": str(path)}, "test")
+        notified = config(create(tmp_path / "ca", "shop"), tmp_path)
+        notified = config_of({**_raw(notified), "api_socket": str(path)}, "test")
     else:
-        told = plain(tmp_path, path)
-    async with serving(told) as (_, _, backend):
+        notified = plain(tmp_path, path)
+    async with serving(notified) as (_, _, backend):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         async with AsyncClient(f"unix:{path}") as client:
             assert await client.get("agents") == []
@@ -53,17 +53,17 @@ async def test_its_own_user_operates_there_without_token_or_certificate(
 
 async def test_who_waits_while_an_agent_starts_has_the_token_of_this_life(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        told = plain(tmp_path, tmp_path / "api.sock")
-        address = ApiServer(told, Security(told), stack).address
+        notified = plain(tmp_path, tmp_path / "api.sock")
+        address = ApiServer(notified, Security(notified), stack).address
         host, port = address.rsplit(":", 1)
         with socket.create_connection((host, int(port))):
             assert noted_token(address) == read_token(tmp_path / "data" / TOKEN_FILE)
     assert noted_token(address) is None
 
 
-def _raw(told: AgentConfig) -> dict[str, object]:
-    tls = {"dir": told.tls.dir}
-    return {"data_dir": told.data_dir, "cluster": "shop", "api": "127.0.0.1:0", "tls": tls}
+def _raw(notified: AgentConfig) -> dict[str, object]:
+    tls = {"dir": notified.tls.dir}
+    return {"data_dir": notified.data_dir, "cluster": "shop", "api": "127.0.0.1:0", "tls": tls}
 
 
 async def test_what_a_dead_agent_left_is_replaced_and_what_lives_is_not(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def made(
     build = build.subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
     build = build.serial_number(x509.random_serial_number()).not_valid_before(begins).not_valid_after(ends)
     names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in URIS])
-    said: list[tuple[x509.ExtensionType, bool]] = [
+    reported: list[tuple[x509.ExtensionType, bool]] = [
         (x509.BasicConstraints(ca=is_ca, path_length=None), True),
         (x509.ExtendedKeyUsage(usages), False),
         (names, False),
@@ -53,7 +53,7 @@ def made(
         (identifier or x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), False),
         (x509.KeyUsage(not is_ca, False, False, False, False, is_ca, is_ca, False, False), True),
     ]
-    for extension, critical in said:
+    for extension, critical in reported:
         build = build.add_extension(extension, critical=critical)
     return build.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -64,8 +64,8 @@ def key_of(path: Path) -> Key:
     return key
 
 
-def of_this_ca(ca: Authority, key: Key, **said: object) -> bytes:
-    return made(ca.certificate.subject, key_of(ca.directory / "ca.key"), key, **said)  # type: ignore[arg-type]  # passed on
+def of_this_ca(ca: Authority, key: Key, **reported: object) -> bytes:
+    return made(ca.certificate.subject, key_of(ca.directory / "ca.key"), key, **reported)  # type: ignore[arg-type]  # passed on
 
 
 def not_yet_valid(ca: Authority, key: Key) -> bytes:
@@ -145,11 +145,11 @@ async def asked(host: str, port: int, context: ssl.SSLContext) -> bytes:
     try:
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
         writer.write(b"GET /v1/agents HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        said = await reader.read()
+        reported = await reader.read()
         writer.close()
     except (ssl.SSLError, ConnectionError):
         return b""
-    return said
+    return reported
 
 
 async def test_what_is_forged_here_would_be_believed_of_the_right_ca(ca: Authority, tmp_path: Path) -> None:

@@ -36,9 +36,11 @@ class Peer:
     """A transport on loopback, with certificates or without."""
 
     def __init__(
-        self, agent: bytes, trust: Trust | None, *, cluster: str = "shop", life_s: float = 3600
+        self, agent: bytes, trust: Trust | None, *, cluster: str = "shop", lifetime_s: float = 3600
     ) -> None:
-        self.transport = TcpTransport("127.0.0.1", 0, CODEC, cluster=cluster, trust=trust, life_s=life_s)
+        self.transport = TcpTransport(
+            "127.0.0.1", 0, CODEC, cluster=cluster, trust=trust, lifetime_s=lifetime_s
+        )
         self.trust = trust
         self.numbers: list[int] = []
         self.bytes = 0
@@ -70,9 +72,9 @@ def ca(tmp_path: Path) -> Authority:
     return create(tmp_path / "ca", "shop")
 
 
-def agent(ca: Authority, name: str, *, life_s: float = 3600, days: float = 1.0) -> Peer:
+def agent(ca: Authority, name: str, *, lifetime_s: float = 3600, days: float = 1.0) -> Peer:
     trust = Trust(issued(ca, name, Role.AGENT, days=days), ca.cluster)
-    return Peer(trust.me.agent, trust, life_s=life_s)
+    return Peer(trust.me.agent, trust, lifetime_s=lifetime_s)
 
 
 async def refused(server: Peer, client: Peer, counter: str) -> None:
@@ -279,7 +281,7 @@ async def test_files_that_are_half_written_change_nothing(ca: Authority) -> None
 
 
 async def test_connections_live_for_so_long_and_no_longer(ca: Authority) -> None:
-    a, b = agent(ca, "a"), agent(ca, "b", life_s=0.0)
+    a, b = agent(ca, "a"), agent(ca, "b", lifetime_s=0.0)
     async with fleet(a, b):
         a.say(b.contact, 1)
         await until(lambda: b.numbers == [1])

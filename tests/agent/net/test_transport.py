@@ -28,7 +28,7 @@ class Peer:
     def __init__(self, number: int, cluster: str = "elf") -> None:
         self.id = bytes([number]) * 20
         self.transport = TcpTransport("127.0.0.1", 0, CODEC, cluster=cluster)
-        self.heard: list[tuple[Contact, int, bytes]] = []
+        self.arrived: list[tuple[Contact, int, bytes]] = []
         self.lost_peers: list[bytes] = []
         self.contact = Contact(self.id, "", 0)
 
@@ -39,7 +39,7 @@ class Peer:
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
         assert isinstance(message, Say)
-        self.heard.append((sender, message.number, payload))
+        self.arrived.append((sender, message.number, payload))
 
     def lost(self, peer: bytes) -> None:
         self.lost_peers.append(peer)
@@ -48,7 +48,7 @@ class Peer:
         self.transport.send(to, Say(number), payload, lane)
 
     def numbers(self) -> list[int]:
-        return [number for _, number, _ in self.heard]
+        return [number for _, number, _ in self.arrived]
 
 
 async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_connection() -> None:
@@ -57,10 +57,10 @@ async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_co
         for number in range(100):
             a.say(b.contact, number)
         a.say(b.contact, 100, bytes(5 << 20), lane=3)
-        await until(lambda: len(b.heard) == 101)
+        await until(lambda: len(b.arrived) == 101)
         assert b.numbers() == list(range(101))
-        assert b.heard[-1][2] == bytes(5 << 20)
-        assert b.heard[0][0] == a.contact
+        assert b.arrived[-1][2] == bytes(5 << 20)
+        assert b.arrived[0][0] == a.contact
         b.say(a.contact, 7)
         await until(lambda: a.numbers() == [7])
         assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
@@ -104,7 +104,7 @@ async def test_any_number_names_a_bulk_stream() -> None:
     async with fleet(a, b):
         for lane in (1, 0xFFFF, 0x10000, 0xFFFFFFFF, 1 << 60):
             a.say(b.contact, lane, b"x", lane)
-        await until(lambda: len(b.heard) == 5)
+        await until(lambda: len(b.arrived) == 5)
 
 
 async def test_an_address_alone_is_enough_to_meet_a_stranger() -> None:
@@ -124,7 +124,7 @@ async def test_dialling_each_other_at_once_leaves_one_connection_and_loses_nothi
         for number in range(50):
             a.say(b.contact, number)
             b.say(a.contact, number)
-        await until(lambda: len(a.heard) == len(b.heard) == 50)
+        await until(lambda: len(a.arrived) == len(b.arrived) == 50)
         await until(lambda: not a.transport._others and not b.transport._others)
         assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
         assert not a.lost_peers
@@ -168,7 +168,7 @@ async def test_another_agent_at_a_known_address_gets_none_of_the_messages() -> N
     async with fleet(a, b):
         a.say(Contact(b"\x07" * 20, b.contact.host, b.contact.port), 1)
         await until(lambda: a.lost_peers == [b"\x07" * 20])
-        assert b.heard == []
+        assert b.arrived == []
         assert a.transport.stats()["refused_hello"] == 1
 
 
@@ -178,7 +178,7 @@ async def test_ourselves_and_other_clusters_are_refused() -> None:
         a.say(Contact(b"", a.contact.host, a.contact.port), 1)
         a.say(Contact(b"", b.contact.host, b.contact.port), 2)
         await until(lambda: a.transport.stats().get("refused_hello", 0) >= 2)
-        assert a.heard == b.heard == []
+        assert a.arrived == b.arrived == []
 
 
 def _hello(contact: Contact) -> bytes:

@@ -49,7 +49,7 @@ class Versioned(Peer):
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
         assert isinstance(message, Say | New)
-        self.heard.append((sender, message.number, payload))
+        self.arrived.append((sender, message.number, payload))
 
 
 @pytest.mark.parametrize("dials_first", [0, 1])
@@ -77,7 +77,7 @@ async def test_agents_two_versions_apart_refuse_each_other() -> None:
     async with fleet(earlier, newest):
         earlier.say(newest.contact, 1)
         await until(lambda: any(each.transport.stats().get("refused_hello") for each in (earlier, newest)))
-        assert newest.heard == earlier.heard == []
+        assert newest.arrived == earlier.arrived == []
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_the_first_version_reads_our_hello_and_we_read_its() -> None:
     read = msgspec.convert(first, Hello)
     assert read.agree(OLDEST, PROTOCOL) == 1
     ours = Connection.HELLO_CODEC.encode(Hello("elf", read.contact, 7, OLDEST, PROTOCOL))
-    said = msgspec.msgpack.decode(ours[8:])
-    assert {key: said[key] for key in first} == first
+    reported = msgspec.msgpack.decode(ours[8:])
+    assert {key: reported[key] for key in first} == first
 
 
 def test_manifests_of_the_first_version_keep_their_bytes() -> None:

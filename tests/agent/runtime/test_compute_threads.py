@@ -132,10 +132,10 @@ def test_an_interval_whose_payloads_are_damaged_costs_no_other_one() -> None:
 
 def test_a_large_merge_keeps_no_small_one_waiting() -> None:
     async def work() -> list[str]:
-        turns, told = Held(), []
+        turns, notified = Held(), []
         host = HeavyWork(
             Compute(), turns, lambda work: tasks.append(asyncio.ensure_future(work)),
-            lambda event: told.append(cast(Merged, event).token), Counter(),
+            lambda event: notified.append(cast(Merged, event).token), Counter(),
         )  # fmt: skip
         tasks: list[asyncio.Future[None]] = []
         large = bytes(compute_threads.BULK_BYTES + 1)
@@ -145,10 +145,10 @@ def test_a_large_merge_keeps_no_small_one_waiting() -> None:
         host.ask(MergeRequest(4, (b"small",)))
         for _ in range(20):
             await asyncio.sleep(0)
-        assert told == [2, 4]
+        assert notified == [2, 4]
         turns.bulk.set()
         await asyncio.gather(*tasks)
-        assert told == [2, 4, 1, 3]
+        assert notified == [2, 4, 1, 3]
         return turns.lanes
 
     assert asyncio.run(work()) == ["compute", "bulk"]

@@ -22,12 +22,12 @@ class Script:
 
     def __init__(self, answer: Callable[[Event], list[Effect]] = lambda event: []) -> None:
         self.answer = answer
-        self.heard: list[Event] = []
+        self.arrived: list[Event] = []
         self.due: float | None = None
         self.roots = {TREE}
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        self.heard.append(event)
+        self.arrived.append(event)
         return self.answer(event)
 
     def is_root(self, tree: bytes) -> bool:
@@ -48,7 +48,7 @@ def test_a_message_reaches_the_machine_whose_tag_it_carries() -> None:
     ]
     for event in events:
         assert core.step(event, 0.0) == []
-    assert [machine.heard for machine in machines] == [[event] for event in events]
+    assert [machine.arrived for machine in machines] == [[event] for event in events]
 
 
 def test_all_messages_of_all_rooms_have_one_codec() -> None:
@@ -66,12 +66,12 @@ def test_a_lookup_is_answered_to_the_machine_that_asked_under_its_own_token() ->
     overlay_machine, forest, control = Script(overlay), Script(ask), Script(ask)
     core = AgentCore(overlay_machine, forest, control)
     core.step(srt.Subscribe(TREE), 0.0)
-    assert forest.heard == [srt.Subscribe(TREE), ov.LookupDone(7, TREE, ())]
-    assert control.heard == []
+    assert forest.arrived == [srt.Subscribe(TREE), ov.LookupDone(7, TREE, ())]
+    assert control.arrived == []
     core.step(ctl.LocalStreams(()), 0.0)
-    assert control.heard[-1] == ov.LookupDone(7, TREE, ())
-    assert len(forest.heard) == 2
-    first, second = overlay_machine.heard
+    assert control.arrived[-1] == ov.LookupDone(7, TREE, ())
+    assert len(forest.arrived) == 2
+    first, second = overlay_machine.arrived
     assert isinstance(first, ov.Lookup)
     assert isinstance(second, ov.Lookup)
     assert first.token != second.token
@@ -88,8 +88,8 @@ def test_what_concerns_siblings_stays_inside_and_the_rest_comes_out_in_order() -
     forest = Script()
     core = AgentCore(Script(overlay), forest, control)
     assert core.step(ov.Leave(), 0.0) == [send, ov.Joined(), reply]
-    assert forest.heard == [ov.PeerDown(PEER.id)]
-    assert control.heard == [ov.PeerDown(PEER.id), ov.Joined()]  # type: ignore[comparison-overlap]  # narrowed above
+    assert forest.arrived == [ov.PeerDown(PEER.id)]
+    assert control.arrived == [ov.PeerDown(PEER.id), ov.Joined()]  # type: ignore[comparison-overlap]  # narrowed above
 
 
 def test_a_tick_goes_only_to_the_machines_that_are_due() -> None:
@@ -98,7 +98,7 @@ def test_a_tick_goes_only_to_the_machines_that_are_due() -> None:
     core = AgentCore(*machines)
     assert core.deadline == 2.0
     core.step(Tick(), 3.0)
-    assert [len(machine.heard) for machine in machines] == [0, 1, 0]
+    assert [len(machine.arrived) for machine in machines] == [0, 1, 0]
 
 
 def test_an_order_of_a_root_that_has_just_lost_its_tree_is_dropped() -> None:
@@ -107,7 +107,7 @@ def test_an_order_of_a_root_that_has_just_lost_its_tree_is_dropped() -> None:
     core.step(ctl.LocalStreams(()), 0.0)
     forest.roots.clear()
     core.step(ctl.LocalStreams(()), 0.0)
-    assert forest.heard == [srt.Publish(TREE, b"x", 1.0)]
+    assert forest.arrived == [srt.Publish(TREE, b"x", 1.0)]
     assert core.overtaken == 1
 
 

@@ -50,17 +50,17 @@ def test_an_event_is_one_object_whatever_it_holds() -> None:
     line = JsonLine().format(record("bad key %r\n%s", "\x1b[2J", "forged"))
     assert "\n" not in line
     assert "\x1b" not in line
-    said = json.loads(line)
-    assert (said["level"], said["logger"]) == ("warning", "elf.agent")
-    assert said["event"].endswith("\nforged")
-    assert said["time"].endswith("Z")
+    reported = json.loads(line)
+    assert (reported["level"], reported["logger"]) == ("warning", "elf.agent")
+    assert reported["event"].endswith("\nforged")
+    assert reported["time"].endswith("Z")
 
 
 def test_a_traceback_stays_within_its_event() -> None:
     line = JsonLine().format(record("failed", error=ValueError("password=hunter2hunter2")))
-    said = json.loads(line)
-    assert said["error"] == f"ValueError: password={MASK}"
-    assert "ValueError" in said["traceback"]
+    reported = json.loads(line)
+    assert reported["error"] == f"ValueError: password={MASK}"
+    assert "ValueError" in reported["traceback"]
     assert "\n" not in line
 
 

@@ -18,7 +18,7 @@ class Listener:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.heard: list[Fields] = []
+        self.arrived: list[Fields] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
 
@@ -38,7 +38,7 @@ class Listener:
         except TimeoutError:
             return None
         fields = dict(line.split("=", 1) for line in text.splitlines())
-        self.heard.append(fields)
+        self.arrived.append(fields)
         return fields
 
     def until(self, wanted: Callable[[Fields], bool]) -> Fields:
@@ -48,4 +48,4 @@ class Listener:
             fields = self.next(max(0.01, end - time.monotonic()))
             if fields is not None and wanted(fields):
                 return fields
-        raise AssertionError(f"did not come within {PATIENCE_S:g} s, but: {self.heard[-20:]}")
+        raise AssertionError(f"did not come within {PATIENCE_S:g} s, but: {self.arrived[-20:]}")

@@ -57,7 +57,7 @@ class Started:
 
     @property
     def api(self) -> str:
-        ready = next(fields for fields in self.manager.heard if "READY" in fields)
+        ready = next(fields for fields in self.manager.arrived if "READY" in fields)
         return ready["STATUS"].removeprefix("api ")
 
     def elf(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -120,8 +120,10 @@ def test_a_service_is_ready_when_it_answers_reloads_and_says_that_it_stops(agent
     agent.configure('labels = { role = "db" }\n[limits]\nmemory = "50 MB"\ndisk = "9 MB"\nspill = "8 MB"')
     agent.signal(signal.SIGHUP)
     agent.manager.until(lambda fields: "RELOADING" in fields)
-    said = agent.manager.until(lambda fields: "READY" in fields)["STATUS"]
-    assert said.endswith("changed: limits.disk, limits.memory, limits.spill; needs a restart: labels.role")
+    reported = agent.manager.until(lambda fields: "READY" in fields)["STATUS"]
+    assert reported.endswith(
+        "changed: limits.disk, limits.memory, limits.spill; needs a restart: labels.role"
+    )
     described = Client(agent.api).agent()
     assert described["memory"]["limit_bytes"] == 25_000_000
     assert described["frame_log"]["limit_bytes"] == 9_000_000
@@ -153,13 +155,13 @@ def test_who_hangs_gives_no_more_signs_of_life(agent: Started, place: str, what:
     agent.ready()
     for _ in range(2):
         agent.manager.until(alive)
-    with agent.apply() as asking:
+    with agent.apply() as client:
         try:
             if what == "reading":
                 agent.manager.until(lambda fields: fields.get("STATUS", "").startswith("stuck: stream log"))
             silence(agent.manager, WATCHDOG_S)
         finally:
-            asking.kill()
+            client.kill()
     agent.signal(signal.SIGABRT)  # what the manager does then
     assert agent.wait() == -signal.SIGABRT
     assert "in _hang" in agent.errors(), "the log shows where it hung"
@@ -168,11 +170,11 @@ def test_who_hangs_gives_no_more_signs_of_life(agent: Started, place: str, what:
 def test_an_agent_stops_though_a_block_never_ends(agent: Started) -> None:
     agent.start(watchdog_s=WATCHDOG_S, ELF_FAILPOINT="seal:1:hang")
     agent.ready()
-    with agent.apply() as asking:
+    with agent.apply() as client:
         try:
             agent.manager.until(lambda fields: fields.get("STATUS", "").startswith("stuck: stream log"))
         finally:
-            asking.kill()
+            client.kill()
     agent.signal(signal.SIGTERM)
     assert agent.wait() == 0
     assert "a block is still being evaluated 10 s after the signal" in agent.errors()
@@ -180,14 +182,14 @@ def test_an_agent_stops_though_a_block_never_ends(agent: Started) -> None:
 
 def test_a_job_that_ends_the_process_twice_is_held_and_the_agent_stays(agent: Started) -> None:
     for attempt in range(2):
-        agent.manager.heard.clear()
+        agent.manager.arrived.clear()
         agent.start(ELF_FAILPOINT="seal:1:kill")
         agent.ready()
-        with agent.apply() if attempt == 0 else contextlib.nullcontext() as asking:
+        with agent.apply() if attempt == 0 else contextlib.nullcontext() as client:
             assert agent.wait() == -signal.SIGKILL
-            if asking is not None:
-                asking.kill()
-    agent.manager.heard.clear()
+            if client is not None:
+                client.kill()
+    agent.manager.arrived.clear()
     agent.start()
     agent.ready()
     refused = "the agent was killed 2 times while it evaluated this job"
@@ -201,18 +203,18 @@ def test_an_interval_whose_rows_end_the_process_twice_is_skipped_and_the_agent_s
     """The failpoint is armed at every start: a third attempt at these rows would end the process again."""
     agent.log.write_text('{"ts": 1700000000}\n{"ts": 1700000007}\n')
     for attempt in range(2):
-        agent.manager.heard.clear()
+        agent.manager.arrived.clear()
         agent.start(ELF_FAILPOINT="finalise.ops/live.1700000000")
         agent.ready()
         if attempt == 0:
-            with agent.apply(OTHER) as asking:
-                assert asking.wait(PATIENCE_S) == 0
+            with agent.apply(OTHER) as client:
+                assert client.wait(PATIENCE_S) == 0
             until(lambda: len(records(agent, "ops.other")) == 2)
-        with agent.apply() if attempt == 0 else contextlib.nullcontext() as asking:
+        with agent.apply() if attempt == 0 else contextlib.nullcontext() as client:
             assert agent.wait() == -signal.SIGKILL
-            if asking is not None:
-                asking.kill()
-    agent.manager.heard.clear()
+            if client is not None:
+                client.kill()
+    agent.manager.arrived.clear()
     agent.start(ELF_FAILPOINT="finalise.ops/live.1700000000")
     agent.ready()
     until(lambda: len(records(agent, "ops.live")) >= 2)
@@ -220,8 +222,8 @@ def test_an_interval_whose_rows_end_the_process_twice_is_skipped_and_the_agent_s
     assert (skipped["state"], index(skipped), skipped["completeness"]) == ("SKIPPED", 1_700_000_000, 0.0)
     assert "killed 2 times" in skipped["reason"]
     assert (following["state"], index(following), following["rows"]) == ("FINAL", 1_700_000_007, [{"n": 1}])
-    said = [line for line in agent.errors().splitlines() if " ERROR " in line]
-    assert any("ops/live version 1" in line and "interval 1700000000" in line for line in said), said
+    reported = [line for line in agent.errors().splitlines() if " ERROR " in line]
+    assert any("ops/live version 1" in line and "interval 1700000000" in line for line in reported), reported
 
     now_s = int(time.time())
     with agent.log.open("a") as log:
@@ -264,5 +266,5 @@ def until(holds: Callable[[], bool]) -> None:
 def silence(manager: Listener, period_s: float) -> None:
     """Wait until a manager with this period would end the agent."""
     end = time.monotonic() + PATIENCE_S
-    while (heard := manager.next(period_s)) is not None:
-        assert time.monotonic() < end, f"still alive: {heard}"
+    while (arrived := manager.next(period_s)) is not None:
+        assert time.monotonic() < end, f"still alive: {arrived}"

@@ -50,8 +50,8 @@ def test_a_stream_that_does_not_move_ends_the_signs_and_is_named(
         watchdog.look(7.0, 5.0)
         assert manager.next() == {"STATUS": "ready"}
         assert manager.next() == {"WATCHDOG": "1"}
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    reported = [record.getMessage() for record in caplog.records]
+    assert reported == [
         "stream access has not moved for 5.1 s: no more signs of life",
         "all streams move again",
     ]

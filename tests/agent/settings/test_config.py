@@ -121,7 +121,7 @@ def test_a_wrong_setting_names_file_and_key(tmp_path: Path, change: str, place: 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("data_dir = 7\n", "1:1: data_dir: a text in quotes is required"),
         ("name = 'a'\n[streams.a]\npath = 'x'\nformat = 'nosuch'\n", "4:1: streams.a.format: unknown format"),
@@ -130,12 +130,12 @@ def test_a_wrong_setting_names_file_and_key(tmp_path: Path, change: str, place: 
     ],
 )
 def test_an_agent_names_line_and_column_of_what_is_wrong(
-    text: str, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    text: str, reported: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "agent.toml"
     path.write_text(text)
     assert entry.run(["agent", "-c", str(path)]) == 78
-    assert capfd.readouterr().err.startswith(f"elf: {path}:{said}")
+    assert capfd.readouterr().err.startswith(f"elf: {path}:{reported}")
 
 
 def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path) -> None:

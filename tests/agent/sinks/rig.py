@@ -77,7 +77,7 @@ class Master:
         self.asked = 0
         self.earlier: list[dict[str, Any]] = []
 
-    def number_anew(self, incarnation: str, *, kept: bool = True) -> None:
+    def renumber(self, incarnation: str, *, kept: bool = True) -> None:
         """As an update of EVERY does; `kept`: this master has led the job before it."""
         read = self.logs.read(ReadLog(0, ID, None, None, 1))
         numbering = {"incarnation": self.incarnation, "first": read.first, "latest": read.latest}

@@ -100,8 +100,8 @@ async def test_old_days_become_one_file_and_the_sink_goes_on(tmp_path: Path) -> 
     again = Commits(tmp_path / "shop.top" / "incarnation=1a2b")
     assert again.position == Position(16, 1)
     (path,) = (tmp_path / "shop.top/incarnation=1a2b/interval_date=2015-05-17").glob("*.parquet")
-    said = json.loads(pq.read_schema(path).metadata[b"elf.records"])
-    assert (path.stem, [each["interval"]["index"] for each in said]) == ("0-4", [0, 1, 2, 3, 4])
+    reported = json.loads(pq.read_schema(path).metadata[b"elf.records"])
+    assert (path.stem, [each["interval"]["index"] for each in reported]) == ("0-4", [0, 1, 2, 3, 4])
 
 
 STEPS = ("files.staged", "files.renamed", "files.swapped", "files.named")
@@ -121,8 +121,8 @@ async def test_a_kill_at_any_step_leaves_each_row_once(tmp_path: Path, place: st
     assert sorted(files(tmp_path).values()) == [1, 1, 1, 5]
     assert not staged(tmp_path)
     log = tmp_path / "shop.top/incarnation=1a2b/_commits/00000001.jsonl"
-    said = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {each["compacted"]["day"] for each in said if "compacted" in each} == {
+    reported = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {each["compacted"]["day"] for each in reported if "compacted" in each} == {
         f"2015-05-{day}" for day in (17, 18, 19)
     }
     assert await out.position(LOG) == Position(20, 1)
@@ -232,8 +232,8 @@ async def test_a_damaged_file_holds_up_its_own_day_alone(tmp_path: Path) -> None
     result = CliRunner().invoke(compact_command, [str(tmp_path)])
     assert isinstance(result.exception, DataError)
     assert "1 days were not compacted" in result.exception.message
-    said = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]
-    assert [(each["day"], each["into"], "problem" in each) for each in said] == [
+    reported = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]
+    assert [(each["day"], each["into"], "problem" in each) for each in reported] == [
         ("2015-05-17", 5, True),
         ("2015-05-18", 1, False),
         ("2015-05-19", 1, False),

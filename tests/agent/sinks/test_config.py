@@ -50,11 +50,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "said"), WRONG, ids=lambda value: str(value)[:40])
-def test_what_is_wrong_is_named(raw: Any, said: str) -> None:
+@pytest.mark.parametrize(("raw", "reported"), WRONG, ids=lambda value: str(value)[:40])
+def test_what_is_wrong_is_named(raw: Any, reported: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_of({"sinks": {"a": raw}}, "agent.toml")
-    assert said in str(caught.value)
+    assert reported in str(caught.value)
     assert str(caught.value).startswith("agent.toml: sinks.a")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from elfmesh.agent.sinks import follow
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
-from elfmesh.agent.sinks.letters import Letters
+from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import LOG, Following, Master, item
 from tests.patience import PATIENCE_S
@@ -248,12 +248,12 @@ async def test_a_sink_that_is_behind_gets_the_numbering_before_an_update_first(
         master.append(*(item(index) for index in range(1, 250)))
         await following.until(lambda: following.progress.failures > 0)
         if not restarted:
-            master.number_anew("3c4d")
+            master.renumber("3c4d")
             master.append(item(7))
             sink.down = False
             await following.until(lambda: following.progress.lag == 0 and len(sink.taken) == 251)
     if restarted:
-        master.number_anew("3c4d")
+        master.renumber("3c4d")
         master.append(item(7))
         sink.down = False
         async with Following(sink, master) as following:
@@ -268,9 +268,9 @@ async def test_what_is_left_of_a_numbering_that_nobody_holds_is_declared(
     sink, master = Memory(), Master(tmp_path, intervals_max=20)
     sink.places[LOG] = Position(3, 1)
     master.append(*(item(index) for index in range(9)))
-    master.number_anew("3c4d", kept=False)
+    master.renumber("3c4d", kept=False)
     master.append(*(item(index) for index in range(100)))
-    master.number_anew("5e6f")
+    master.renumber("5e6f")
     master.append(item(1000))
     async with Following(sink, master) as following:
         await following.until(lambda: sink.indices[-1:] == [1000])
@@ -334,13 +334,13 @@ async def test_a_bug_in_a_sink_is_a_problem_of_this_sink_alone(tmp_path: Path) -
 
 def test_letters_have_a_budget_and_survive_a_restart(tmp_path: Path) -> None:
     storage = DiskStorage(tmp_path)
-    letters = Letters(storage, "hook", bytes_max=2000)
+    letters = SinkDeadLetters(storage, "hook", bytes_max=2000)
     for index in range(9):
         letters.keep(LOG, item(index, pa.table({"text": ["x" * 300]})), "no")
-    said = letters.describe()
-    assert said["bytes"] <= 2000
-    assert said["dropped"] + said["files"] == 9
-    assert Letters(storage, "hook").describe() == said | {"dropped": 0}
+    reported = letters.describe()
+    assert reported["bytes"] <= 2000
+    assert reported["dropped"] + reported["files"] == 9
+    assert SinkDeadLetters(storage, "hook").describe() == reported | {"dropped": 0}
     newest = json.loads((tmp_path / "hook/shop.top/1a2b/8.json").read_bytes())
     assert (newest["refused"], newest["rows"]) == ("no", [{"text": "x" * 300}])
     storage.close()

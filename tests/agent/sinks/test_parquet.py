@@ -60,8 +60,8 @@ async def test_an_interval_is_a_file_that_says_what_it_is(tmp_path: Path) -> Non
     (commit,) = commits(tmp_path)
     path = tmp_path / "out" / "shop.top" / "incarnation=1a2b" / commit["file"]
     assert commit["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    said = json.loads(pq.read_schema(path).metadata[b"elf.record"])
-    assert (said["state"], said["interval"]["index"]) == ("FINAL", 57)
+    reported = json.loads(pq.read_schema(path).metadata[b"elf.record"])
+    assert (reported["state"], reported["interval"]["index"]) == ("FINAL", 57)
 
 
 async def test_a_crash_anywhere_leaves_every_row_once(tmp_path: Path) -> None:

@@ -166,8 +166,8 @@ def test_the_kernel_asks_after_a_host_that_is_gone_unless_the_conninfo_says_othe
         with postgres_connection.connect(conninfo) as connection:
             return connection.info.get_parameters()
 
-    said = parameters(conninfo)
-    assert (said["tcp_user_timeout"], said["keepalives_idle"]) == ("30000", "15")
+    reported = parameters(conninfo)
+    assert (reported["tcp_user_timeout"], reported["keepalives_idle"]) == ("30000", "15")
     assert parameters(psycopg.conninfo.make_conninfo(conninfo, tcp_user_timeout=7))["tcp_user_timeout"] == "7"
 
 

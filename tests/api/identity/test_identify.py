@@ -137,8 +137,8 @@ async def test_a_token_that_is_not_good_is_written_down() -> None:
     lines: list[tuple[str, str, bool, str]] = []
 
     class Audit:
-        async def record(self, caller: Principal, action: str, *, allowed: bool, **said: str) -> None:
-            lines.append((caller.source, action, allowed, said["why"]))
+        async def record(self, caller: Principal, action: str, *, allowed: bool, **reported: str) -> None:
+            lines.append((caller.source, action, allowed, reported["why"]))
 
     app = make_app(FakeBackend(), audit=Audit(), identifier=Identifier(TOKEN))
     async with TestClient(TestServer(app, host="127.0.0.1")) as client:

@@ -142,7 +142,7 @@ async def test_a_host_tells_nothing_to_who_is_not_the_tokens_ca(ca: Authority, t
 async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Path) -> None:
     """It has a certificate of the same CA, and knows the root; but it is not called the listener."""
     eve = issued(ca, "eve", Role.AGENT)
-    heard: list[bytes] = []
+    received: list[bytes] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(eve.cert, eve.key)
 
@@ -150,7 +150,7 @@ async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Pat
         for _ in range(2):
             sock, _ = server.accept()
             with context.wrap_socket(sock, server_side=True) as secured:
-                heard.append(data := secured.recv(65536))
+                received.append(data := secured.recv(65536))
                 if data.startswith(b"GET /ca.pem"):
                     pem = ca.pem
                     secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(pem), pem))
@@ -162,7 +162,7 @@ async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Pat
         await refused(joining, tmp_path / "host", "not `elf ca serve`", ConfigError)
         await asyncio.to_thread(thread.join)
     secret = base64.b64encode(joining.secret)
-    assert not any(secret in data for data in heard)
+    assert not any(secret in data for data in received)
 
 
 async def test_nobody_answers(ca: Authority, tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
     host = str(tmp_path / "host")
     assert run(["ca", "enroll", "--token", word, "-o", host]) == 2
     assert run(["agent", "--token", word, "--data-dir", host]) == 2
-    said = capsys.readouterr().err
-    assert "arguments" in said
-    assert word not in said
+    reported = capsys.readouterr().err
+    assert "arguments" in reported
+    assert word not in reported
     assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and nobody answers"
     path.chmod(0o640)
     assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 78

@@ -52,9 +52,9 @@ async def opened(files: Files | None, **limits: float) -> AsyncIterator[tuple[Ha
 async def echoed(host: str, port: int, context: ssl.SSLContext | None) -> bytes:
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     writer.write(b"hello")
-    said = await reader.readexactly(5)
+    reported = await reader.readexactly(5)
     writer.close()
-    return said
+    return reported
 
 
 async def silent(host: str, port: int, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:

@@ -125,7 +125,7 @@ def test_the_licence_of_every_library_is_with_it() -> None:
     assert text.count("Permission is hereby granted") >= 10
 
 
-async def told(caller: Principal) -> dict[str, Any]:
+async def notified(caller: Principal) -> dict[str, Any]:
     @web.middleware
     async def identified(request: web.Request, handler: Any) -> web.StreamResponse:
         request[PRINCIPAL] = caller
@@ -141,18 +141,20 @@ async def told(caller: Principal) -> dict[str, Any]:
 
 
 async def test_a_caller_is_told_what_is_of_use_to_them() -> None:
-    reader = await told(LOOPBACK_READER)
+    reader = await notified(LOOPBACK_READER)
     assert (reader["read"], reader["submit"], reader["operate"], reader["namespaces"]) == (
         True,
         False,
         False,
         [],
     )
-    submitter = await told(Principal("s", frozenset({Role.SUBMITTER}), frozenset({"shop"}), "certificate"))
+    submitter = await notified(
+        Principal("s", frozenset({Role.SUBMITTER}), frozenset({"shop"}), "certificate")
+    )
     assert (submitter["submit"], submitter["operate"], submitter["namespaces"]) == (True, False, ["shop"])
-    operator = await told(Principal("o", frozenset({Role.OPERATOR}), source="token"))
+    operator = await notified(Principal("o", frozenset({Role.OPERATOR}), source="token"))
     assert (operator["operate"], operator["namespaces"]) == (True, ["*"])
-    agent = await told(Principal("a", frozenset({Role.AGENT}), source="certificate"))
+    agent = await notified(Principal("a", frozenset({Role.AGENT}), source="certificate"))
     assert [agent[what] for what in ("read", "submit", "operate")] == [False] * 3
     assert agent["insecure_network"] is False
 

@@ -37,7 +37,7 @@ class Sessions:
     """An agent's side: keeps what was said, answers by `reply`."""
 
     def __init__(self) -> None:
-        self.said_: list[program_frames.FromProgram] = []
+        self.reported_: list[program_frames.FromProgram] = []
         self.deliver: Callable[[program_frames.FromAgent], None] | None = None
         self.attached: list[tuple[str, str, bytes]] = []
         self.gone: list[int] = []
@@ -50,8 +50,8 @@ class Sessions:
         self.deliver = deliver
         return len(self.attached)
 
-    def said(self, session: int, frame: program_frames.FromProgram) -> None:
-        self.said_.append(frame)
+    def from_program(self, session: int, frame: program_frames.FromProgram) -> None:
+        self.reported_.append(frame)
         self.reply(frame)
 
     def detach(self, session: int) -> None:
@@ -100,7 +100,7 @@ async def test_what_is_no_frame_ends_the_connection(api: Api, sessions: Sessions
             await socket.send_bytes(data)
             answer = await socket.receive(timeout=PATIENCE_S)
             assert answer.type is WSMsgType.CLOSE
-    assert sessions.said_ == []
+    assert sessions.reported_ == []
     async with asyncio.timeout(PATIENCE_S):
         while sessions.gone != [1, 2, 3, 4]:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
@@ -108,7 +108,7 @@ async def test_what_is_no_frame_ends_the_connection(api: Api, sessions: Sessions
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
-    for read in (program_frames.said, program_frames.told):
+    for read in (program_frames.from_program, program_frames.from_agent):
         with contextlib.suppress(ProtocolError):
             read(data)
     program_frames.read_place(data)
@@ -154,14 +154,14 @@ async def test_inserts_that_are_refused_leave_nothing(api: Api, kept: Kept, quer
     assert (await api.post("/v1/programs/shop/else/insert?producer=p&position=1", data=b"x")).status == 400
 
 
-class Asking(elfmesh.Job):
+class AskingClient(elfmesh.Job):
     """Asks once, and says what it hears."""
 
     name = "shop/top"
 
     def __init__(self, api: str) -> None:
         super().__init__(api)
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.ticks = 0
         self.outcome: object = None
 
@@ -172,7 +172,7 @@ class Asking(elfmesh.Job):
             self.outcome = error
 
     async def on_recv(self, message: Message) -> None:
-        self.heard.append((message.group, message.body))
+        self.received.append((message.group, message.body))
 
     async def on_timer(self) -> None:
         self.ticks += 1
@@ -180,7 +180,7 @@ class Asking(elfmesh.Job):
     timer = "10 ms"
 
 
-async def serving(job: Asking, until: Callable[[], bool]) -> None:
+async def serving(job: AskingClient, until: Callable[[], bool]) -> None:
     task = asyncio.create_task(job.serve())
     async with asyncio.timeout(PATIENCE_S):
         while not until():
@@ -206,12 +206,12 @@ async def test_a_broken_connection_loses_nothing_and_doubles_nothing(api: Api, s
             sessions.deliver(program_frames.Answer(frame.number, "ok", packed("fine")))
 
     sessions.reply = reply
-    job = Asking(f"{api.host}:{api.port}")
+    job = AskingClient(f"{api.host}:{api.port}")
     done = [program_frames.Handled(OTHER, 5)]
-    await serving(job, lambda: job.outcome == "fine" and done[0] in sessions.said_ and job.ticks > 1)
+    await serving(job, lambda: job.outcome == "fine" and done[0] in sessions.reported_ and job.ticks > 1)
     assert len(sessions.attached) == 2
     assert numbers == [1, 1], "the same message, under its old name"
-    assert job.heard == [("g", [1, 2])], "three copies are one message"
+    assert job.received == [("g", [1, 2])], "three copies are one message"
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,13 @@ async def test_how_a_message_ended_is_told(
             sessions.deliver(program_frames.Answer(frame.number, status, error="KeyError: 'x'"))
 
     sessions.reply = reply
-    job = Asking(f"{api.host}:{api.port}")
+    job = AskingClient(f"{api.host}:{api.port}")
     await serving(job, lambda: job.outcome is not None)
     assert type(job.outcome) is kind
 
 
 async def test_a_process_that_was_replaced_ends(api: Api, sessions: Sessions) -> None:
-    job = Asking(f"{api.host}:{api.port}")
+    job = AskingClient(f"{api.host}:{api.port}")
     task = asyncio.create_task(job.serve())
     async with asyncio.timeout(PATIENCE_S):
         while sessions.deliver is None:  # noqa: ASYNC110 - the other side's state
@@ -242,7 +242,7 @@ async def test_a_process_that_was_replaced_ends(api: Api, sessions: Sessions) ->
             await task
 
 
-class Inserting(Asking):
+class Inserting(AskingClient):
     """Inserts from two callbacks at once."""
 
     async def on_start(self) -> None:
@@ -282,7 +282,7 @@ async def test_a_program_of_another_creator_flushes_its_own_job(
     monkeypatch.setattr(AsyncClient, "offsets", offsets)
     monkeypatch.setattr(AsyncClient, "page", page)
 
-    class Alices(Asking):
+    class Alices(AskingClient):
         creator = "alice"
 
         async def on_start(self) -> None:
@@ -323,7 +323,7 @@ class OneResult:
         return {"incarnation": "i", "expired": None}
 
 
-class Told:
+class ReportingClient:
     def __init__(self) -> None:
         self.places: list[program_frames.Place] = []
 
@@ -332,22 +332,22 @@ class Told:
 
 
 async def test_who_was_deposed_does_not_take_its_successor_back() -> None:
-    side, told = Slow(), Told()
-    side.leading = Leading(side, OneResult(), told, follows=True)  # type: ignore[arg-type]  # of one result
+    side, from_agent = Slow(), ReportingClient()
+    side.leading = Leading(side, OneResult(), from_agent, follows=True)  # type: ignore[arg-type]  # of one result
     side.leading.appoint(program_frames.Role(True, 1, "me", program_frames.Place(1, 4, "i:4")))
     task = asyncio.create_task(side.leading.run())
     async with asyncio.timeout(PATIENCE_S):
-        while not told.places:  # noqa: ASYNC110 - the other side's state
+        while not from_agent.places:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
     task.cancel()
     assert side.handled == [5]
-    assert told.places == [program_frames.Place(1, 5, "i:5")], "the term in which it was handled"
+    assert from_agent.places == [program_frames.Place(1, 5, "i:5")], "the term in which it was handled"
     assert side.leading.role.place == program_frames.Place(2, 50, "i:50")
 
 
 async def test_nobody_to_attach_to_is_said_at_once() -> None:
     with pytest.raises(Unreachable, match="no agent answers"):
-        await Asking("127.0.0.1:9").serve()
+        await AskingClient("127.0.0.1:9").serve()
 
 
 def test_what_a_program_may_be_named_and_say(tmp_path: Path) -> None:

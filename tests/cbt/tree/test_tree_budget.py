@@ -146,7 +146,8 @@ def test_rows_that_a_store_cannot_read_are_not_given_as_if_they_were_none() -> N
     with pytest.raises(StorageError):
         list(tree.save())
     insert(tree, keys[:100])
-    # A first null encodes all keys anew, which cannot be done now: then it is not in, and the tree as it was.
+    # A first null encodes all keys again, which cannot be done now: then it is not in, and the tree as it
+    # was.
     with pytest.raises(StorageError):
         tree.insert(pa.record_batch({"k": pa.array([None], pa.string())}))
     store.loses = False

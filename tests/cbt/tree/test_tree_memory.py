@@ -25,8 +25,8 @@ def probe(aggregates: str, rows: int, keys: int) -> tuple[int, int]:
         pytest.skip("this operating system does not say what a process holds")
     command = [sys.executable, memory_probe.__file__, aggregates, str(rows), str(keys)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    said, grown, *_ = map(int, done.stdout.split())
-    return said, grown
+    reported, grown, *_ = map(int, done.stdout.split())
+    return reported, grown
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def probe(aggregates: str, rows: int, keys: int) -> tuple[int, int]:
     ids=["hot", "wide", "four aggregates"],
 )
 def test_nbytes_is_what_the_process_grows_by(aggregates: str, rows: int, keys: int) -> None:
-    said, grown = probe(aggregates, rows, keys)
+    reported, grown = probe(aggregates, rows, keys)
     # Small trees: a root that has just grown has memory that was never touched.
-    assert abs(said - grown) < (0.35 if kernel.active is numpy_twin else 0.25) * grown
+    assert abs(reported - grown) < (0.35 if kernel.active is numpy_twin else 0.25) * grown
 
 
 @pytest.mark.slow
@@ -46,9 +46,9 @@ def test_nbytes_is_true_to_a_tenth_for_two_million_keys(aggregates: str) -> None
     # Now and then a process finds room in pages that it had before, and has grown by too little.
     seen = []
     for _ in range(TRIES):
-        said, grown = probe(aggregates, 2_000_000, 2_000_000)
-        seen.append(said / grown)
-        if abs(said - grown) < 0.1 * grown:
+        reported, grown = probe(aggregates, 2_000_000, 2_000_000)
+        seen.append(reported / grown)
+        if abs(reported - grown) < 0.1 * grown:
             return
     pytest.fail(f"nbytes to the growth of the process: {seen}")
 

@@ -170,7 +170,7 @@ def test_a_batch_that_one_table_refuses_is_in_no_table() -> None:
 
 @pytest.mark.parametrize("panes_of_batch", [[0, 0], [0, 1]])
 def test_a_batch_that_a_store_keeps_from_one_table_is_in_no_table(panes_of_batch: list[int]) -> None:
-    """For a first null the keys of all rows there are are encoded anew, those on disk too."""
+    """For a first null the keys of all rows there are are encoded again, those on disk too."""
     tables = (Spec("all", (), {"n": ("count", None)}), Spec("main", ("k",), {"n": ("count", None)}))
     store = MemoryStore()
     panes = Panes(tables, 10, limits=TINY, budget=MemoryBudget(1 << 20, store))

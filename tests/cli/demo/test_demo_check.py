@@ -36,7 +36,7 @@ def test_each_interval_is_compared_with_the_files_of_those_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "said"),
+    ("records", "reported"),
     [
         ([record(5, [{"clicks": 2}])], "interval 5, row 1: the agents say {'clicks': 2}, one process says"),
         ([record(6, [], ["web2"])], "interval 6 without web2, row 1: the agents say no such row"),
@@ -49,10 +49,10 @@ def test_each_interval_is_compared_with_the_files_of_those_in_it() -> None:
         ([record(4, []), record(6, [{"clicks": 6}])], "interval 5: not in the results"),
     ],
 )
-def test_what_differs_is_named(records: list[dict[str, Any]], said: str) -> None:
+def test_what_differs_is_named(records: list[dict[str, Any]], reported: str) -> None:
     verdict = compare(records, LOGS, oracle)
     assert not verdict.equal
-    assert said in verdict.differences[0]
+    assert reported in verdict.differences[0]
 
 
 def test_a_complete_interval_that_names_somebody_missing_is_wrong() -> None:

@@ -234,9 +234,9 @@ def entry(name: str, data: bytes = b"x", **fields: Any) -> tuple[tarfile.TarInfo
 
 
 def head(form: int = FORMAT) -> tuple[tarfile.TarInfo, bytes]:
-    said: dict[str, Any] = {"format": form, "elf": "x", "agent": "ab" * 20, "made_us": 1}
-    said |= {"votes": 0, "contributions": 0, "left_out": {}}
-    return entry(HEAD_NAME, json.dumps(said).encode())
+    reported: dict[str, Any] = {"format": form, "elf": "x", "agent": "ab" * 20, "made_us": 1}
+    reported |= {"votes": 0, "contributions": 0, "left_out": {}}
+    return entry(HEAD_NAME, json.dumps(reported).encode())
 
 
 def sealed(*entries: tuple[tarfile.TarInfo, bytes], behind: bytes = b"") -> bytes:
@@ -285,9 +285,9 @@ def test_what_is_no_backup_of_ours_is_refused_in_one_line_and_leaves_nothing(
     root.mkdir()
     (root / "b").write_bytes(HOSTILE[name]())
     code = main(["restore", str(root / "b"), str(root / "new")])
-    said = capsys.readouterr().err
-    assert code == (1 if name == "file and directory" else 65), said
-    assert "Traceback" not in said
+    reported = capsys.readouterr().err
+    assert code == (1 if name == "file and directory" else 65), reported
+    assert "Traceback" not in reported
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["b", "in"]
 
 

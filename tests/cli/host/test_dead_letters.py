@@ -106,7 +106,7 @@ def test_what_was_inside_is_no_dead_letter_though_the_mark_was_missed() -> None:
     world.run(10.0)
     exact(world, world.living[0])
     assert member.dead_letters == []
-    assert member.control.carrier.members[JOB].settlement.undecided == 0
+    assert member.control.member_host.members[JOB].accounting.undecided == 0
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -169,9 +169,9 @@ def test_what_an_earlier_master_closed_while_a_member_was_stopped_is_counted(ste
     assert counted(world) == total(world) - sum(records_of(dead, index) for index in lack(dead))
 
 
-def said_again(agent: Agent, index: int) -> Sealed:
+def reported_again(agent: Agent, index: int) -> Sealed:
     """What a restarted worker has on disk of an interval."""
-    manifest = agent.control.carrier.members[JOB].manifest
+    manifest = agent.control.member_host.members[JOB].manifest
     keys = Counter(key for at, key in agent.logs["clicks"] if at // SLIDE == index)
     payload = json.dumps(dict(sorted(keys.items()))).encode()
     entry = Entry(index, (sum(keys.values()), *NOTHING[1:]), len(payload))
@@ -195,7 +195,7 @@ def test_a_restarted_member_settles_what_it_had_sealed() -> None:
         world.restart(member)
         world.run(5.0)
         for index in (1002, 1003, 1004):
-            world.post(0.0, member, said_again(member, index))
+            world.post(0.0, member, reported_again(member, index))
         world.run(10.0)
         assert letters(member) == {index: records_of(member, index) for index in (1003, 1004)}
         world.kill(member)
@@ -214,7 +214,7 @@ def test_owed_counts_go_up_once_though_the_member_restarts_before_the_interval_i
     world.run(20.0)
     world.heal()
     world.run(35.0)
-    owed = sum(letters(member).values())
+    pending_corrections = sum(letters(member).values())
     member.seal("clicks", BASE + 5 * SLIDE)
     world.run(0.5)
     assert 1004 not in world.terminal(JOB)
@@ -224,12 +224,12 @@ def test_owed_counts_go_up_once_though_the_member_restarts_before_the_interval_i
     world.run(0.5)
     member.workers[JOB].sealed = 1005  # its frame log holds the interval
     for index in (1004,):
-        world.post(0.0, member, said_again(member, index))
+        world.post(0.0, member, reported_again(member, index))
     seal(world, 8)
     world.run(30.0)
     records = world.terminal(JOB)
     assert records[1004].missing == []
-    assert records[1004].counts["expired"] == owed
+    assert records[1004].counts["expired"] == pending_corrections
     assert counted(world) == total(world)
 
 
@@ -254,7 +254,7 @@ def test_a_worker_may_forget_only_what_is_settled_and_nothing_before_it_has_spok
     world.run(30.0)
     assert member.released == [], "its frames were not read yet"
     for index in (1003, 1004):
-        world.post(0.0, member, said_again(member, index))
+        world.post(0.0, member, reported_again(member, index))
     world.run(0.1)
     assert member.released == []
     world.run(30.0)

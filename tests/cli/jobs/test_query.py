@@ -160,7 +160,7 @@ def test_output_of_the_command(api: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("SELECT nothing FROM shop.top", "nothing"),
         ("CREATE JOB a.b EVERY '1 s' AS SELECT count(*) FROM shop.top", "is no job"),
@@ -168,10 +168,10 @@ def test_output_of_the_command(api: str) -> None:
         ("SELECT count(*) FROM top ON (role = 'web')", "belong to no agent"),
     ],
 )
-def test_what_results_cannot_answer_is_refused_with_its_place(api: str, text: str, said: str) -> None:
+def test_what_results_cannot_answer_is_refused_with_its_place(api: str, text: str, reported: str) -> None:
     ran = elf("query", text, "--api", api)
     assert ran.exit_code == 65
-    assert said in ran.stderr
+    assert reported in ran.stderr
     assert "^" in ran.stderr
 
 

@@ -108,9 +108,9 @@ def test_what_is_no_savepoint_is_refused_in_one_line(
     (tmp_path / "s").write_bytes(data)
     for verb in ("show", "results", "restore"):
         assert elf(["savepoint", verb, str(tmp_path / "s")]) == 65
-        said = capsys.readouterr()
-        assert not said.out
-        assert "Traceback" not in said.err
+        reported = capsys.readouterr()
+        assert not reported.out
+        assert "Traceback" not in reported.err
 
 
 def manifest(text: str = TEXT) -> Manifest:

@@ -90,8 +90,12 @@ def test_columns_that_say_nothing_or_do_not_fit_are_left_out() -> None:
 
 def test_an_agents_load_is_small_whatever_it_runs() -> None:
     jobs = {f"t/j{n}": {"cpu_seconds": float(n), "watermark_seconds": 50.0 + n} for n in range(JOBS)}
-    said = {"job_costs": jobs, "processor": {"cpu_seconds": 7.0, "slowed": {"t/j1": "why"}}, "sources": {}}
-    load = load_of(said, 100.0, 5)
+    reported = {
+        "job_costs": jobs,
+        "processor": {"cpu_seconds": 7.0, "slowed": {"t/j1": "why"}},
+        "sources": {},
+    }
+    load = load_of(reported, 100.0, 5)
     assert load["behind_seconds"] == 50.0
     assert list(load["worst"]) == [f"t/j{JOBS - 1 - n}" for n in range(WORST)]
     assert len(json.dumps(load)) < 600

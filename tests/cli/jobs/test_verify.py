@@ -143,7 +143,7 @@ def test_a_question_that_is_lost_is_asked_again() -> None:
 
 def test_a_flood_of_questions_makes_an_agent_read_its_logs_once_at_a_time() -> None:
     world = closed()
-    (member,) = world[2].control.carrier.members.values()
+    (member,) = world[2].control.member_host.members.values()
     asker = world.master().me
     effects = []
     for token in range(50):

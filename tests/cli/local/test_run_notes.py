@@ -17,9 +17,9 @@ ACCESS = 'h - - [22/Nov/2026:06:01:00 +0000] "GET /a HTTP/1.1" 200 12\n'
 def test_no_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.log").touch()
     assert elf(["run", "SELECT count(*) AS n FROM log", str(tmp_path / "a.log")]) == 0
-    told = capsys.readouterr()
-    assert told.out == "n\n-\n0\n"
-    assert "the logs are empty" in told.err
+    notified = capsys.readouterr()
+    assert notified.out == "n\n-\n0\n"
+    assert "the logs are empty" in notified.err
 
 
 @pytest.mark.parametrize("query", ["SELECT count(*) AS n FROM log", "SELECT host FROM log"])
@@ -28,10 +28,10 @@ def test_no_row_is_shown_where_no_record_could_be_used(
 ) -> None:
     (tmp_path / "a.log").write_text("no such line\n")
     assert elf(["run", "--format", "common", query, str(tmp_path / "a.log")]) == 65
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert f"{tmp_path}/a.log:1: not a line of the common log format" in told.err
-    assert "no record could be used" in told.err
+    notified = capsys.readouterr()
+    assert notified.out == ""
+    assert f"{tmp_path}/a.log:1: not a line of the common log format" in notified.err
+    assert "no record could be used" in notified.err
 
 
 def test_rows_behind_blocks_without_rows_are_shown(
@@ -41,9 +41,9 @@ def test_rows_behind_blocks_without_rows_are_shown(
     (tmp_path / "b.log").write_text("no such line\n")
     logs = [str(tmp_path / name) for name in ("b.log", "a.log")]
     assert elf(["run", "--format", "common", "SELECT host FROM log", *logs]) == 0
-    told = capsys.readouterr()
-    assert told.out == "host\n----\nh\n"
-    assert [f"a.log:{line}:" in told.err for line in (1, 2, 3)] == [True, True, False]  # and b.log's
+    notified = capsys.readouterr()
+    assert notified.out == "host\n----\nh\n"
+    assert [f"a.log:{line}:" in notified.err for line in (1, 2, 3)] == [True, True, False]  # and b.log's
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_what_has_to_be_converted_first_is_named(
     path = tmp_path / name
     path.write_bytes(content)
     assert elf(["run", "SELECT count(*) FROM log", str(path)]) == 65
-    told = capsys.readouterr().err
-    assert f"the file is {what}" in told
-    assert f"{command}{path} | elf run" in told
+    notified = capsys.readouterr().err
+    assert f"the file is {what}" in notified
+    assert f"{command}{path} | elf run" in notified
 
 
 @pytest.mark.parametrize("format", ["auto", "csv"])

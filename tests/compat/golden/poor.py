@@ -95,8 +95,8 @@ def _word_that_was_not_written(case: Golden, error: QueryError) -> bool:
 
 
 def _internal_name(case: Golden, error: QueryError) -> bool:
-    said = str(error)
-    return bool(_ARROW.search(said) or re.search(r"#\d|There are \*|There are \.", said))
+    message = str(error)
+    return bool(_ARROW.search(message) or re.search(r"#\d|There are \*|There are \.", message))
 
 
 def _column_of_another_input(case: Golden, error: QueryError) -> bool:

@@ -76,14 +76,14 @@ def test_nothing_is_changed_while_a_majority_answers_or_nobody_accepts_the_loss(
 @pytest.mark.parametrize("agents", [3, 5])
 def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) -> None:
     world, gone = without_two(agents, master=master)
-    said = recovered(world)
+    reported = recovered(world)
     go_on(world, 40, 60.0)
     one_master(world)
     leads = world.master().control.leadership.masters[JOB]
     assert generation(leads.epoch) == 1
-    assert leads.manifest.incarnation == said["recovered"]
+    assert leads.manifest.incarnation == reported["recovered"]
     assert not set(voters(world)) & set(gone)
-    old = [record for record, _ in world.results(world.living[0], incarnation=said["incarnation"])]
+    old = [record for record, _ in world.results(world.living[0], incarnation=reported["incarnation"])]
     found = _new(world)
     assert [each.index for each in old[:2]] == [1000, 1001]
     assert len(found) > 10
@@ -99,8 +99,8 @@ def test_who_was_a_member_and_is_away_is_missing_until_it_is_back(agents: int, m
     gone = _away(world, master=master)
     without = _new(world)
     assert without
-    said = [(each.state, each.agents_in, each.agents_expected, sorted(each.missing)) for each in without]
-    assert said == [("FINAL_PARTIAL", agents - 2, agents, gone)] * len(without)
+    reported = [(each.state, each.agents_in, each.agents_expected, sorted(each.missing)) for each in without]
+    assert reported == [("FINAL_PARTIAL", agents - 2, agents, gone)] * len(without)
     for agent in world.agents.values():
         if not agent.alive:
             world.restart(agent)
@@ -123,11 +123,11 @@ def test_who_was_a_member_and_stays_away_is_evicted_from_the_new_numbering() -> 
 def test_the_newest_roster_goes_on_not_the_one_of_the_newest_term() -> None:
     """Who has only heard of a new master holds an old roster under a new epoch."""
     entry = RosterEntry(0, A, "a")
-    heard = replace(TERMS, epoch=7, version=1, members=(entry,))
+    received = replace(TERMS, epoch=7, version=1, members=(entry,))
     newer = replace(TERMS, epoch=6, version=2, members=(entry, RosterEntry(1, B, "b")))
     alien = replace(newer, version=9, manifest=replace(newer.manifest, incarnation="other"), members=())
-    found = with_newest_roster(heard, [newer, alien])
-    assert (found.members, found.epoch) == (newer.members, heard.epoch)
+    found = with_newest_roster(received, [newer, alien])
+    assert (found.members, found.epoch) == (newer.members, received.epoch)
 
 
 def test_who_has_left_is_not_expected_by_the_new_numbering() -> None:
@@ -142,16 +142,16 @@ def test_who_has_left_is_not_expected_by_the_new_numbering() -> None:
 
 def test_old_voters_that_come_back_follow_the_new_numbering() -> None:
     world, gone = without_two(5)
-    said = recovered(world)
+    reported = recovered(world)
     go_on(world, 20, 20.0)
     for agent in gone:
         world.restart(agent)
     world.run(120.0)
     one_master(world)
-    assert world.master().control.leadership.masters[JOB].manifest.incarnation == said["recovered"]
+    assert world.master().control.leadership.masters[JOB].manifest.incarnation == reported["recovered"]
     for agent in gone:
-        member = agent.control.carrier.members.get(JOB)
-        assert member is None or member.manifest.incarnation == said["recovered"]
+        member = agent.control.member_host.members.get(JOB)
+        assert member is None or member.manifest.incarnation == reported["recovered"]
 
 
 def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
@@ -160,7 +160,7 @@ def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
     world.split(cut)
     go_on(world, 6, 45.0)
     left = next(agent for agent in world.living if agent not in cut and agent in voters_before(world, cut))
-    said = recovered(world, left.number)
+    reported = recovered(world, left.number)
     go_on(world, 8, 20.0)
     leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
     assert len(leading) == 2, "one on each side: the loss that was accepted"
@@ -168,7 +168,7 @@ def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
     world.heal()
     world.run(120.0)
     one_master(world)
-    assert world.master().control.leadership.masters[JOB].manifest.incarnation == said["recovered"]
+    assert world.master().control.leadership.masters[JOB].manifest.incarnation == reported["recovered"]
 
 
 def voters_before(world: SplitWorld, cut: list[Agent]) -> list[Agent]:

@@ -13,7 +13,7 @@ from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.master.master import Master
 from elfmesh.machine import Effect, Event
 from elfmesh.overlay.events import Probe, ProbeDone
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import SECOND, Agent
 from tests.control.member.support import TEXT as SHORT
@@ -194,7 +194,7 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
     clock.world.kill(dead)
     clock.world.kill(clock.world.master())
     clock.log(130)
-    assert clock.master().closer.judge.dead
+    assert clock.master().closer.straggler_policy.dead
     clock.log(2 * WIDTH_S + 20)
     records = clock.records()
     assert without(records, f"agent-{dead.number}", [FIRST_WINDOW]) == {FIRST_WINDOW: True}
@@ -202,14 +202,14 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
 
 
 def test_a_new_master_counts_what_agents_contribute_again_although_it_learns_of_a_death_before() -> None:
-    context, stages = new_office(1), leading(Clock().world).terms.stages
-    book = RosterBook((RosterEntry(0, new_office(2).me, "agent-2"),))
-    judge = StragglerPolicy(context, book, "correct", 1.0, lambda: None)
-    evictions = Evictions(context, book, judge, LatencyStats(context), stages)
-    judge.lost_sight(new_office(2).me.id)
+    context, stages = new_context(1), leading(Clock().world).terms.stages
+    book = RosterBook((RosterEntry(0, new_context(2).me, "agent-2"),))
+    straggler_policy = StragglerPolicy(context, book, "correct", 1.0, lambda: None)
+    evictions = Evictions(context, book, straggler_policy, LatencyStats(context), stages)
+    straggler_policy.lost_sight(new_context(2).me.id)
     (probe,) = [effect for effect in context.out if isinstance(effect, Probe)]
     context.answer(probe.token, ProbeDone(probe.token, probe.contact, alive=False))
-    assert judge.dead == (0,)
+    assert straggler_policy.dead == (0,)
     assert not evictions.carry_out(None, 10)
     assert not evictions.carry_out(15, 10)
     context.now += EVICT_S
@@ -225,11 +225,11 @@ def test_what_a_member_had_sent_before_it_died_does_not_revive_it() -> None:
     assert entry is not None
     clock.world.kill(dead)
     clock.world.run(5.0)
-    judge = clock.master().closer.judge
-    judge.seen(1 << entry.number)
-    assert entry.number not in judge.dead
+    straggler_policy = clock.master().closer.straggler_policy
+    straggler_policy.seen(1 << entry.number)
+    assert entry.number not in straggler_policy.dead
     clock.world.run(5.0)
-    assert judge.dead == (entry.number,)
+    assert straggler_policy.dead == (entry.number,)
 
 
 def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> None:
@@ -243,7 +243,7 @@ def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> Non
         world.kill(agent)
     world.run(4.0)
     assert world.probing_max == PROBES_MAX
-    assert len(leading(world).closer.judge.dead) == len(rack)
+    assert len(leading(world).closer.straggler_policy.dead) == len(rack)
     world.seal_all(1001 * 10 * SECOND)
     world.run(1.5)
     ((record, _),) = world.results(world.master())

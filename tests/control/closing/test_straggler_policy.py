@@ -20,7 +20,7 @@ from elfmesh.machine import Contact
 from elfmesh.overlay.events import Probe, ProbeDone
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Entry, Segment
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.member.support import agent_id
 
 A, B = 1, 2
@@ -45,7 +45,7 @@ class Missing:
     frontiers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.context = new_office(9)
+        self.context = new_context(9)
         entries = (
             RosterEntry(number, Contact(agent_id(number), "sim", number, 1), f"web{number}")
             for number in range(self.members)
@@ -67,7 +67,7 @@ class Missing:
     def look(self, at: float) -> tuple[str | None, float]:
         """What becomes of the interval at a time."""
         self.context.now = at
-        return self.policy.judge(self.missing, DUE, lambda number: self.frontiers.get(number, 0))
+        return self.policy.decide(self.missing, DUE, lambda number: self.frontiers.get(number, 0))
 
     def probed(self) -> list[int]:
         """Numbers of the members with a probe under way."""

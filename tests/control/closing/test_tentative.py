@@ -13,7 +13,7 @@ from elfmesh.control.jobs.fidelity import Rates, UsualRate
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
 from tests.control.clicks import BASE, SLIDE, exact, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
 
@@ -140,11 +140,11 @@ def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest
     looked: list[int] = []
     due_since = closer.due_since
 
-    def looking(index: int) -> float | None:
+    def first_look(index: int) -> float | None:
         looked.append(index)
         return due_since(index)
 
-    monkeypatch.setattr(closer, "due_since", looking)
+    monkeypatch.setattr(closer, "due_since", first_look)
     closer.advance()
     assert 0 < len(looked) <= 2 * OPEN_MAX
 
@@ -183,9 +183,13 @@ def record(index: int, rev: int) -> ResultRecord:
 
 
 def shelf() -> tuple[Tentative, Context, list[str]]:
-    context = new_office(1)
-    said: list[str] = []
-    return Tentative(context, 1, lambda: said.append("again"), lambda: said.append("shown")), context, said
+    context = new_context(1)
+    reported: list[str] = []
+    return (
+        Tentative(context, 1, lambda: reported.append("again"), lambda: reported.append("shown")),
+        context,
+        reported,
+    )
 
 
 def test_revisions_grow_and_coverage_never_shrinks() -> None:
@@ -229,25 +233,25 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
 
 
 def test_a_later_wish_to_be_asked_again_does_not_put_off_an_earlier_one() -> None:
-    held, context, said = shelf()
+    held, context, reported = shelf()
     held.wake(1.0)
     held.wake(5.0)
     context.now = 1.0
     context.fire()
-    assert said == ["again"]
+    assert reported == ["again"]
     held.wake(5.0)
     held.wake(2.0)
     context.now = 2.0
     context.fire()
-    assert said == ["again", "again"]
+    assert reported == ["again", "again"]
 
 
 def test_rows_that_come_after_the_end_are_dropped() -> None:
-    held, _, said = shelf()
+    held, _, reported = shelf()
     held.begin(record(7, 1), (1, 0))
     held.drop_below(8)
     held.made(7, 1, b"late")
-    assert (list(held.since(0)), said) == ([], [])
+    assert (list(held.since(0)), reported) == ([], [])
 
 
 # -- fidelity ------------------------------------------------------------------------------------------
@@ -270,17 +274,17 @@ NOTHING = (0,) * len(BUCKETS)
 def test_fidelity_is_the_rate_weighted_share_of_the_expected_input(
     required: int, missing: int, rates: dict[int, float], expected: float
 ) -> None:
-    said = Rates()
+    reported = Rates()
     for number, records in rates.items():
-        said.said(number, records)
-    assert said.fidelity(required, missing, NOTHING) == pytest.approx(expected)
+        reported.reported(number, records)
+    assert reported.fidelity(required, missing, NOTHING) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("nonsense", [-1.0, float("nan"), float("inf"), 1.7e308])
 def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
-    said = Rates()
-    said.said(0, nonsense)
-    assert said.fidelity(0b11, 0b01, NOTHING) == pytest.approx(0.5)
+    reported = Rates()
+    reported.reported(0, nonsense)
+    assert reported.fidelity(0b11, 0b01, NOTHING) == pytest.approx(0.5)
 
 
 def test_a_rate_is_said_at_once_then_only_when_it_has_changed_or_the_master_has() -> None:

@@ -147,8 +147,8 @@ def test_a_handover_that_is_lost_holds_nobody_up() -> None:
     world.kill(old)
     world.run(3.0)
     assert world.master() is not old
-    heard_from = world.now + 1.2
-    world.lost = lambda sender, _, message: isinstance(message, Handover) and world.now < heard_from
+    received_from = world.now + 1.2
+    world.lost = lambda sender, _, message: isinstance(message, Handover) and world.now < received_from
     world.restart(old)
     world.run(1.0)
     world.seal_all(BASE + 3 * SLIDE)
@@ -185,7 +185,7 @@ def test_a_job_begins_anew_where_its_end_was_missed_and_who_ended_it_is_gone() -
     assert world.ask(world.living[-1], "delete", {"job": "shop/top"}).status == 200
     world.restart(heir)
     world.run(10.0)
-    assert JOB in heir.control.leadership.holders
+    assert JOB in heir.control.leadership.replicas
     assert JOB not in heir.control.context.roots
     world.kill(master)
     world.run(2.0)
@@ -247,11 +247,11 @@ def test_what_comes_from_a_lower_epoch_is_refused_and_counted() -> None:
         )
         member.control.step(Received(other, ctl.Roster(impostor)), world.now)
         assert member.control.stats().get("control.fenced", 0) == refused
-    job = member.control.carrier.members[JOB]
+    job = member.control.member_host.members[JOB]
     assert (job.epoch, job.master) == (7, other)
     stop = ctl.Stop(JOB, terms.manifest.incarnation, 3)
     member.control.step(Received(other, stop), world.now)
-    assert JOB in member.control.carrier.members
+    assert JOB in member.control.member_host.members
 
 
 def test_a_master_of_a_lower_epoch_steps_down_when_it_hears_of_a_higher_one() -> None:

@@ -9,7 +9,7 @@ from elfmesh.machine import Message
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent, agent_id
 
-JOB, _ = ids.job_seats("shop/top", CREATOR)
+JOB, _ = ids.job_placements("shop/top", CREATOR)
 
 
 def by_distance(count: int) -> list[int]:
@@ -49,7 +49,7 @@ def test_a_job_whose_end_is_known_has_no_leader_by_the_word_of_a_member_that_has
     world.apply(world[0])
     master = world.master()
     other = next(agent for agent in world.living if agent is not master)
-    leadership, member = other.control.leadership, other.control.carrier.members[JOB]
+    leadership, member = other.control.leadership, other.control.member_host.members[JOB]
     assert leadership.leader(JOB) == master.me
     leadership.forget(JOB, "of another incarnation")
     assert leadership.leader(JOB) == master.me

@@ -25,8 +25,8 @@ def test_a_delete_counts_who_leaves_and_has_stopped_too() -> None:
     world.subscribed[job] = _Rooted(world.subscribed[job])
     world.request(leaver, "leave")
     world.run(1.0)
-    told = world.ask(world.master(), "delete", {"job": "shop/top"}).body
-    assert (told["acknowledged"], told["expected"]) == (3, 3)
+    notified = world.ask(world.master(), "delete", {"job": "shop/top"}).body
+    assert (notified["acknowledged"], notified["expected"]) == (3, 3)
 
 
 def test_a_delete_counts_members_and_not_the_root_that_is_none() -> None:
@@ -37,8 +37,8 @@ def test_a_delete_counts_members_and_not_the_root_that_is_none() -> None:
     job = leads(world).job
     world.subscribed[job] = _Rooted({master.me.id: None})
     world.run(1.0)
-    told = world.ask(master, "delete", {"job": "shop/top"}).body
-    assert (told["acknowledged"], told["expected"]) == (0, 0)
+    notified = world.ask(master, "delete", {"job": "shop/top"}).body
+    assert (notified["acknowledged"], notified["expected"]) == (0, 0)
 
 
 def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nobody_again() -> None:
@@ -52,11 +52,11 @@ def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nob
     world.run(30.0)
     master = leads(world)
     assert any(state == "FINAL_PARTIAL" for state, _ in states(world))
-    assert master.closer.judge.dead
+    assert master.closer.straggler_policy.dead
     version = master.book.version
     world.run(EVICT_S)
     world.seal_all(BASE + 9 * SLIDE)
     world.run(5.0)
     assert leads(world) is master
     assert master.book.version == version
-    assert not master.closer.judge.dead
+    assert not master.closer.straggler_policy.dead

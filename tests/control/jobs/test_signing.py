@@ -156,8 +156,8 @@ def test_what_is_no_envelope_is_refused(data: bytes) -> None:
 
 
 def test_a_payload_says_nothing_that_is_not_known() -> None:
-    said = json.loads(signing.signed(payload(), KEYS[:1]).payload)
-    envelope = signing.signed(json.dumps({**said, "also": 1}).encode(), KEYS[:1])
+    reported = json.loads(signing.signed(payload(), KEYS[:1]).payload)
+    envelope = signing.signed(json.dumps({**reported, "also": 1}).encode(), KEYS[:1])
     with pytest.raises(Refused, match="cannot be read"):
         admit(envelope)
 

@@ -19,7 +19,7 @@ def test_who_asks_before_the_first_verdicts_is_a_founder_and_nobody_is_told_befo
     world.run(1.0)
     world.seal_all(BASE + SLIDE)
     world.run(1.0)
-    assert token not in world[0].replies, "the carriers have not been heard"
+    assert token not in world[0].replies, "the stream hosts have not been heard"
     world.lost = lambda source, target, message: False
     world.run(FOUNDING_S_MAX)
     assert world[0].replies[token].body["expected"] == 4

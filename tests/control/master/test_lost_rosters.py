@@ -44,20 +44,20 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
     world.run(2.0)
     newcomer = world.add(9)
     world.run(3.0)
-    member = newcomer.control.carrier.members[leads(world).job]
+    member = newcomer.control.member_host.members[leads(world).job]
     assert member.start is not None
     assert member.start > FIRST
-    heard: list[int] = []
+    surveyed: list[int] = []
 
     def lost(source: Agent, target: Agent, message: Message) -> bool:
-        heard.extend([message.start] if isinstance(message, Enroll) else [])
+        surveyed.extend([message.start] if isinstance(message, Enroll) else [])
         return False
 
     world.lost = lost
     newcomer.control.context.after(0.0, member.requests.enroll)
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
-    assert member.start in heard
+    assert member.start in surveyed
 
 
 def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question_on() -> None:
@@ -67,20 +67,20 @@ def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question
     world.run(2.0)
     led = leads(world)
     voter, asker = (agent for agent in world.living if led.job not in agent.control.leadership.masters)
-    member = asker.control.carrier.members[led.job]
+    member = asker.control.member_host.members[led.job]
     wanted = replace(led.terms.manifest, version=2)
     voter.control.leadership.keep(replace(led.terms, manifest=wanted, version=led.book.version + 1))
     known, _ = voter.control.leadership.known(led.job)
     assert known is not None
     assert known.manifest.version == 2
-    heard: list[Message] = []
+    surveyed: list[Message] = []
 
     def lost(source: Agent, target: Agent, message: Message) -> bool:
-        heard.extend([message] if isinstance(message, Enroll) and source is voter else [])
+        surveyed.extend([message] if isinstance(message, Enroll) and source is voter else [])
         return False
 
     world.lost = lost
     world.post(0.0, voter, Received(asker.me, member.requests.enrolment()))
     world.run(1.0)
-    assert len(heard) == 1
+    assert len(surveyed) == 1
     assert member.manifest.version == 1

@@ -11,7 +11,7 @@ from elfmesh.machine import Send
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.events import Publish
 from tests.control.clicks import BASE, SLIDE, exact, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import Agent, agent_id
 from tests.control.member.test_copy_sender import (
@@ -61,19 +61,19 @@ def test_one_question_fetches_what_all_members_of_a_lost_rack_had_contributed() 
 
 
 def test_a_question_for_one_member_is_what_earlier_versions_send_and_names_no_others() -> None:
-    context, master = new_office(1), new_office(9).me
-    keeper = CopyStore(context)
+    context, master = new_context(1), new_context(9).me
+    copy_store = CopyStore(context)
     for owner in (2, 3, 70):
         message, payload = copy(number=owner)
-        keeper.keep(
-            new_office(owner).me, msgspec.structs.replace(message, member=agent_id(owner)), payload, None
+        copy_store.keep(
+            new_context(owner).me, msgspec.structs.replace(message, member=agent_id(owner)), payload, None
         )
     acknowledged(context)
     one = Surrender(JOB, "i", master, 1, 3, 0)
     assert b"members" not in pack(one)
 
     def given(question: Surrender) -> list[int]:
-        keeper.surrender(master, question)
+        copy_store.surrender(master, question)
         sent, context.out = context.out, []
         messages = [effect.message for effect in sent if isinstance(effect, Send)]
         return [message.copy.number for message in messages if isinstance(message, KeptCopy)]

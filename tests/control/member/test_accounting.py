@@ -33,7 +33,7 @@ def sealed(*indices: int, records: int = 5) -> Sealed:
 
 
 class Bench:
-    """A settlement, and its disk."""
+    """A accounting, and its disk."""
 
     def __init__(self, stored: bytes = b"") -> None:
         me = Contact(b"m" * 20, "sim", 1)
@@ -62,7 +62,7 @@ class Bench:
         self.context.now += seconds
         self.context.fire()
 
-    def fates(self, *, inside: tuple[int, ...] = (), outside: tuple[int, ...] = ()) -> None:
+    def outcomes(self, *, inside: tuple[int, ...] = (), outside: tuple[int, ...] = ()) -> None:
         self.it.answered(Fates(MANIFEST.job_id, "x", ME, inside, outside))
 
 
@@ -73,21 +73,21 @@ def lack(start: int, stop: int, *numbers: int) -> Lack:
 def test_a_mark_decides_only_what_it_knows_completely() -> None:
     bench = Bench()
     bench.it.closed(sealed(10, 11, 12), ME)
-    bench.it.told(11, (), 13)
+    bench.it.notified(11, (), 13)
     assert bench.it.undecided == 3, "10 is older than what the mark tells of, and comes first"
     assert bench.it.floor(13) == 10
-    bench.fates(outside=(10,))
+    bench.outcomes(outside=(10,))
     assert bench.letters() == [10]
-    bench.it.told(11, (lack(12, 13, 1, ME),), 12)
+    bench.it.notified(11, (lack(12, 13, 1, ME),), 12)
     assert (bench.letters(), bench.it.floor(13)) == ([], 12), "12 was not closed when the mark was made"
-    bench.it.told(11, (lack(12, 13, 1, ME),), 13)
+    bench.it.notified(11, (lack(12, 13, 1, ME),), 13)
     assert (bench.letters(), bench.it.floor(13)) == ([12], 13)
 
 
 def test_others_that_are_lacking_are_none_of_our_business() -> None:
     bench = Bench()
     bench.it.closed(sealed(10, 11), ME)
-    bench.it.told(0, (lack(0, 99, 1, 2, 4),), 12)
+    bench.it.notified(0, (lack(0, 99, 1, 2, 4),), 12)
     assert bench.letters() == []
     assert bench.it.undecided == 0
 
@@ -100,7 +100,7 @@ def test_the_master_is_asked_again_and_in_bounded_questions() -> None:
     for _ in range(2):
         bench.wait(ASK_S * 1.25)
     assert [each.indices for each in bench.asked] == [tuple(range(ASKED_MAX))] * 2
-    bench.fates(inside=tuple(range(ASKED_MAX)))
+    bench.outcomes(inside=tuple(range(ASKED_MAX)))
     bench.wait(ASK_S * 1.25)
     assert bench.asked[-1].indices == tuple(range(ASKED_MAX, ASKED_MAX + 5))
 
@@ -108,7 +108,7 @@ def test_the_master_is_asked_again_and_in_bounded_questions() -> None:
 def test_what_is_owed_is_only_added_to_what_never_went_up() -> None:
     bench = Bench()
     bench.it.closed(sealed(10), ME)
-    bench.fates(outside=(10,))
+    bench.outcomes(outside=(10,))
     again = sealed(11).parts[0]
     assert bench.it.place(again, again=True) == again
     placed = bench.it.place(sealed(12, 13).parts[0], again=False)
@@ -120,13 +120,13 @@ def test_what_is_owed_is_only_added_to_what_never_went_up() -> None:
 def test_after_a_restart_the_same_goes_up_with_the_same_interval() -> None:
     bench = Bench()
     bench.it.closed(sealed(10), ME)
-    bench.fates(outside=(10,))
+    bench.outcomes(outside=(10,))
     placed = bench.it.place(sealed(12).parts[0], again=False)
     bench = bench.restart()
     assert bench.it.place(sealed(12).parts[0], again=True) == placed
     assert bench.it.place(sealed(13).parts[0], again=False).entries[0].counts[EXPIRED] == 0
     bench.it.closed(Sealed(MANIFEST.job_id, "x", 12, 13, (placed,)), ME)
-    bench.fates(outside=(12,))
+    bench.outcomes(outside=(12,))
     taken = bench.it.place(sealed(14).parts[0], again=False)
     assert taken.entries[0].counts[:2] == (5, 2 + 2 + 2)
     assert taken.entries[0].counts[EXPIRED] == 5 + 5, "its own records, and those that went up with it"
@@ -136,16 +136,16 @@ def test_after_a_restart_the_same_goes_up_with_the_same_interval() -> None:
 def test_after_a_restart_nothing_is_settled_twice(number: int | None) -> None:
     bench = Bench()
     bench.it.closed(sealed(10, 11), ME)
-    bench.fates(outside=(10,))
+    bench.outcomes(outside=(10,))
     bench = bench.restart()
     bench.it.closed(sealed(10, 11), number)
     assert bench.it.undecided == 1
-    bench.fates(outside=(10, 11))
+    bench.outcomes(outside=(10, 11))
     assert bench.letters() == [11]
-    assert bench.it.owed[EXPIRED] == 5 + 5
+    assert bench.it.pending_corrections[EXPIRED] == 5 + 5
 
 
-class Life:
+class Boot:
     """A member's lives: what it sealed, what went up with each interval, and whether that is inside."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Life:
     def tell(self, until: int) -> None:
         until = min(until, len(self.inside))
         lacks = tuple(lack(index, index + 1, ME) for index in range(until) if not self.inside[index])
-        self.bench.it.told(0, lacks, until)
+        self.bench.it.notified(0, lacks, until)
 
     def restart(self, begun: int) -> None:
         """The frame log has all frames still; the roster on disk says that `begun` intervals are closed."""
@@ -191,14 +191,14 @@ class Life:
     st.lists(st.tuples(st.sampled_from(("seal", "close", "tell", "restart")), st.integers(0, 9)), max_size=40)
 )
 def test_each_record_is_counted_once_however_often_its_agent_restarts(steps: list[tuple[str, int]]) -> None:
-    life = Life()
+    boot = Boot()
     for step, number in steps:
-        getattr(life, step)(number)
-    life.tell(len(life.inside))
-    open_from = len(life.inside)
-    counted = [part for index, part in enumerate(life.up) if index >= open_from or life.inside[index]]
-    found = sum(sum(part.entries[0].counts) for part in counted) + sum(life.bench.it.owed)
-    assert found == sum(sum(part.entries[0].counts) for part in life.written)
+        getattr(boot, step)(number)
+    boot.tell(len(boot.inside))
+    open_from = len(boot.inside)
+    counted = [part for index, part in enumerate(boot.up) if index >= open_from or boot.inside[index]]
+    found = sum(sum(part.entries[0].counts) for part in counted) + sum(boot.bench.it.pending_corrections)
+    assert found == sum(sum(part.entries[0].counts) for part in boot.written)
 
 
 def test_what_never_went_up_is_known_without_asking() -> None:
@@ -214,10 +214,10 @@ def test_what_never_went_up_is_known_without_asking() -> None:
 def test_a_damaged_ledger_or_one_of_another_incarnation_is_an_empty_one() -> None:
     bench = Bench()
     bench.it.closed(sealed(10), ME)
-    bench.fates(outside=(10,))
+    bench.outcomes(outside=(10,))
     bench.letters()
     other = Accounting(bench.context, MANIFEST, bench.asked.append, lambda: None, b"\xc1rubbish")
-    assert not any(other.owed)
+    assert not any(other.pending_corrections)
 
 
 def test_unknown_fates_are_kept_and_not_counted() -> None:
@@ -225,7 +225,7 @@ def test_unknown_fates_are_kept_and_not_counted() -> None:
     bench.it.closed(sealed(10), ME)
     bench.it.answered(Fates(MANIFEST.job_id, "x", ME, (), (), (10,)))
     assert bench.letters() == [10]
-    assert not any(bench.it.owed), "they may have been counted"
+    assert not any(bench.it.pending_corrections), "they may have been counted"
 
 
 def test_marks_stay_small_and_say_from_where_they_are_complete() -> None:
@@ -234,7 +234,7 @@ def test_marks_stay_small_and_say_from_where_they_are_complete() -> None:
     for index in range(200):
         truth[index] = 0 if index % 2 else 1 << index % 7
         lacking.decided(index, index + 1, truth[index])
-    since, lacks, _ = lacking.told(150)
+    since, lacks, _ = lacking.notified(150)
     assert len(lacks) <= LACKS_MAX
     for index in range(since, 150):
         found = [bits_of(each.absent) for each in lacks if each.start <= index < each.stop]

@@ -42,20 +42,20 @@ class Bench:
     def __init__(self) -> None:
         me = Contact(b"m" * 20, "sim", 1)
         self.context = Context(me, "agent-1", random.Random(1), lambda topic: {})
-        self.told: list[tuple[int, int, bool]] = []
+        self.notified: list[tuple[int, int, bool]] = []
         self.up = Contributions(self.context, (JOB,), self._sent)
 
     def _sent(self, event: Sealed, number: int, again: bool) -> None:
-        self.told.append((event.start, number, again))
+        self.notified.append((event.start, number, again))
 
-    def said(self) -> list[Contribute]:
+    def reported(self) -> list[Contribute]:
         """What went up since the last time, without the declarations."""
         out, self.context.out = self.context.out, []
         found = [effect for effect in out if isinstance(effect, Contribute)]
         return [each for each in found if each.segment.start < each.segment.stop]
 
     def intervals(self) -> list[int]:
-        return [entry.interval for each in self.said() for entry in each.segment.entries]
+        return [entry.interval for each in self.reported() for entry in each.segment.entries]
 
     def wait(self, seconds: float) -> None:
         self.context.now += seconds
@@ -69,8 +69,8 @@ def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
         bench.up.add(sealed(at, at + 1))
     assert bench.intervals() == list(range(200)), "what is sealed goes up at once"
     bench.up.begin(3, 2, 0)
-    said = bench.intervals()
-    assert said == list(range(BURST_INTERVALS))
+    reported = bench.intervals()
+    assert reported == list(range(BURST_INTERVALS))
     assert bench.up.gone_up == BURST_INTERVALS
     while bench.up.waiting:
         bench.wait(PACE_S * 0.9)
@@ -78,8 +78,8 @@ def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
         bench.wait(PACE_S * 0.1 + 1e-6)
         burst = bench.intervals()
         assert 0 < len(burst) <= BURST_INTERVALS
-        said += burst
-    assert said == list(range(200))
+        reported += burst
+    assert reported == list(range(200))
     assert bench.up.gone_up == 200
 
 
@@ -90,7 +90,7 @@ def test_what_was_closed_before_it_was_sealed_does_not_go_up_and_is_released(at_
     bench.up.begin(3, 1, 0)
     bench.up.add(sealed(0, 5))
     assert [each.event.stop for each in bench.up.release(12)] == [5]
-    bench.said()
+    bench.reported()
     bench.up.begin(3, 2, 12)
     assert bench.up.undecided == 5, "the worker has still to say what it has of the closed intervals"
     for start, stop in [(5, 20)] if at_once else [(at, at + 1) for at in range(5, 20)]:
@@ -102,7 +102,7 @@ def test_what_was_closed_before_it_was_sealed_does_not_go_up_and_is_released(at_
     assert {each.number for each in released} == {3}
     assert bench.up.undecided == 12
     bench.up.add(sealed(5, 20))
-    assert bench.up.release(12) == [], "a worker that is begun anew says it again, and it is settled once"
+    assert bench.up.release(12) == [], "a worker that is begun again says it again, and it is settled once"
 
 
 def test_bytes_bound_a_burst_and_one_range_always_goes() -> None:
@@ -110,7 +110,7 @@ def test_bytes_bound_a_burst_and_one_range_always_goes() -> None:
     bench.up.begin(3, 1, 0)
     for at in range(4):
         bench.up.add(sealed(at, at + 1, BURST_BYTES))
-    bench.said()
+    bench.reported()
     bench.up.begin(3, 2, 0)
     assert bench.intervals() == [0]
     bench.wait(PACE_S)
@@ -124,20 +124,20 @@ def test_the_backlog_shrinks_however_much_is_sealed_meanwhile() -> None:
         bench.up.add(sealed(at, at + 1))
     assert bench.intervals() == list(range(100))
     bench.up.begin(3, 2, 0)
-    said = bench.intervals()
+    reported = bench.intervals()
     top = 100
     for waiting in (100 - 2 * BURST_INTERVALS, 100 - 3 * BURST_INTERVALS, 0):
         for _ in range(2 * BURST_INTERVALS):
             bench.up.add(sealed(top, top + 1))
             top += 1
         assert bench.intervals() == [], "in order, so that inner agents can merge"
-        assert bench.up.gone_up == len(said), "the master must not believe that all is on its way"
+        assert bench.up.gone_up == len(reported), "the master must not believe that all is on its way"
         bench.wait(PACE_S)
-        said += bench.intervals()
+        reported += bench.intervals()
         assert bench.up.waiting == waiting
     bench.up.add(sealed(top, top + 1))
-    assert said + bench.intervals() == list(range(top + 1))
-    assert [again for _, _, again in bench.told] == [False] * 100 + [True] * 100 + [False] * (top - 99)
+    assert reported + bench.intervals() == list(range(top + 1))
+    assert [again for _, _, again in bench.notified] == [False] * 100 + [True] * 100 + [False] * (top - 99)
 
 
 def test_what_is_closed_meanwhile_does_not_go_up_again() -> None:
@@ -146,7 +146,7 @@ def test_what_is_closed_meanwhile_does_not_go_up_again() -> None:
     for at in range(100):
         bench.up.add(sealed(at, at + 1))
     bench.up.begin(3, 2, 0)
-    bench.said()
+    bench.reported()
     assert [kept.event.start for kept in bench.up.release(90)] == list(range(90))
     bench.wait(PACE_S)
     assert bench.intervals() == list(range(90, 100))
@@ -157,7 +157,7 @@ def test_under_a_new_number_the_older_part_stays_with_the_old_one() -> None:
     bench.up.begin(3, 1, 0)
     bench.up.add(sealed(0, 10))
     bench.up.begin(5, 2, 4)
-    (again,) = bench.said()[-1:]
+    (again,) = bench.reported()[-1:]
     assert (again.segment.start, again.segment.stop, bits_of(again.segment.coverage)) == (4, 10, 1 << 5)
     assert [entry.interval for entry in again.segment.entries] == [4, 5, 6, 7, 8, 9]
     assert [(kept.event.stop, kept.number) for kept in bench.up.release(10)] == [(4, 3), (10, 5)]
@@ -174,7 +174,7 @@ def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], r
     bench = Bench()
     epoch = top = closed = first = 0
     bench.up.begin(0, 0, 0)
-    said: list[tuple[int, int, int]] = []
+    reported: list[tuple[int, int, int]] = []
     settled: list[int] = []
     for step in [*steps, *["wait"] * 200]:
         if step == "seal":
@@ -182,7 +182,7 @@ def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], r
             bench.up.add(sealed(top, stop, rng.choice([1, BURST_BYTES // 4])))
             top = stop
         elif step == "term":
-            epoch, first, said = epoch + 1, closed, []
+            epoch, first, reported = epoch + 1, closed, []
             bench.context.out.clear()
             bench.up.begin(0, epoch, first)
         elif step == "close":
@@ -191,14 +191,14 @@ def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], r
                 settled += range(kept.event.start, kept.event.stop)
         else:
             bench.wait(PACE_S)
-        for each in bench.said():
-            assert not said or said[-1][1] <= each.segment.start
+        for each in bench.reported():
+            assert not reported or reported[-1][1] <= each.segment.start
             assert each.segment.epoch == epoch
-            said.append((each.segment.start, each.segment.stop, len(each.segment.entries)))
-            assert said[-1][2] == said[-1][1] - said[-1][0], "whole, and nothing beyond its range"
-    gaps = [(a[1], b[0]) for a, b in pairwise(said) if a[1] < b[0]]
+            reported.append((each.segment.start, each.segment.stop, len(each.segment.entries)))
+            assert reported[-1][2] == reported[-1][1] - reported[-1][0], "whole, and nothing beyond its range"
+    gaps = [(a[1], b[0]) for a, b in pairwise(reported) if a[1] < b[0]]
     assert all(stop <= closed for _, stop in gaps), "what is left out is closed"
-    covered = {index for start, stop, _ in said for index in range(start, stop)}
+    covered = {index for start, stop, _ in reported for index in range(start, stop)}
     assert covered >= set(range(max(first, closed), top)), "all that is open, in the end"
     assert settled == list(range(len(settled))), "each is settled once, in order"
     assert bench.up.gone_up == max(top, first)
@@ -220,26 +220,26 @@ def test_what_a_restart_says_again_is_paced_as_well() -> None:
     for at in range(100):
         bench.up.add(replace(sealed(at, at + 1), again=True))
     assert bench.intervals() == []
-    said = []
+    reported = []
     for _ in range(20):
         bench.wait(PACE_S)
         burst = bench.intervals()
         assert len(burst) <= BURST_INTERVALS
-        said += burst
-    assert said == list(range(100))
+        reported += burst
+    assert reported == list(range(100))
 
 
 def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 0)
     bench.up.add(sealed(0, 4))
-    bench.said()
+    bench.reported()
     part = SealedPart((Entry(2, COUNTS, 2, 2),), (b"pp",))
     assert bench.up.revise(Revised(JOB, "x", 2, 2, (part,), COUNTS, 1))
-    (only,) = bench.said()
+    (only,) = bench.reported()
     assert (only.segment.start, only.segment.stop, only.segment.entries[0].rev) == (2, 3, 2)
     bench.up.begin(3, 2, 0)
-    assert [(each.segment.start, each.segment.stop) for each in bench.said()] == [(0, 2), (2, 3), (3, 4)]
+    assert [(each.segment.start, each.segment.stop) for each in bench.reported()] == [(0, 2), (2, 3), (3, 4)]
     assert not bench.up.revise(Revised(JOB, "x", 9, 2, (part,), COUNTS, 2))
 
 
@@ -264,7 +264,7 @@ def test_what_begins_behind_a_gap_waits_until_the_gap_is_closed_and_is_asked_for
 def test_what_is_said_after_all_need_not_be_asked_for() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 5)
-    assert bench.up.joined(sealed(6, 7)) is None, "of a worker that is being begun anew"
+    assert bench.up.joined(sealed(6, 7)) is None, "of a worker that is being begun again"
     for event in (sealed(5, 6), sealed(6, 7)):
         assert bench.up.joined(event) == event
         bench.up.add(event)

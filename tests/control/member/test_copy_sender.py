@@ -18,7 +18,7 @@ from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Publish
 from elfmesh.srt.messages import Entry, Segment
 from tests.control.clicks import BASE, SLIDE, exact, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent, agent_id
 
@@ -65,11 +65,11 @@ def test_copies_are_dropped_when_their_interval_is_closed_and_when_the_job_ends(
     world.apply(world[0], REPLICATED)
     world[0].seal("clicks", BASE + 2 * SLIDE)
     world.run(0.5)
-    kept = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    kept = [agent for agent in world.living if agent.control.member_host.copy_store.nbytes]
     assert kept, "one of them keeps what the first has sealed"
     world.seal_all(BASE + 2 * SLIDE)
     world.run(3.0)
-    assert all(agent.control.carrier.keeper.nbytes == 0 for agent in world.living)
+    assert all(agent.control.member_host.copy_store.nbytes == 0 for agent in world.living)
     assert not [key for agent in world.living for key in agent.disk if key[0] == "kept"]
     world[1].seal("clicks", BASE + 3 * SLIDE)
     world.run(0.5)
@@ -84,12 +84,12 @@ def test_a_keeper_that_is_restarted_still_has_its_copies() -> None:
     world.apply(world[0], REPLICATED)
     world[0].seal("clicks", BASE + SLIDE)
     world.run(0.5)
-    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
-    before = keeper.control.carrier.keeper.nbytes
-    world.kill(keeper)
+    (copy_store,) = [agent for agent in world.living if agent.control.member_host.copy_store.nbytes]
+    before = copy_store.control.member_host.copy_store.nbytes
+    world.kill(copy_store)
     world.run(1.0)
-    world.restart(keeper)
-    assert keeper.control.carrier.keeper.nbytes == before
+    world.restart(copy_store)
+    assert copy_store.control.member_host.copy_store.nbytes == before
 
 
 # -- the parts -----------------------------------------------------------------------------------------
@@ -111,25 +111,25 @@ def acknowledged(context: Context) -> list[Kept]:
 
 
 def test_an_acknowledgement_comes_after_the_write_and_again_for_a_copy_that_is_there() -> None:
-    context = new_office(1)
-    keeper, sender = CopyStore(context), new_office(2).me
-    keeper.keep(sender, *copy(), None)
+    context = new_context(1)
+    copy_store, sender = CopyStore(context), new_context(2).me
+    copy_store.keep(sender, *copy(), None)
     assert [type(effect).__name__ for effect in context.out] == ["Persist", "Send"]
     acknowledged(context)
-    keeper.keep(sender, *copy(), None)
+    copy_store.keep(sender, *copy(), None)
     assert [type(effect).__name__ for effect in context.out] == ["Send"]
 
 
 def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
-    context = new_office(1)
-    keeper, sender = CopyStore(context), new_office(2).me
+    context = new_context(1)
+    copy_store, sender = CopyStore(context), new_context(2).me
     message, _ = copy()
-    keeper.keep(sender, message, b"1", None)
+    copy_store.keep(sender, message, b"1", None)
     assert acknowledged(context) == []
     for start in range(3):
-        keeper.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
+        copy_store.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
     assert [each.start for each in acknowledged(context)] == [0, 1]
-    assert keeper.nbytes <= KEPT_BYTES_MAX
+    assert copy_store.nbytes <= KEPT_BYTES_MAX
 
 
 def entry(number: int, rack: str) -> RosterEntry:
@@ -138,7 +138,7 @@ def entry(number: int, rack: str) -> RosterEntry:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_peers_of_other_racks_come_first_and_one_of_them_is_needed(replicas: int) -> None:
-    context = new_office(0, rack="r1")
+    context = new_context(0, rack="r1")
     safe = CopySender(context, replicas)
     members = [entry(number, "r1") for number in range(6)] + [entry(6, "r2")]
     safe.peers_are(tuple(members))
@@ -151,28 +151,28 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
     world = World(3)
     fill(world, intervals=1)
     world.apply(world[0], REPLICATED)
-    member = next(iter(world[0].control.carrier.members.values()))
+    member = next(iter(world[0].control.member_host.members.values()))
     world.lost = lambda source, target, message: isinstance(message, Kept)
     world[0].seal("clicks", BASE + SLIDE)
     world.run(1.0)
-    assert member.safekeeping.unsafe == 1, "what nobody acknowledged"
+    assert member.copy_sender.unsafe == 1, "what nobody acknowledged"
     world.lost = lambda source, target, message: False
     world.run(5.0)
-    assert member.safekeeping.unsafe == 0, "sent again; agents without a rack share none"
+    assert member.copy_sender.unsafe == 0, "sent again; agents without a rack share none"
     same = Contact(agent_id(1), "sim", 1, 1, "r1")
-    safe = CopySender(new_office(0, rack="r1"), 1)
-    safe._open[0] = next(iter(member.safekeeping._open.values()))
+    safe = CopySender(new_context(0, rack="r1"), 1)
+    safe._open[0] = next(iter(member.copy_sender._open.values()))
     safe._open[0].at = {same.id: same}
     assert safe.unsafe == 1
 
 
 def contributes_nothing_more(world: World, victim: Agent) -> None:
-    """Its seals reach its keepers, and nobody else."""
+    """Its seals reach its copy hosts, and nobody else."""
     collect = world._collect
     world._collect = lambda tree, segment, payloads: (  # type: ignore[method-assign]  # a fault of this test
         None if bits_of(segment.coverage) == mask else collect(tree, segment, payloads)
     )
-    (member,) = victim.control.carrier.members.values()
+    (member,) = victim.control.member_host.members.values()
     assert member.entry is not None
     mask = 1 << member.entry.number
 
@@ -269,23 +269,23 @@ def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -
 
 
 def test_copies_of_nothing_are_bounded_too() -> None:
-    context = new_office(1)
-    keeper, sender = CopyStore(context), new_office(2).me
+    context = new_context(1)
+    copy_store, sender = CopyStore(context), new_context(2).me
     entries = tuple(Entry(at, (0,)) for at in range(10_000))
     for number in range(200):
-        keeper.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
+        copy_store.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
     assert 0 < len(acknowledged(context)) < 200
 
 
 def test_a_number_given_twice_does_not_mix_two_members() -> None:
-    context, master = new_office(1), new_office(9).me
-    keeper = CopyStore(context)
+    context, master = new_context(1), new_context(9).me
+    copy_store = CopyStore(context)
     for owner in (2, 3):
-        sender = new_office(owner).me
+        sender = new_context(owner).me
         message, _ = copy()
-        keeper.keep(sender, msgspec.structs.replace(message, member=sender.id), bytes([owner] * 3), None)
+        copy_store.keep(sender, msgspec.structs.replace(message, member=sender.id), bytes([owner] * 3), None)
     assert len(acknowledged(context)) == 2
-    keeper.surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
+    copy_store.surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
     (sent,) = [effect for effect in context.out if isinstance(effect, Send)]
     assert isinstance(sent.message, KeptCopy)
     assert (sent.payload, sent.message.copy.member) == (bytes([3] * 3), agent_id(3))
@@ -297,13 +297,13 @@ def test_copies_of_jobs_that_an_agent_does_not_work_on_after_a_restart_are_dropp
     world.apply(world[0], REPLICATED)
     world[0].seal("clicks", BASE + SLIDE)
     world.run(0.5)
-    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
-    world.kill(keeper)
+    (copy_store,) = [agent for agent in world.living if agent.control.member_host.copy_store.nbytes]
+    world.kill(copy_store)
     world.run(1.0)
-    keeper.streams = {}
-    world.restart(keeper)
-    assert keeper.control.carrier.keeper.nbytes == 0
-    assert not [key for key in keeper.disk if key[0] in ("kept", "member")]
+    copy_store.streams = {}
+    world.restart(copy_store)
+    assert copy_store.control.member_host.copy_store.nbytes == 0
+    assert not [key for key in copy_store.disk if key[0] in ("kept", "member")]
 
 
 def test_a_copy_at_a_peer_that_has_left_does_not_count_as_safe() -> None:
@@ -313,18 +313,18 @@ def test_a_copy_at_a_peer_that_has_left_does_not_count_as_safe() -> None:
     owner = world[0]
     owner.seal("clicks", BASE + SLIDE)
     world.run(0.5)
-    (member,) = owner.control.carrier.members.values()
-    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    (member,) = owner.control.member_host.members.values()
+    (copy_store,) = [agent for agent in world.living if agent.control.member_host.copy_store.nbytes]
     assert member.terms is not None
-    assert member.safekeeping.unsafe == 0
+    assert member.copy_sender.unsafe == 0
     world.lost = lambda source, target, message: isinstance(message, Kept)
-    left = [each for each in member.terms.members if each.contact.id != keeper.me.id]
-    member.safekeeping.peers_are(tuple(left))
-    assert member.safekeeping.unsafe == 1
+    left = [each for each in member.terms.members if each.contact.id != copy_store.me.id]
+    member.copy_sender.peers_are(tuple(left))
+    assert member.copy_sender.unsafe == 1
 
 
 def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
-    context = new_office(0)
+    context = new_context(0)
     safe = CopySender(context, 1)
     safe.peers_are((entry(1, ""),))
     for start in range(64):
@@ -379,7 +379,7 @@ def test_the_neighbours_of_a_straggler_stand_in_for_it(replicated: bool) -> None
     world.apply(world[0], REPLICATED if replicated else TEXT)
     slow = next(agent for agent in world.living if agent is not world.master())
     arrive = world._arrive
-    number = next(iter(slow.control.carrier.members.values())).entry
+    number = next(iter(slow.control.member_host.members.values())).entry
     assert number is not None
 
     def stalled(tree: bytes, segment: Segment, payloads: tuple[bytes, ...]) -> None:

@@ -13,10 +13,10 @@ from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import Revised
 from elfmesh.storage.frames import RevisedInterval
-from tests.control.member import member_life
-from tests.control.member.member_life import First, Life
+from tests.control.member import member_boots
+from tests.control.member.member_boots import Boot, First
 
-STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "mark", "restart", "change")
+STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "watermark", "restart", "change")
 
 
 def story(seed: int, first: int = 0) -> tuple[int, int]:
@@ -26,13 +26,13 @@ def story(seed: int, first: int = 0) -> tuple[int, int]:
     version changed.
     """
     rng = random.Random(f"late/{seed}")
-    life = Life(rng, first)
+    boot = Boot(rng, first)
     for _ in range(rng.randrange(10, 60)):
-        joins = life.closed < first
+        joins = boot.closed < first
         step = rng.choice([step for step in STEPS if not joins or step not in ("restart", "change")])
         number = rng.randrange(3) if step != "close" else rng.choice((0, 1, 1))
-        getattr(life, step)(number)
-    return sum(life.finish()) + sum(life.member.settlement.owed), life.written
+        getattr(boot, step)(number)
+    return sum(boot.finish()) + sum(boot.member.accounting.pending_corrections), boot.written
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -51,21 +51,21 @@ def test_each_record_of_who_joins_late_is_counted_once(seed: int, first: int) ->
 @pytest.mark.parametrize("restarts", [0, 1, 2])
 def test_what_came_late_for_an_interval_without_records_before_the_first_is_counted(restarts: int) -> None:
     """It was taken into what waited to be settled, which then was behind what the next range had counted."""
-    life = Life(First(), first=3)
-    life.seal(0)
-    life.late(0)
+    boot = Boot(First(), first=3)
+    boot.seal(0)
+    boot.late(0)
     for number in (2, 2, 1):
-        life.seal(number)
+        boot.seal(number)
     for _ in range(4):
-        life.close(1)
+        boot.close(1)
     for _ in range(restarts):
-        life.restart()
-    totals = life.finish()
-    assert (totals[CONTRIBUTED], totals[LATE], totals[EXPIRED]) == (life.written - 5, 1, 4)
+        boot.restart()
+    totals = boot.finish()
+    assert (totals[CONTRIBUTED], totals[LATE], totals[EXPIRED]) == (boot.written - 5, 1, 4)
 
 
-def _seq_alone(revised: RevisedInterval, heard: int, floor: int) -> bool:
-    return bool(revised.counts) and revised.seq > heard
+def _seq_alone(revised: RevisedInterval, received: int, floor: int) -> bool:
+    return bool(revised.counts) and revised.seq > received
 
 
 def _not_if_it_had_nothing(self: Accounting, event: Revised, *, had_nothing: bool) -> bool:
@@ -87,13 +87,13 @@ WITHOUT: dict[str, tuple[Any, str, Any]] = {
     ),
     "what had nothing is settled with its revision": (Accounting, "revise", _not_if_it_had_nothing),
     "what an annulled revision has added is forgotten": (Accounting, "rewind", lambda self, at: None),
-    "what an annulled interval took along is owed again": (Accounting, "made", lambda self, event: None),
+    "what an annulled interval took along is pending again": (Accounting, "made", lambda self, event: None),
     "what a change cuts off where it is closed is settled": (
         Contributions,
         "rewind",
         _what_is_cut_off_is_forgotten,
     ),
-    "what is not released is told again": (member_life, "is_told_again", _seq_alone),
+    "what is not released is told again": (member_boots, "is_reported_again", _seq_alone),
 }
 
 
@@ -106,20 +106,21 @@ def test_without_it_some_story_counts_otherwise(safeguard: str, monkeypatch: pyt
 @pytest.mark.parametrize("records_in_time", [0, 1])
 @pytest.mark.parametrize("restarts", [0, 1, 2])
 def test_what_came_late_for_what_is_closed_is_late_once(records_in_time: int, restarts: int) -> None:
-    """Of an interval that had nothing, it was owed at once, and again when a restart said what frames have.
+    """Of an interval that had nothing, it became a pending correction at once, and again when a restart said
+    what frames have.
 
     Of one that had something, it was in nothing: what was heard of was not told again, settled or not.
     """
-    life = Life(First())
+    boot = Boot(First())
     for number in (1, records_in_time):
-        life.seal(number)
-        life.close(1)
-    life.restart()
-    life.late(0)
-    life.seal(1)
-    life.close(1)
-    life.change(0)
+        boot.seal(number)
+        boot.close(1)
+    boot.restart()
+    boot.late(0)
+    boot.seal(1)
+    boot.close(1)
+    boot.change(0)
     for _ in range(restarts):
-        life.restart()
-    totals = life.finish()
-    assert (totals[CONTRIBUTED], totals[LATE]) == (life.written - 1, 1)
+        boot.restart()
+    totals = boot.finish()
+    assert (totals[CONTRIBUTED], totals[LATE]) == (boot.written - 1, 1)

@@ -20,23 +20,23 @@ def records(number: int) -> tuple[int, ...]:
 
 
 def test_what_a_worker_says_again_counts_once() -> None:
-    unplaced = PreStartCounts()
-    assert unplaced.count(sealed(0, 30), 60) == records(30)
-    assert unplaced.count(sealed(0, 25, again=True), 60) == records(0)
-    assert unplaced.count(sealed(25, 50), 60) == records(20), "as much as was not said before"
-    assert unplaced.count(sealed(50, 70), 60) == records(10), "the others go up"
+    pre_start_counts = PreStartCounts()
+    assert pre_start_counts.count(sealed(0, 30), 60) == records(30)
+    assert pre_start_counts.count(sealed(0, 25, again=True), 60) == records(0)
+    assert pre_start_counts.count(sealed(25, 50), 60) == records(20), "as much as was not said before"
+    assert pre_start_counts.count(sealed(50, 70), 60) == records(10), "the others go up"
 
 
 def test_what_went_up_under_another_number_is_settled_there() -> None:
-    unplaced = PreStartCounts()
-    assert unplaced.count(sealed(0, 10), 4) == records(4)
-    assert unplaced.count(sealed(0, 10, again=True), 20) == records(0)
-    assert unplaced.count(sealed(10, 30), 20) == records(10)
+    pre_start_counts = PreStartCounts()
+    assert pre_start_counts.count(sealed(0, 10), 4) == records(4)
+    assert pre_start_counts.count(sealed(0, 10, again=True), 20) == records(0)
+    assert pre_start_counts.count(sealed(10, 30), 20) == records(10)
 
 
 def test_what_another_version_makes_again_counts_unless_it_did_before() -> None:
-    unplaced = PreStartCounts()
-    assert unplaced.count(sealed(0, 10), 4) == records(4)
-    unplaced.rewind(2)
-    assert unplaced.count(sealed(2, 10), 8) == records(4), "those that went up, and do no longer"
-    assert unplaced.count(sealed(2, 10), 8) == records(0)
+    pre_start_counts = PreStartCounts()
+    assert pre_start_counts.count(sealed(0, 10), 4) == records(4)
+    pre_start_counts.rewind(2)
+    assert pre_start_counts.count(sealed(2, 10), 8) == records(4), "those that went up, and do no longer"
+    assert pre_start_counts.count(sealed(2, 10), 8) == records(0)

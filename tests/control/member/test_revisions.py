@@ -186,7 +186,7 @@ def test_every_record_is_counted_once_whenever_it_comes_and_whoever_leads(seed: 
         if rng.random() < 0.7:
             behind.seal("clicks", BASE + (step + 1) * SLIDE)
     world.run(60.0)
-    for index in (1012, 1013, 1014):  # what was left out is owed to these
+    for index in (1012, 1013, 1014):  # what was left out is a pending correction to these
         fill(world, intervals=1, first=index)
         world.seal_all(BASE + (index - 999) * SLIDE)
         world.run(40.0)

@@ -32,7 +32,7 @@ class Program:
             self.say(program_frames.Join(group))
 
     def say(self, frame: program_frames.FromProgram) -> None:
-        self.world.post(0.0, self.agent, ctl.ProgramSaid(self.session, frame))
+        self.world.post(0.0, self.agent, ctl.ProgramReported(self.session, frame))
 
     def send(
         self, verb: program_frames.Verb, target: str, body: bytes = b"x", timeout_s: float = 30.0

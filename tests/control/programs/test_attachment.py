@@ -49,15 +49,15 @@ async def run_until(done: asyncio.Event, run: Coroutine[Any, Any, None]) -> None
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
-    """Attach to an agent that wants a new token; with `anew` it is written while the old one is refused."""
+async def attach(directory: Path, accepted: list[str], again: bool) -> int:
+    """Attach to an agent that wants a new token; with `again` it is written while the old one is refused."""
     tried = 0
 
     async def program(request: web.Request) -> web.StreamResponse:
         nonlocal tried
         tried += 1
         if request.headers.get("Authorization") not in accepted:
-            if anew:
+            if again:
                 accepted.append(f"Bearer {new_token(directory)[0]}")
             raise web.HTTPUnauthorized
         socket = web.WebSocketResponse()
@@ -82,12 +82,12 @@ def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_an_agent_that_begins_anew_while_a_program_attaches_is_told_its_new_token(
     token_file: Path,
 ) -> None:
-    assert await attach(token_file.parent, [], anew=True) == 2
+    assert await attach(token_file.parent, [], again=True) == 2
 
 
 async def test_a_token_that_is_wrong_and_stays_so_ends_the_program(token_file: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"attaching to .*: status 401"):
-        await attach(token_file.parent, [], anew=False)
+        await attach(token_file.parent, [], again=False)
 
 
 async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
@@ -98,7 +98,7 @@ async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
     remove, loop = token_file.unlink, asyncio.get_running_loop()
     accepted: list[str] = []
     tries = 0
-    attached_anew = asyncio.Event()
+    attached_again = asyncio.Event()
 
     def write() -> None:
         accepted.append(f"Bearer {new_token(token_file.parent)[0]}")
@@ -114,12 +114,12 @@ async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
         await socket.prepare(request)
         if tries > 2:
             assert request.headers["Authorization"] in accepted
-            attached_anew.set()
+            attached_again.set()
             await socket.receive()
         return socket
 
     async with serving(program) as server:
-        await run_until(attached_anew, attachment_to(server).run(lambda: None))
+        await run_until(attached_again, attachment_to(server).run(lambda: None))
     assert tries == 3
 
 

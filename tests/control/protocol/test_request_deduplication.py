@@ -13,12 +13,12 @@ from elfmesh.control.protocol.request_deduplication import (
 from elfmesh.machine import Contact
 
 
-def asker(number: int = 1, life: int = 1) -> Contact:
-    return Contact(bytes([number]) * 20, "127.0.0.1", 7400 + number, life)
+def asker(number: int = 1, boot: int = 1) -> Contact:
+    return Contact(bytes([number]) * 20, "127.0.0.1", 7400 + number, boot)
 
 
 def test_a_word_is_of_one_asker_one_life_and_one_number() -> None:
-    asked = [word(asker(n, life), token) for n in (1, 2) for life in (1, 2) for token in (1, 2, 12)]
+    asked = [word(asker(n, boot), token) for n in (1, 2) for boot in (1, 2) for token in (1, 2, 12)]
     assert len(set(asked)) == len(asked)
     assert word(asker(), 7) == word(Contact(asker().id, "10.0.0.1", 1, 1), 7)  # wherever it was reached
 

@@ -1,7 +1,7 @@
 """A small world of acceptors and proposers for the register's rules, explored state by state.
 
 The network is a set of everything that was ever said: what is never read was lost, what is read twice was
-duplicated, and any order is possible. A proposer that begins anew has crashed or was paused; an acceptor's
+duplicated, and any order is possible. A proposer that begins again has crashed or was paused; an acceptor's
 crash changes nothing as long as votes are durable. Rot takes all votes of an acceptor; from its next boot on
 it follows the product's rule for an acceptor that has lost its votes (`lost_votes.py`). The rules are the
 product's own (`register.py`, `register_value.py`); `flaws` take single safeguards away.
@@ -86,7 +86,7 @@ class Model:
             "n>m" (n comes for m).
         acceptors: how many vote at the beginning; agents beyond them may come.
         agents: how many there are.
-        rounds: how often each proposer may begin anew.
+        rounds: how often each proposer may begin again.
         rots: how often rot takes the votes of an acceptor.
         forgets: acceptors may forget their votes on what is over (`ended.py`).
         flaws: safeguards taken away: "lost votes", "unprepared", "epoch", "rot unnoticed", "old membership",
@@ -145,9 +145,9 @@ class Model:
     def successors(self, state: State) -> Iterator[State]:
         for place in range(len(state.proposers)):
             yield from self.proposes(state, place)
-        everybody = frozenset(contact(proposer.number).id for proposer in state.proposers)
+        all_agents = frozenset(contact(proposer.number).id for proposer in state.proposers)
         for place in range(len(state.votes)):
-            yield from self.votes(state, place, everybody)
+            yield from self.votes(state, place, all_agents)
         yield from self.loses(state)
 
     def loses(self, state: State) -> Iterator[State]:
@@ -217,35 +217,35 @@ class Model:
         begun = proposer.round
         if begun is None or begun.proposal is not None:
             return
-        heard = sorted(
+        received = sorted(
             (promise for ballot, promise in state.promises if ballot == begun.ballot),
             key=lambda promise: promise.agent,
         )
-        for size in range(1, len(heard) + 1):
-            for some in itertools.combinations(heard, size):
-                told = begun
+        for size in range(1, len(received) + 1):
+            for some in itertools.combinations(received, size):
+                notified = begun
                 for promise in (*some, *some):  # who is asked may show only in what another said
-                    told = told.promised(
+                    notified = notified.promised(
                         promise.agent, promise.ballot, promise.value, promise.boot, promise.floor
                     )
-                if len(told.promises) == size and told.prepared:
-                    yield from self._ask(state, place, proposer, told)
+                if len(notified.promises) == size and notified.prepared:
+                    yield from self._ask(state, place, proposer, notified)
 
-    def _ask(self, state: State, place: int, proposer: Proposer, told: Round[Cell]) -> Iterator[State]:
+    def _ask(self, state: State, place: int, proposer: Proposer, notified: Round[Cell]) -> Iterator[State]:
         change = self._change(proposer, state)
         try:
-            cell = change.apply(told.found, certain=told.certain)
+            cell = change.apply(notified.found, certain=notified.certain)
         except Refused as refused:
             seen = refused.cell
             stopped = replace(proposer, script=(), round=None, won=None, seen=seen)
             yield self._with(state, place, stopped)
             return
-        asking = told.proposed(cell)
-        newest = asking.newest
+        proposing = notified.proposed(cell)
+        newest = proposing.newest
         assert newest is not None
-        asked = Asked(asking.ballot, cell, newest.ballot, asking.groups)
-        counter = max(proposer.counter, asking.ballot.counter)
-        lean = replace(asking, promises=(newest,))  # the others decide nothing any more
+        asked = Asked(proposing.ballot, cell, newest.ballot, proposing.groups)
+        counter = max(proposer.counter, proposing.ballot.counter)
+        lean = replace(proposing, promises=(newest,))  # the others decide nothing any more
         changed = replace(proposer, round=lean, won=None, counter=counter)
         after = replace(self._with(state, place, changed), asked=state.asked | {asked})
         yield _forgetful(after)
@@ -254,10 +254,10 @@ class Model:
         begun = proposer.round
         if begun is None or begun.proposal is None:
             return
-        told = begun
+        notified = begun
         for agent in sorted(agent for ballot, agent in state.accepted if ballot == begun.ballot):
-            told = told.accepting(agent)
-        if not told.chosen:
+            notified = notified.accepting(agent)
+        if not notified.chosen:
             return
         cell, word = begun.proposal, proposer.script[0]
         value, published, epoch, script = cell.value, state.published, proposer.epoch, proposer.script[1:]
@@ -267,7 +267,7 @@ class Model:
             published = published | {(value.closed, cell.tail)}
         elif word == "settle" and value.former:
             script = proposer.script  # the joint value is chosen now; the next round may settle it
-        changed = replace(proposer, script=script, round=None, won=told, seen=cell, epoch=epoch)
+        changed = replace(proposer, script=script, round=None, won=notified, seen=cell, epoch=epoch)
         yield replace(self._with(state, place, changed), published=published)
 
     def votes(self, state: State, place: int, of: frozenset[bytes]) -> Iterator[State]:
@@ -280,8 +280,8 @@ class Model:
             voted = vote.promise(begun.ballot)
             boot = 0 if "old promise" not in self.flaws else 99
             floor = NONE if vote.value is not None else state.floors[place]
-            said = Promise(agent, vote.ballot, vote.value, boot or state.boots[place], floor)
-            promise = (begun.ballot, said)
+            reported = Promise(agent, vote.ballot, vote.value, boot or state.boots[place], floor)
+            promise = (begun.ballot, reported)
             if self._refuses(state, place, None):
                 continue
             if voted is not None and promise not in state.promises:
@@ -370,7 +370,7 @@ def _forgetful(state: State) -> State:
 
 
 def is_majority(asked: Asked, accepted: frozenset[tuple[Ballot, bytes]]) -> bool:
-    """Counted here anew, so that a flaw in the rules does not hide itself."""
+    """Counted here again, so that a flaw in the rules does not hide itself."""
     by = [agent for ballot, agent in accepted if ballot == asked.ballot]
     return all(2 * sum(agent in by for agent in group) > len(group) for group in asked.groups)
 

@@ -54,7 +54,7 @@ def test_a_deleted_job_stays_gone_when_the_agents_that_voted_on_it_have_forgotte
     world.restart(two)
     world.run(120.0)
     assert led(world) == {}
-    assert JOB not in away.control.carrier.members, "it works on the job no more"
+    assert JOB not in away.control.member_host.members, "it works on the job no more"
     assert world.apply(world[0], LIVE).status == 200
     world.run(5.0)
     assert led(world) == {"shop/gone": 1}
@@ -72,25 +72,25 @@ def test_without_the_floor_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> Non
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Context, acceptor.Acceptors]:
     """An acceptor that has voted on a job, and on its end, and has forgotten both."""
     monkeypatch.setattr(acceptor, "ENDED_MAX", 0)
-    desk = context()
-    acceptors = acceptor.Acceptors(desk, Held(desk))
+    registers = context()
+    acceptors = acceptor.Acceptors(registers, Held(registers))
     acceptors.accept(A, Accept(OTHER, Ballot(7, A.id, 1), replace(VALUE, deleted=True)), b"")
     assert len(acceptors) == 0
-    desk.out.clear()
-    return desk, acceptors
+    registers.out.clear()
+    return registers, acceptors
 
 
 def test_the_floor_is_promised_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, acceptors = forgetful(monkeypatch)
+    registers, acceptors = forgetful(monkeypatch)
     acceptors.prepare(B, Prepare(OTHER, Ballot(7, B.id, 1), floors=True))
     acceptors.accept(A, Accept(OTHER, Ballot(7, A.id, 1), VALUE), b"")
-    low, late = sent(desk.out)
+    low, late = sent(registers.out)
     assert isinstance(low, Conflict)
     assert isinstance(late, Conflict)
     assert low.promised == late.promised == Ballot(8, A.id, 1)
-    desk.out.clear()
+    registers.out.clear()
     acceptors.prepare(B, Prepare(OTHER, Ballot(9, B.id, 1), floors=True))
-    (promise,) = sent(desk.out)
+    (promise,) = sent(registers.out)
     assert isinstance(promise, Promised)
     assert (promise.value, promise.floor) == (None, Ballot(8, A.id, 1))
 
@@ -98,9 +98,9 @@ def test_the_floor_is_promised_and_told(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_proposer_of_an_earlier_release_gets_no_promise_that_hides_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    desk, acceptors = forgetful(monkeypatch)
+    registers, acceptors = forgetful(monkeypatch)
     acceptors.prepare(B, Prepare(OTHER, Ballot(9, B.id, 1)))
-    (answer,) = sent(desk.out)
+    (answer,) = sent(registers.out)
     assert isinstance(answer, Conflict)
 
 

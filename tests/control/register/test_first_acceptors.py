@@ -21,7 +21,7 @@ from elfmesh.control.requests.requests import REQUEST_S
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay.events import Joined, PeerUp, Route
 from tests.control.clicks import fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import HOP_S
 from tests.control.member.support import TEXT, Agent, agent_id
 from tests.control.partition import SplitWorld
@@ -239,7 +239,7 @@ def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it(
 
 def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
     """It would be counted out of the majority while it is there."""
-    context = new_office(0)
+    context = new_context(0)
     known, other = KnownPeers(context), Contact(agent_id(1), "sim", 2, 3)
     again = replace(other, incarnation=4)
     known.met(again)
@@ -259,7 +259,7 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
     known.departed(other)
     for late in (other, replace(other, incarnation=2)):
         known.met(late)
-        known.heard(late.id)
+        known.received(late.id)
         known.lost(late.id)
         assert known.nearest(JOB, 9) == [context.me]
     known.met(replace(other, incarnation=4))
@@ -270,18 +270,18 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
 
 def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_ever() -> None:
     """The overlay loses nobody twice: when most of a fleet had left, the others founded nothing any more."""
-    context = new_office(0)
+    context = new_context(0)
     known, left, stranger = (
         KnownPeers(context),
         Contact(agent_id(1), "sim", 2),
         Contact(agent_id(2), "sim", 3),
     )
     known.met(left)
-    known.heard(left.id)
+    known.received(left.id)
     assert known.there() == [left]
     known.lost(left.id)
     context.now = 100.0
-    known.heard(left.id)
+    known.received(left.id)
     known.answered(stranger)
     assert known.there() == [], "only the overlay knows who is there: it says when that ends"
     assert known.away_s(left.id) == known.away_s(stranger.id) == 0.0, "it may have spoken just now"

@@ -18,8 +18,8 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.protocol.messages_register import Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.acceptor import Acceptors
-from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.outcome import Lost, Won
+from elfmesh.control.register.registers import Registers
 from elfmesh.machine import Contact
 from tests.control.closing.test_copy_recovery import one_master, recovered
 from tests.control.member.support import Agent
@@ -35,31 +35,31 @@ SECOND = 1 << GENERATION_BITS
 class Knowing(Held):
     """What an agent holds that has heard of the second generation, and whom it has told."""
 
-    told: tuple[Contact | None, ...] = ()
+    notified: tuple[Contact | None, ...] = ()
 
     def epoch(self, job: bytes) -> int:
         return SECOND + 7
 
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
-        self.told += (sender,)
+        self.notified += (sender,)
         return False
 
 
 def test_who_knows_a_later_generation_promises_nothing_in_an_earlier_one_and_says_so() -> None:
-    desk = context()
-    held = Knowing(desk)
-    acceptors = Acceptors(desk, held)
+    own_registers = context()
+    held = Knowing(own_registers)
+    acceptors = Acceptors(own_registers, held)
     acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
-    assert sent(desk.out) == [Conflict(JOB, Ballot(5, A.id), Ballot(), superseded=True)]
-    assert held.told == (A,)
-    desk.out.clear()
+    assert sent(own_registers.out) == [Conflict(JOB, Ballot(5, A.id), Ballot(), superseded=True)]
+    assert held.notified == (A,)
+    own_registers.out.clear()
     acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id), generation=1))
-    assert isinstance(sent(desk.out)[-1], Promised)
+    assert isinstance(sent(own_registers.out)[-1], Promised)
 
 
 def test_every_change_names_its_generation() -> None:
-    desk = context()
-    registers = Registers(desk, Held(desk))
+    own_registers = context()
+    registers = Registers(own_registers, Held(own_registers))
     for change, expected in (
         (TakeOver("i", ME, SECOND + 3), 1),
         (Settle("i", SECOND + 3), 1),
@@ -68,12 +68,12 @@ def test_every_change_names_its_generation() -> None:
     ):
         proposer = registers.proposer(JOB, (ME, A, B))
         proposer.submit(change, lambda outcome: None, TERMS)
-        asked = [each for each in sent(desk.out) if isinstance(each, Prepare)]
+        asked = [each for each in sent(own_registers.out) if isinstance(each, Prepare)]
         assert asked
         assert {each.generation for each in asked} == {expected}
         proposer.drop()
-        desk.out.clear()
-        desk.inbox.clear()
+        own_registers.out.clear()
+        own_registers.inbox.clear()
 
 
 def test_no_term_of_the_old_register_is_one_of_the_later_generation() -> None:
@@ -83,13 +83,13 @@ def test_no_term_of_the_old_register_is_one_of_the_later_generation() -> None:
 
 
 def test_who_wins_an_epoch_below_one_that_it_has_heard_of_meanwhile_does_not_lead() -> None:
-    desk = context()
+    own_registers = context()
     known = [1]
-    registers = Registers(desk, Held(desk))
-    elections = Elections(desk, registers, lambda job: known[0])
+    registers = Registers(own_registers, Held(own_registers))
+    elections = Elections(own_registers, registers, lambda job: known[0])
     outcomes: list[Won | Lost] = []
     elections.take_over(replace(TERMS, acceptors=(ME, A, B)), outcomes.append)
-    asked = next(each for each in sent(desk.out) if isinstance(each, Prepare))
+    asked = next(each for each in sent(own_registers.out) if isinstance(each, Prepare))
     for voter in (A, B):
         registers.on_promised(voter, Promised(JOB, asked.ballot, Ballot(0, A.id), VALUE, TERMS, None), b"")
     known[0] = SECOND + 7
@@ -108,9 +108,9 @@ def test_a_recovery_that_was_begun_and_not_done_can_be_done_again(count: int) ->
         world.restart(agent)
     world.run(60.0)
     assert led(world) == {}
-    said = recovered(world, _asked(world))
-    assert isinstance(said["voters"], list)
-    states = [voter["state"] for voter in said["voters"]]
+    reported = recovered(world, _asked(world))
+    assert isinstance(reported["voters"], list)
+    states = [voter["state"] for voter in reported["voters"]]
     assert states.count("answers") <= 1
     go_on(world, 20, 60.0)
     one_master(world)

@@ -125,9 +125,9 @@ def test_a_voter_that_has_lost_its_votes_is_replaced_at_once_and_comes_back_anew
     world.restart(victim)
     go_on(world, 4, 2.0)
     assert not votes(victim)
-    said = health(world, victim)
-    assert said["status"] == "degraded"
-    assert "/data/state.log is damaged at byte 7" in said["problem"]
+    reported = health(world, victim)
+    assert reported["status"] == "degraded"
+    assert "/data/state.log is damaged at byte 7" in reported["problem"]
     go_on(world, 6, 40.0)
     assert set(voters(world)) == set(world.living)
     assert votes(victim)
@@ -180,9 +180,9 @@ def test_why_and_describe_name_the_voter(monkeypatch: pytest.MonkeyPatch) -> Non
     go_on(world, 4)
     address = f"sim:{victim.number}"
     assert world.ask(world[0], "describe", {"job": "shop/top"}).body["voters_without_votes"] == [address]
-    said = world.ask(world[0], "why", {"job": "shop/top"}).body
-    assert said["voters_without_votes"] == [address]
-    assert said["because"].endswith(f"lost their votes, and are being replaced: {address}")
+    reported = world.ask(world[0], "why", {"job": "shop/top"}).body
+    assert reported["voters_without_votes"] == [address]
+    assert reported["because"].endswith(f"lost their votes, and are being replaced: {address}")
 
 
 def test_without_a_majority_a_voter_that_has_lost_its_votes_does_not_make_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.protocol.messages_register import Accept, Conflict, Prepare
-from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.vote_counts import Seen, VoteCounts
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
@@ -42,9 +42,9 @@ def test_a_voter_that_was_rolled_back_does_not_vote_until_it_is_replaced() -> No
     back_in_time(world, victim, before)
     go_on(world, 10, 3.0)
     assert not votes(victim)
-    said = health(world, victim)
-    assert said["status"] == "degraded"
-    assert "the data directory has gone back in time" in said["problem"]
+    reported = health(world, victim)
+    assert reported["status"] == "degraded"
+    assert "the data directory has gone back in time" in reported["problem"]
     go_on(world, 11, 20.0)
     assert victim not in voters(world), "until its next start it is a member of no register"
     world.kill(victim)
@@ -88,9 +88,9 @@ def test_the_older_of_two_agents_with_one_id_is_found_out() -> None:
     clone = snapshot(victim)
     back_in_time(world, victim, (clone[0], clone[1] - 1 - 1))  # the other process, which started before
     go_on(world, 6, 5.0)
-    said = health(world, victim)
-    assert said["status"] == "degraded"
-    assert "is an old copy, or one of two" in said["problem"]
+    reported = health(world, victim)
+    assert reported["status"] == "degraded"
+    assert "is an old copy, or one of two" in reported["problem"]
     assert not votes(victim)
 
 
@@ -136,8 +136,8 @@ def test_a_voter_that_was_rolled_back_a_moment_ago_finds_it_out_before_it_votes(
 
 @pytest.mark.parametrize("kind", [Prepare, Accept])
 def test_a_question_that_knows_of_votes_which_this_agent_does_not_is_refused(kind: type) -> None:
-    desk = context()
-    registers = Registers(desk, Held(desk))
+    voter = context()
+    registers = Registers(voter, Held(voter))
     registers.acceptors.count = 7
 
     def asked(votes: int) -> object:
@@ -146,9 +146,9 @@ def test_a_question_that_knows_of_votes_which_this_agent_does_not_is_refused(kin
             if kind is Prepare
             else Accept(REGISTER, Ballot(5, A.id), VALUE, votes=votes)
         )
-        desk.out.clear()
+        voter.out.clear()
         registers.handlers()[kind](A, question, b"")
-        return sent(desk.out)[-1]
+        return sent(voter.out)[-1]
 
     assert not isinstance(asked(7), Conflict)
     assert registers.acceptors.lost.loss is None

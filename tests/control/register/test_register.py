@@ -37,9 +37,9 @@ from elfmesh.control.protocol.messages_register import (
 )
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.control.register.acceptor import Acceptors
-from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.reports import plan_of
 from elfmesh.control.replicas.job_replica import FETCH_S, JobReplica, LogCopy
 from elfmesh.errors import ProtocolError
@@ -90,23 +90,23 @@ def sent(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
-def run(desk: Context, until: float) -> None:
+def run(own_registers: Context, until: float) -> None:
     """Let time pass."""
-    while desk.deadline is not None and desk.deadline <= until:
-        desk.now = desk.deadline
-        desk.fire()
-    desk.now = until
+    while own_registers.deadline is not None and own_registers.deadline <= until:
+        own_registers.now = own_registers.deadline
+        own_registers.fire()
+    own_registers.now = until
 
 
 def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> None:
-    desk = context()
-    acceptors = Acceptors(desk, Held(desk))
+    own_registers = context()
+    acceptors = Acceptors(own_registers, Held(own_registers))
     acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
-    *_, promised = desk.out
+    *_, promised = own_registers.out
     assert sent([promised]) == [Promised(JOB, Ballot(5, A.id), NONE, None, TERMS, None, votes=1)]
-    desk.out.clear()
+    own_registers.out.clear()
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), VALUE), b"")
-    persisted, counted, accepted = desk.out
+    persisted, counted, accepted = own_registers.out
     assert isinstance(persisted, Persist)
     assert isinstance(counted, Persist)
     assert sent([accepted]) == [Accepted(JOB, Ballot(5, A.id), votes=2)]
@@ -124,9 +124,9 @@ def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> 
 
 
 def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
-    desk = context()
+    own_registers = context()
     with pytest.raises(ProtocolError, match="cannot be read"):
-        Acceptors(desk, Held(desk)).restored(JOB, b"\xc1 nonsense")
+        Acceptors(own_registers, Held(own_registers)).restored(JOB, b"\xc1 nonsense")
 
 
 @pytest.mark.parametrize(
@@ -137,29 +137,29 @@ def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
 def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
     latest: int | None, terms: Terms | None
 ) -> None:
-    desk = context()
-    acceptors = Acceptors(desk, Held(desk, latest, terms))
+    own_registers = context()
+    acceptors = Acceptors(own_registers, Held(own_registers, latest, terms))
     value, page = with_tail(replace(VALUE, roster=3), 7, 8, 9)
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value), page)
     assert acceptors.vote(JOB).value is None
-    assert Conflict(JOB, Ballot(5, A.id), NONE, behind=True) in sent(desk.out)
-    assert not any(isinstance(effect, Persist) for effect in desk.out)
+    assert Conflict(JOB, Ballot(5, A.id), NONE, behind=True) in sent(own_registers.out)
+    assert not any(isinstance(effect, Persist) for effect in own_registers.out)
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value, terms=replace(TERMS, version=3)), page)
     assert (acceptors.vote(JOB).value is not None) == (latest == 7)
 
 
 def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
-    desk = context()
-    held = Held(desk, 7)
-    acceptors = Acceptors(desk, held)
+    own_registers = context()
+    held = Held(own_registers, 7)
+    acceptors = Acceptors(own_registers, held)
     first, page = with_tail(VALUE, 7, 8, 9)
     second, following = with_tail(first, 9, 10)
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), first), page)
-    assert not any(isinstance(effect, Append) for effect in desk.out)
+    assert not any(isinstance(effect, Append) for effect in own_registers.out)
     acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(4, A.id)), following)
     assert held.copy.latest == 7, "another value was chosen"
     acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(5, A.id)), following)
-    kinds = [type(effect).__name__ for effect in desk.out if not isinstance(effect, Send)]
+    kinds = [type(effect).__name__ for effect in own_registers.out if not isinstance(effect, Send)]
     assert held.copy.latest == 9
     assert kinds[2:] == ["Append", "Append", "Persist", "Persist"], (
         "the records before the vote replaces them"
@@ -167,12 +167,12 @@ def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
 
 
 def test_a_record_of_an_epoch_that_is_over_is_not_appended() -> None:
-    desk = context()
-    copy = LogCopy(desk, JOB, "i", None, lambda: ())
+    own_registers = context()
+    copy = LogCopy(own_registers, JOB, "i", None, lambda: ())
     for index, epoch in ((1, 2), (2, 1), (3, 2), (3, 3)):
         copy.add(ResultRecord(job="shop/top", index=index, epoch=epoch), b"")
-    assert [effect.record.index for effect in desk.out if isinstance(effect, Append)] == [1, 3]
-    assert desk.stats["control.fenced"] == 1
+    assert [effect.record.index for effect in own_registers.out if isinstance(effect, Append)] == [1, 3]
+    assert own_registers.stats["control.fenced"] == 1
 
 
 CHANGES: list[tuple[Any, dict[str, Any], str]] = [
@@ -209,16 +209,16 @@ def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
 
 def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
     """One has promised a higher ballot to somebody who is gone, one is gone: the round can only be lost."""
-    desk = context()
+    own_registers = context()
     outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer = Proposer(own_registers, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
     first = Ballot(1, ME.id, 7)
     proposer.promised(ME, Promised(JOB, first, NONE, None, None, None), b"")
     proposer.refused(A, Conflict(JOB, first, Ballot(5, STRANGER.id)))
-    desk.out.clear()
-    run(desk, 5.0)
-    asked = [message for message in sent(desk.out) if isinstance(message, Prepare)]
+    own_registers.out.clear()
+    run(own_registers, 5.0)
+    asked = [message for message in sent(own_registers.out) if isinstance(message, Prepare)]
     assert asked[-1].ballot.counter > 5
     for sender in (ME, A):
         proposer.promised(sender, Promised(JOB, asked[-1].ballot, NONE, None, None, None), b"")
@@ -228,59 +228,61 @@ def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
 
 
 def test_what_an_acceptor_lacks_it_fetches_from_others_than_the_candidate_too() -> None:
-    desk = context()
-    acceptors = Acceptors(desk, Held(desk, 6))
+    own_registers = context()
+    acceptors = Acceptors(own_registers, Held(own_registers, 6))
     value, page = with_tail(VALUE, 7, 8)
     acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value, sources=(B,)), page)
-    run(desk, 20.0)
+    run(own_registers, 20.0)
     asked = [
-        effect.to.id for effect in desk.out if isinstance(effect, Send) and isinstance(effect.message, Fetch)
+        effect.to.id
+        for effect in own_registers.out
+        if isinstance(effect, Send) and isinstance(effect.message, Fetch)
     ]
     assert asked == [B.id, STRANGER.id, A.id], "each once, until the vote is wanted again"
 
 
 def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait() -> None:
-    desk = context()
-    copy = LogCopy(desk, JOB, "i", None, lambda: ())
+    own_registers = context()
+    copy = LogCopy(own_registers, JOB, "i", None, lambda: ())
     done: list[str] = []
     copy.complete(A, lambda: done.append("first"))
     copy.complete(B, lambda: done.append("second"))
-    run(desk, FETCH_S[0])
-    *_, last = (effect for effect in desk.out if isinstance(effect, Send))
+    run(own_registers, FETCH_S[0])
+    *_, last = (effect for effect in own_registers.out if isinstance(effect, Send))
     assert last.to == B
     assert isinstance(last.message, Fetch)
     copy.page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
     assert copy.latest == 2
     assert done == [], "the silent one may have more"
-    run(desk, 2 * sum(FETCH_S))
+    run(own_registers, 2 * sum(FETCH_S))
     assert done == ["first", "second"]
     assert not copy.fetching
 
 
 def test_terms_of_the_roster_in_force_are_taken_under_a_newer_epoch() -> None:
     """Who has only heard of a new master would stay behind for ever."""
-    desk = context()
-    copy = LogCopy(desk, JOB, "i", None, lambda: ())
-    heard = replace(TERMS, epoch=4, master=B, version=5)
-    holder = JobReplica(desk, heard, copy)
+    own_registers = context()
+    copy = LogCopy(own_registers, JOB, "i", None, lambda: ())
+    received = replace(TERMS, epoch=4, master=B, version=5)
+    job_replica = JobReplica(own_registers, received, copy)
     known = replace(TERMS, epoch=3, master=A, version=6)
-    holder.keep(known)
-    assert holder.terms == heard
-    holder.keep(known, roster=6)
-    assert holder.terms == replace(known, epoch=4, master=B)
-    holder.keep(replace(known, version=7), roster=6)
-    assert holder.terms.version == 6, "an older master's roster that the register has not named"
+    job_replica.keep(known)
+    assert job_replica.terms == received
+    job_replica.keep(known, roster=6)
+    assert job_replica.terms == replace(known, epoch=4, master=B)
+    job_replica.keep(replace(known, version=7), roster=6)
+    assert job_replica.terms.version == 6, "an older master's roster that the register has not named"
 
 
 def test_a_new_term_without_a_majority_is_given_up_and_may_be_tried_again() -> None:
-    desk = context()
-    elections = Elections(desk, Registers(desk, Held(desk)), lambda job: 1)
+    own_registers = context()
+    elections = Elections(own_registers, Registers(own_registers, Held(own_registers)), lambda job: 1)
     outcomes: list[Won | Lost] = []
     terms = replace(TERMS, acceptors=(ME, A, B))
     for attempt in (1, 2):
         elections.take_over(terms, outcomes.append)
         assert elections.is_running(JOB)
-        run(desk, desk.now + TAKE_OVER_S)
+        run(own_registers, own_registers.now + TAKE_OVER_S)
         assert len(outcomes) == attempt
         assert isinstance(outcomes[-1], Lost)
         assert outcomes[-1].open
@@ -292,29 +294,29 @@ def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(h
     """A newer epoch over an older version: by such terms members would begin that version again."""
     second, third = (replace(MANIFEST, version=version) for version in (2, 3))
     newer = replace(TERMS, manifest=second, epoch=7, version=6, effective=9, evaluated=2)
-    told = {
+    notified = {
         "the newer version": newer,
         "its older roster": replace(newer, version=4),
         "a change never chosen": replace(newer, manifest=third, older=newer.stages, evaluated=3),
         "": None,
     }[held]
-    desk = context()
-    registers = Registers(desk, Held(desk))
+    own_registers = context()
+    registers = Registers(own_registers, Held(own_registers))
     outcomes: list[Won | Lost] = []
     own = replace(TERMS, epoch=2, version=3, acceptors=(ME, A, B))
-    Elections(desk, registers, lambda job: 2).take_over(own, outcomes.append)
+    Elections(own_registers, registers, lambda job: 2).take_over(own, outcomes.append)
     value = replace(VALUE, version=2, plan=plan_of(newer), epoch=8, master=B, roster=5)
-    (ballot,) = {message.ballot for message in sent(desk.out) if isinstance(message, Prepare)}
-    for voter, terms in ((A, told), (B, None)):
+    (ballot,) = {message.ballot for message in sent(own_registers.out) if isinstance(message, Prepare)}
+    for voter, terms in ((A, notified), (B, None)):
         registers.on_promised(voter, Promised(JOB, ballot, Ballot(1), value, terms, None), b"")
     (lost,) = outcomes
     assert isinstance(lost, Lost)
     assert not lost.open
     named = replace(newer, epoch=8, master=B)
-    assert lost.terms == (named if told is not None and told.version >= value.roster else None)
+    assert lost.terms == (named if notified is not None and notified.version >= value.roster else None)
 
 
 def test_an_even_number_of_voters_is_misuse() -> None:
-    desk = context()
+    own_registers = context()
     with pytest.raises(ValueError, match="odd"):
-        Registers(desk, Held(desk), 4)
+        Registers(own_registers, Held(own_registers), 4)

@@ -12,21 +12,21 @@ from elfmesh.control.register.proposer import Proposer
 from tests.control.register.test_register import JOB, ME, TERMS, VALUE, A, B, context, sent
 
 ENDED = replace(VALUE, deleted=True)
-ANEW = replace(VALUE, incarnation="j", epoch=2)
+AGAIN = replace(VALUE, incarnation="j", epoch=2)
 
 
-@pytest.mark.parametrize("found", [ENDED, ANEW])
+@pytest.mark.parametrize("found", [ENDED, AGAIN])
 def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
     """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
-    desk = context()
+    registers = context()
     outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer = Proposer(registers, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     proposer.promised(A, Promised(JOB, ballot, Ballot(0, B.id, 2), found, None, None), b"")
-    desk.out.clear()
+    registers.out.clear()
     proposer.promised(B, Promised(JOB, ballot, Ballot(0, B.id, 1), VALUE, None, None), b"")
-    assert {message.value for message in sent(desk.out) if isinstance(message, Accept)} == {found}
+    assert {message.value for message in sent(registers.out) if isinstance(message, Accept)} == {found}
     proposer.accepted(A, Accepted(JOB, ballot))
     assert outcomes == []
     proposer.accepted(B, Accepted(JOB, ballot))
@@ -36,12 +36,12 @@ def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: Re
 
 
 def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
-    desk = context()
+    registers = context()
     outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer = Proposer(registers, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     for sender in (A, B):
         proposer.promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
     assert isinstance(outcomes[0], Refused)
-    assert not any(isinstance(message, Accept) for message in sent(desk.out))
+    assert not any(isinstance(message, Accept) for message in sent(registers.out))

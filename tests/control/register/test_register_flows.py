@@ -105,9 +105,9 @@ def test_partitions_at_any_moment_leave_one_record_an_interval(seed: int, draws:
     records = world.terminal(JOB)
     # What is behind the last one may have been closed without somebody, and then it says so.
     assert list(records) == list(range(1000, 1000 + len(records))), "consecutive, without a gap"
-    said = [index for index, record in records.items() if record.counts["contributed"]]
-    assert said == list(range(1000, 1012))
-    assert all(record.missing for index, record in records.items() if index not in said)
+    reported = [index for index, record in records.items() if record.counts["contributed"]]
+    assert reported == list(range(1000, 1012))
+    assert all(record.missing for index, record in records.items() if index not in reported)
     epochs = [record.epoch for record in records.values()]
     assert epochs == sorted(epochs)
 
@@ -258,7 +258,7 @@ def test_a_deleted_job_stays_deleted_and_may_begin_anew_in_a_higher_epoch() -> N
     assert master.epoch >= 3
 
 
-def begun_anew_among_nearer() -> tuple[int, int]:
+def begun_again_among_nearer() -> tuple[int, int]:
     """The epochs of a job's last term and of its next incarnation, after others have come nearer; 0: none."""
     world = World(1)
     world.apply(world[0])
@@ -278,7 +278,7 @@ def begun_anew_among_nearer() -> tuple[int, int]:
 
 def test_a_job_begins_anew_above_its_last_epoch_also_where_others_are_nearest_by_now() -> None:
     """A fleet that had grown began at epoch 1 again: what lower epochs had left behind fenced it off."""
-    before, after = begun_anew_among_nearer()
+    before, after = begun_again_among_nearer()
     assert after > before > 1
 
 
@@ -289,7 +289,7 @@ def test_without_asking_around_a_job_begins_below_its_last_epoch_and_is_fenced_o
         then(None, Answers({contact.id: contact for contact in extra}))
 
     monkeypatch.setattr(TermsQuery, "ask_all", unasked)
-    before, after = begun_anew_among_nearer()
+    before, after = begun_again_among_nearer()
     assert after <= before
 
 
@@ -298,12 +298,14 @@ def test_who_is_asked_says_the_highest_epoch_it_has_seen_in_any_incarnation() ->
     epoch = world.master().control.leadership.masters[JOB].epoch
     world.ask(world[0], "delete", {"job": "shop/top"})
     world.run(1.0)
-    said: list[Known] = []
+    reported: list[Known] = []
     asked, other = world[0], world[1]
     asked.control.step(Received(other.me, Inquire(JOB, 7), b""), world.now)
     effects = asked.control.step(Received(other.me, Inquire(JOB, 8), b""), world.now)
-    said += [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Known)]
-    assert [(known.token, known.terms, known.epoch) for known in said] == [(8, None, epoch)]
+    reported += [
+        each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Known)
+    ]
+    assert [(known.token, known.terms, known.epoch) for known in reported] == [(8, None, epoch)]
 
 
 def test_who_votes_comes_to_rest_again_after_a_change() -> None:

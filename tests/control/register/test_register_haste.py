@@ -28,47 +28,47 @@ from tests.control.register.test_register import (
 
 
 def test_a_late_page_counts_although_the_next_source_was_asked_and_the_lost_are_asked_last() -> None:
-    desk = context()
-    copy = LogCopy(desk, JOB, "i", None, lambda: ())
-    desk.lost(STRANGER.id)
+    registers = context()
+    copy = LogCopy(registers, JOB, "i", None, lambda: ())
+    registers.lost(STRANGER.id)
     for source in (STRANGER, A, B):
         copy.complete(source)
-    run(desk, FETCH_S[0])
-    asked = [effect for effect in desk.out if isinstance(effect, Send)]
+    run(registers, FETCH_S[0])
+    asked = [effect for effect in registers.out if isinstance(effect, Send)]
     assert [effect.to for effect in asked] == [STRANGER, A], "it was begun before the others were known"
     second = asked[1].message
-    run(desk, sum(FETCH_S[:2]))
+    run(registers, sum(FETCH_S[:2]))
     assert isinstance(second, Fetch)
     copy.page(A, Page(JOB, "i", second.token, done=False), tail(1))
     assert copy.latest == 1
-    *_, last = (effect for effect in desk.out if isinstance(effect, Send))
+    *_, last = (effect for effect in registers.out if isinstance(effect, Send))
     assert last.to == A, "who has answered is asked for the rest"
 
 
 def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> None:
-    desk = context()
-    held = Held(desk, 6)
-    acceptors = Acceptors(desk, held)
+    registers = context()
+    held = Held(registers, 6)
+    acceptors = Acceptors(registers, held)
     value, page = with_tail(VALUE, 7, 8)
     ballot = Ballot(5, STRANGER.id)
     acceptors.accept(STRANGER, Accept(JOB, ballot, value), page)
-    (refusal,) = (each for each in sent(desk.out) if isinstance(each, Conflict))
+    (refusal,) = (each for each in sent(registers.out) if isinstance(each, Conflict))
     assert refusal.behind
-    (fetch,) = (each for each in sent(desk.out) if isinstance(each, Fetch))
-    desk.out.clear()
+    (fetch,) = (each for each in sent(registers.out) if isinstance(each, Fetch))
+    registers.out.clear()
     _, copy = held.held(JOB)
     assert copy is not None
     copy.page(STRANGER, Page(JOB, "i", fetch.token, done=True), tail(7))
     while copy.fetching:  # the others have no more
-        *_, last = (effect for effect in desk.out if isinstance(effect, Send))
+        *_, last = (effect for effect in registers.out if isinstance(effect, Send))
         assert isinstance(last.message, Fetch)
         copy.page(last.to, Page(JOB, "i", last.message.token, done=True), b"")
-    assert Accepted(JOB, ballot, votes=1) in sent(desk.out)
+    assert Accepted(JOB, ballot, votes=1) in sent(registers.out)
 
 
 def test_the_first_ballot_is_above_what_this_agent_has_promised_as_an_acceptor() -> None:
-    desk = context()
-    proposer = Proposer(desk, JOB, (ME, A, B), 7, lambda: Ballot(41, A.id))
+    registers = context()
+    proposer = Proposer(registers, JOB, (ME, A, B), 7, lambda: Ballot(41, A.id))
     proposer.submit(Create(VALUE), lambda outcome: None, TERMS)
-    first = next(each for each in sent(desk.out) if isinstance(each, Prepare))
+    first = next(each for each in sent(registers.out) if isinstance(each, Prepare))
     assert first.ballot.counter == 42

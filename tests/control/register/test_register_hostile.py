@@ -19,8 +19,8 @@ from elfmesh.control.protocol.messages_register import (
     Promised,
 )
 from elfmesh.control.register.acceptor import Acceptors
-from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.registers import Registers
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message, Send
 from tests.control.register.test_register import (
@@ -53,44 +53,44 @@ HOSTILE: list[tuple[RegisterValue, bytes]] = [
 
 @pytest.mark.parametrize(("value", "page"), HOSTILE)
 def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, page: bytes) -> None:
-    desk = context()
-    acceptors = Acceptors(desk, Held(desk))
+    own_registers = context()
+    acceptors = Acceptors(own_registers, Held(own_registers))
     acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value), page)
     assert acceptors.vote(JOB).value is None
-    assert desk.stats["control.malformed"] == 1
-    assert desk.out == []
+    assert own_registers.stats["control.malformed"] == 1
+    assert own_registers.out == []
 
 
 @pytest.mark.parametrize("counter", [LEAP_MAX + 1, COUNTER_MAX + 1, (1 << 63) - 1])
 def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
-    desk = context()
-    acceptors = Acceptors(desk, Held(desk))
+    own_registers = context()
+    acceptors = Acceptors(own_registers, Held(own_registers))
     acceptors.prepare(STRANGER, Prepare(JOB, Ballot(counter, STRANGER.id)))
     acceptors.accept(STRANGER, Accept(JOB, Ballot(counter, STRANGER.id), VALUE), b"")
-    assert [type(message) for message in sent(desk.out)] == [Conflict, Conflict]
-    desk.out.clear()
+    assert [type(message) for message in sent(own_registers.out)] == [Conflict, Conflict]
+    own_registers.out.clear()
     acceptors.prepare(A, Prepare(JOB, Ballot(1, A.id)))
-    assert isinstance(sent(desk.out)[0], Promised)
+    assert isinstance(sent(own_registers.out)[0], Promised)
 
 
 def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
-    desk = context()
+    own_registers = context()
     outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer = Proposer(own_registers, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     for sender in (STRANGER, STRANGER, A):
         proposer.promised(sender, Promised(JOB, ballot, NONE, None, None, None), b"")
     proposer.promised(A, Promised(JOB, ballot, NONE, None, None, None), b"")
-    assert not any(isinstance(message, Accept) for message in sent(desk.out))
+    assert not any(isinstance(message, Accept) for message in sent(own_registers.out))
     proposer.promised(B, Promised(JOB, ballot, NONE, None, None, None), b"")
-    assert sum(isinstance(message, Accept) for message in sent(desk.out)) == 2
+    assert sum(isinstance(message, Accept) for message in sent(own_registers.out)) == 2
     for sender, other in ((STRANGER, ballot), (A, Ballot(1, ME.id, 8)), (A, ballot), (A, ballot)):
         proposer.accepted(sender, Accepted(JOB, other))
     assert outcomes == []
     proposer.accepted(B, Accepted(JOB, ballot))
     assert outcomes == [Cell(VALUE)]
-    assert desk.stats["control.stray_votes"] == 4
+    assert own_registers.stats["control.stray_votes"] == 4
 
 
 @settings(max_examples=200, deadline=None)
@@ -113,9 +113,9 @@ def test_garbage_in_any_message_is_refused_or_changes_nothing(
         message = wire.decode_header(bytes(header))
     except ProtocolError:
         return
-    desk = context()
-    registers = Registers(desk, Held(desk))
+    own_registers = context()
+    registers = Registers(own_registers, Held(own_registers))
     registers.proposer(JOB, (ME, A, B)).submit(Create(VALUE), lambda outcome: None, TERMS)
     if (handler := registers.handlers().get(type(message))) is not None:
         handler(A, message, noise)
-    assert all(effect.to.id != STRANGER.id for effect in desk.out if isinstance(effect, Send))
+    assert all(effect.to.id != STRANGER.id for effect in own_registers.out if isinstance(effect, Send))

@@ -10,27 +10,27 @@ from elfmesh.control.protocol.events import Sealed, SealedPart
 from elfmesh.control.protocol.messages_safety import Kept, Surrender
 from elfmesh.machine import Send
 from elfmesh.srt.messages import Entry
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.member.test_copy_sender import JOB, acknowledged, copy, entry
 
 
 def test_what_a_later_term_says_replaces_what_an_earlier_one_did() -> None:
-    """Another version has made the same interval anew, and nothing revised it."""
-    context, sender, master = new_office(1), new_office(2).me, new_office(9).me
-    keeper = CopyStore(context)
+    """Another version has made the same interval again, and nothing revised it."""
+    context, sender, master = new_context(1), new_context(2).me, new_context(9).me
+    copy_store = CopyStore(context)
     earlier, later = (
         msgspec.structs.replace(copy()[0], epoch=epoch, evaluated=epoch, rev=2 - epoch) for epoch in (1, 2)
     )
     for message, payload in ((earlier, b"old"), (later, b"new"), (earlier, b"old")):
-        keeper.keep(sender, message, payload, None)
+        copy_store.keep(sender, message, payload, None)
     assert [each.epoch for each in acknowledged(context)] == [1, 2, 1]
-    keeper.surrender(master, Surrender(JOB, "i", master, 3, 1, 0))
+    copy_store.surrender(master, Surrender(JOB, "i", master, 3, 1, 0))
     (sent,) = [effect for effect in context.out if isinstance(effect, Send)]
     assert sent.payload == b"new"
 
 
 def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
-    safe = CopySender(new_office(0), 1)
+    safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
     event = Sealed(JOB, "i", 5, 6, (SealedPart((Entry(5, (1,), 0),), (b"",)),))
     safe.add(event, 0, 1)
@@ -44,7 +44,7 @@ def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
 
 
 def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_term() -> None:
-    safe = CopySender(new_office(0), 1)
+    safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
     safe.add(Sealed(JOB, "i", 5, 6, (SealedPart((Entry(5, (1,), 0),), (b"",)),)), 0, 7)
     safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh import ids
-from elfmesh.control.closing.outcomes import serve_fates
+from elfmesh.control.closing.outcomes import serve_outcomes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.messages_safety import AskFates, Fates
 from elfmesh.control.replicas.log_repair import SILENT_S
@@ -208,7 +208,7 @@ def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
     master = world.master()
     leading = master.control.leadership.masters[JOB]
     asked = AskFates(JOB, leading.manifest.incarnation, 0, (1001, 1002, 1003))
-    serve_fates(
+    serve_outcomes(
         master.control.context,
         voting[1].me if voting[1] is not master else voting[2].me,
         asked,
@@ -216,9 +216,9 @@ def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
     )
     effects = master.control.step(Tick(), world.now)
     (read,) = [each for each in effects if isinstance(each, ctl.ReadLog)]
-    told = [
+    notified = [
         each.message
         for each in master.control.step(read_log(master, read), world.now)
         if isinstance(each, Send) and isinstance(each.message, Fates)
     ]
-    assert [(each.inside, each.unknown) for each in told] == [((1001, 1003), (1002,))]
+    assert [(each.inside, each.unknown) for each in notified] == [((1001, 1003), (1002,))]

@@ -83,7 +83,7 @@ def test_no_voter_accepts_a_record_before_it_has_all_its_pages() -> None:
     world.run(8.0)
     master = world.master()
     assert not master.results.get(JOB, ("", []))[1], "a majority lacks the pages: nothing is closed"
-    assert master.control.leadership.masters[JOB].committer.asking_s > 1
+    assert master.control.leadership.masters[JOB].committer.unanswered_s > 1
     others = [voter for voter in voters(world) if voter is not master]
     assert not any(held(voter) for voter in others)
     world.lost = lambda source, target, message: False
@@ -231,14 +231,14 @@ def test_rows_of_an_interval_are_verified_page_by_page() -> None:
     asked = {"job": "shop/top", "interval": 1000}
     world.ask(world[2], "verify", asked)
     world.run(2.0)
-    said = world.ask(world[2], "verify", asked).body
-    assert (said["state"], said["rows"]) == ("equal", len(world.expected(SLIDE)[1000]))
+    reported = world.ask(world[2], "verify", asked).body
+    assert (reported["state"], reported["rows"]) == ("equal", len(world.expected(SLIDE)[1000]))
     for agent in world.living:
         agent.logs["clicks"] = [each for each in agent.logs["clicks"] if each[1] != "product-0007"]
     world.ask(world[2], "verify", asked | {"again": True})
     world.run(2.0)
-    said = world.ask(world[2], "verify", asked).body
-    assert said["state"] == "different"
+    reported = world.ask(world[2], "verify", asked).body
+    assert reported["state"] == "different"
 
 
 def test_a_skipped_interval_has_completeness_0_and_says_why() -> None:

@@ -114,7 +114,7 @@ def test_a_stale_word_of_a_deleted_job_starts_it_again_at_nobody_who_has_stopped
         world.restart(agent)
         world.post(0.0, agent, Received(world[0].me, Running("clicks", (stale,)), b""))
         world.run(0.1)
-        assert not agent.control.carrier.members
+        assert not agent.control.member_host.members
     assert world.apply(world[1]).body["state"] == "new"
     world.run(1.0)
     assert all(agent.workers for agent in world.living)
@@ -134,7 +134,7 @@ def test_what_runs_in_an_older_epoch_is_not_begun() -> None:
     world.restart(world[0])
     world.post(0.0, world[0], Received(world[1].me, Running("clicks", (stale,)), b""))
     world.run(0.0)  # before anybody says that it is over
-    assert not world[0].control.carrier.members
+    assert not world[0].control.member_host.members
 
 
 def test_a_deleted_job_can_be_applied_again_and_begins_anew() -> None:
@@ -165,14 +165,14 @@ def test_the_numbering_before_an_update_is_named_and_can_be_read_to_its_end() ->
     world.apply(world[0])
     world.seal_all(BASE + 2 * SLIDE)
     world.run(1.0)
-    told = world.ask(world[2], "offsets", {"job": "shop/top"}).body
-    assert "earlier" not in told
-    before, was = world.results(world[2]), told["incarnation"]
+    notified = world.ask(world[2], "offsets", {"job": "shop/top"}).body
+    assert "earlier" not in notified
+    before, was = world.results(world[2]), notified["incarnation"]
     now = renumbered(world, 5)
     assert now != was
-    told = world.ask(world[2], "offsets", {"job": "shop/top"}).body
+    notified = world.ask(world[2], "offsets", {"job": "shop/top"}).body
     numbering = {"incarnation": was, "first": before[0][0].index, "latest": before[-1][0].index}
-    assert told["earlier"] == (numbering,) or told["earlier"] == [numbering]
+    assert notified["earlier"] == (numbering,) or notified["earlier"] == [numbering]
     assert world.results(world[3], incarnation=was) == before
     assert world.results(world[3], incarnation=was, **{"from": before[-1][0].index + 1, "wait": 9}) == []
     other = world.ask(world[3], "results", {"job": "shop/top", "incarnation": "nothing"})
@@ -180,9 +180,9 @@ def test_the_numbering_before_an_update_is_named_and_can_be_read_to_its_end() ->
 
     world.kill(world.master())  # what was set aside was there alone; that there was something, all know
     world.run(60.0)
-    told = world.ask(world.living[0], "offsets", {"job": "shop/top"}).body
-    assert told["incarnation"] == now
-    assert [*told["earlier"]] == [numbering]
+    notified = world.ask(world.living[0], "offsets", {"job": "shop/top"}).body
+    assert notified["incarnation"] == now
+    assert [*notified["earlier"]] == [numbering]
     assert world.results(world.living[0], incarnation=was) == []
 
     world.ask(world.living[0], "delete", {"job": "shop/top"})
@@ -208,12 +208,12 @@ def test_the_same_text_again_changes_nothing() -> None:
 
 def late_word(world: World, verb: str, text: str = "") -> Callable[[], None]:
     """Ask, and return what delivers the same word again, as a network may do minutes later."""
-    said: list[tuple[Agent, Received]] = []
+    reported: list[tuple[Agent, Received]] = []
     post = world.post
 
     def noted(delay: float, agent: Agent, event: Event) -> None:
         if isinstance(event, RouteDelivered) and isinstance(message := unpack(event.body), Ask | Submit):
-            said.append((agent, Received(event.origin, message, b"")))
+            reported.append((agent, Received(event.origin, message, b"")))
         post(delay, agent, event)
 
     world.post = noted  # type: ignore[method-assign]  # listens in
@@ -222,7 +222,7 @@ def late_word(world: World, verb: str, text: str = "") -> Callable[[], None]:
     assert reply.status == 200
 
     def again() -> None:
-        for agent, event in said:
+        for agent, event in reported:
             post(0.0, agent, event)
 
     return again
@@ -255,8 +255,8 @@ def test_late_copies_of_updates_change_nothing() -> None:
     for again in (updated, undone):
         again()
         world.run(5.0)
-        told = world.ask(world[1], "rollout", {"job": "shop/top"}).body
-        assert (told["version"], told["replaces"]) == (3, 2)
+        notified = world.ask(world[1], "rollout", {"job": "shop/top"}).body
+        assert (notified["version"], notified["replaces"]) == (3, 2)
 
 
 @pytest.mark.parametrize("verb", ["delete", "pause", "apply", "undo"])
@@ -275,13 +275,13 @@ def test_a_late_copy_reaches_nobody_who_leads_after_whoever_obeyed_it(verb: str)
     before = world.apply(world[0], changed).body["version"]
     again()
     world.run(5.0)
-    told = world.ask(world[1], "describe", {"job": "shop/top"}).body
-    assert (told["state"], told["version"]) == ("running", before)
+    notified = world.ask(world[1], "describe", {"job": "shop/top"}).body
+    assert (notified["state"], notified["version"]) == ("running", before)
 
 
-def somebody_waits(client: Agent) -> None:
+def client_waits(client: Agent) -> None:
     """What a test has made up is not obeyed else (`test_confirming.py`)."""
-    client.control.mail._confirming._waits = lambda token: True
+    client.control.dispatcher._confirming._waits = lambda token: True
 
 
 def test_who_has_passed_a_word_on_does_not_obey_a_late_copy_but_its_client_may_ask_anew() -> None:
@@ -291,7 +291,7 @@ def test_who_has_passed_a_word_on_does_not_obey_a_late_copy_but_its_client_may_a
     client = next(agent for agent in world.living if agent not in (master, successor))
     ask = Ask("pause", JOB, b"{}", client.me, 77)
     word = Received(client.me, ask, b"")
-    somebody_waits(client)
+    client_waits(client)
     world.post(0.0, successor, word)
     world.run(1.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["state"] == "paused"
@@ -309,15 +309,15 @@ def test_a_word_that_was_refused_is_not_obeyed_when_somebody_leads_the_job_later
     world = World(4)
     master, client, *_ = world.closest(JOB)
     word = Received(client.me, Ask(verb, JOB, b"{}", client.me, 77), b"")
-    somebody_waits(client)
+    client_waits(client)
     world.post(0.0, master, word)
     world.run(1.0)
     assert world.apply(client).body["state"] == "new"
     assert world.master() is master
     world.post(0.0, master, word)
     world.run(5.0)
-    told = world.ask(client, "describe", {"job": "shop/top"}).body
-    assert (told["state"], told["version"]) == ("running", 1)
+    notified = world.ask(client, "describe", {"job": "shop/top"}).body
+    assert (notified["state"], notified["version"]) == ("running", 1)
     assert master.control.context.stats["control.asked_anew"] == 1
 
 
@@ -329,7 +329,7 @@ def test_an_update_that_was_refused_changes_no_job_that_is_begun_later() -> None
         job, TEXT.replace("COUNT(*)", "2 * COUNT(*)"), "local", created=0, incarnation="i", signed=b""
     )
     word = Received(client.me, Submit(manifest, client.me, 77, False, 0, True), b"")
-    somebody_waits(client)
+    client_waits(client)
     world.post(0.0, master, word)
     world.run(3.0)
     assert world.apply(client).body["version"] == 1
@@ -355,7 +355,7 @@ def test_an_update_of_a_job_that_nobody_can_lead_now_is_not_told_that_there_is_n
 
 @pytest.mark.parametrize("after_ms", range(0, 3000, 250))
 def test_a_change_that_met_the_end_of_a_master_is_made_by_the_next(after_ms: int) -> None:
-    """What was passed on in vain is asked for anew, within the time of one request."""
+    """What was passed on in vain is asked for again, within the time of one request."""
     world = World(5)
     world.apply(world[0])
     master, successor, *_ = world.closest(JOB)

@@ -1,4 +1,4 @@
-"""A word for a change that comes late, to another life of who obeyed it (D-16)."""
+"""A word for a change that comes late, to another boot of who obeyed it (D-16)."""
 
 from __future__ import annotations
 
@@ -146,10 +146,12 @@ def test_agents_that_do_not_know_the_question_are_obeyed() -> None:
 def test_words_of_who_never_answers_are_bounded_and_make_nothing() -> None:
     world, master, other = applied()
     job = next(iter(master.control.leadership.masters))
-    nobody = Contact(other.me.id, other.me.host, other.me.port, other.me.incarnation - 1)
+    no_client = Contact(other.me.id, other.me.host, other.me.port, other.me.incarnation - 1)
     world.lost = lambda source, target, message: isinstance(message, Ask)
     for token in range(OPEN_MAX + 9):
-        world.post(0.0, master, Received(nobody, Ask("delete", job, b"{}", nobody, 7_000_000 + token), b""))
+        world.post(
+            0.0, master, Received(no_client, Ask("delete", job, b"{}", no_client, 7_000_000 + token), b"")
+        )
     world.run(1.0)
     assert master.control.context.stats["control.not_confirmed"] == 9
     world.run(5.0)

@@ -21,7 +21,7 @@ from elfmesh.control.requests.dead_agents import (
 )
 from elfmesh.machine import Contact, Received
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.fakes import FakeBackend, served
 from tests.control.harness import World
 from tests.control.member.support import Agent, agent_id
@@ -156,7 +156,7 @@ def test_agents_of_one_name_are_listed_as_records_name_them() -> None:
 
 
 def known(now_us: list[int]) -> tuple[DeadAgents, Context]:
-    context = new_office(1)
+    context = new_context(1)
     context.facts = lambda topic: {"now_us": now_us[0]}
     return DeadAgents(context, lambda agent: ""), context
 

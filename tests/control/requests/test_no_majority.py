@@ -29,9 +29,9 @@ def test_it_is_in_the_list_and_health_and_why_say_what_is_missing() -> None:
     (left,) = world.living
     (row,) = world.ask(left, "list").body["jobs"]
     assert (row["job"], row["state"], row["latest"]) == ("shop/top", "no majority", 1000)
-    said = health(world, left)
-    assert said["status"] == "degraded"
-    assert "no majority of the agents that vote on shop/top answers" in said["problem"]
+    reported = health(world, left)
+    assert reported["status"] == "degraded"
+    assert "no majority of the agents that vote on shop/top answers" in reported["problem"]
     why = world.ask(left, "why", {"job": "shop/top"}).body
     for agent in gone:
         assert f"sim:{agent.number} does not answer" in why["because"]

@@ -105,13 +105,13 @@ def refused(times: int) -> tuple[World, Agent]:
     world = World(3)
     world.apply(world[0])
     asker = next(agent for agent in world.living if agent is not world.master())
-    told: list[Message] = []
+    notified: list[Message] = []
     text = encode_json(REFUSAL)
 
     def refuse(source: Agent, target: Agent, message: Message) -> bool:
-        if not isinstance(message, Answered) or target is not asker or len(told) == times:
+        if not isinstance(message, Answered) or target is not asker or len(notified) == times:
             return False
-        told.append(message)
+        notified.append(message)
         world.post(
             HOP_S, target, Received(source.me, replace(message, status=503, body_size=len(text)), text)
         )
@@ -158,7 +158,7 @@ def silenced(lost: Callable[[int], bool]) -> tuple[World, Agent, list[float]]:
 @pytest.mark.parametrize("verb", ["describe", "delete", "pause", "results", "undo"])
 def test_a_job_that_is_not_there_is_named(verb: str) -> None:
     world = World(3)
-    told = world.ask(world[0], verb, {"job": "shop/none"})
-    assert (told.status, told.body["error"]) == (404, "there is no such job: shop/none")
-    told = world.apply(world[0], TEXT, job="shop/top")
-    assert (told.status, told.body["error"]) == (404, "there is no such job: shop/top")
+    notified = world.ask(world[0], verb, {"job": "shop/none"})
+    assert (notified.status, notified.body["error"]) == (404, "there is no such job: shop/none")
+    notified = world.apply(world[0], TEXT, job="shop/top")
+    assert (notified.status, notified.body["error"]) == (404, "there is no such job: shop/top")

@@ -14,7 +14,7 @@ from elfmesh.control.protocol.messages_register import Accept, Accepted, Promise
 from elfmesh.control.protocol.messages_versions import Rehearse
 from elfmesh.machine import Message
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent, rows_of
 
@@ -150,10 +150,10 @@ def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
     """It was taken for one with other labels, and ended where the version began: nobody had its records."""
     (master,) = running().master().control.leadership.masters.values()
     terms = master.terms
-    carrier = MemberHost(new_office(1))
-    assert not carrier.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
-    carrier.remember(terms)
-    assert carrier.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
+    member_host = MemberHost(new_context(1))
+    assert not member_host.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
+    member_host.remember(terms)
+    assert member_host.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
 
 
 def test_changes_follow_each_other_before_the_first_is_in_force() -> None:

@@ -1,4 +1,5 @@
-"""Where new jobs live: the less loaded of two seats, once, whoever asks and whatever is lost (Figure 12c)."""
+"""Where new jobs live: the less loaded of two placements, once, whoever asks and whatever is lost (Figure
+12c)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def by_the_rule(agents: list[bytes], jobs: list[str]) -> Counter[bytes]:
 
     led: Counter[bytes] = Counter(dict.fromkeys(agents, 0))
     for job in jobs:
-        home, other = (closest(seat) for seat in ids.job_seats(job, "local"))
+        home, other = (closest(candidate) for candidate in ids.job_placements(job, "local"))
         led[other if led[other] < led[home] else home] += 1
     return led
 
@@ -60,10 +61,10 @@ def test_agents_place_jobs_as_the_rule_says() -> None:
 
 
 def moved(world: World) -> str:
-    """Apply jobs until one lives at its second seat; its number."""
+    """Apply jobs until one lives at its second placement; its number."""
     for number in range(60):
         world.apply(world[0], job_text(number))
-        home, other = ids.job_seats(f"shop/job{number}", "local")
+        home, other = ids.job_placements(f"shop/job{number}", "local")
         master = world.master(f"shop/job{number}")
         if master is not world.closest(home)[0]:
             assert master is world.closest(other)[0]
@@ -108,7 +109,7 @@ def test_its_results_are_exact_and_a_new_master_goes_on_at_the_same_seat() -> No
 
 def test_while_the_other_seat_is_silent_nothing_is_begun() -> None:
     world = World(AGENTS)
-    home, other = (world.closest(seat)[0] for seat in ids.job_seats("shop/top", "local"))
+    home, other = (world.closest(candidate)[0] for candidate in ids.job_placements("shop/top", "local"))
     asked = next(agent for agent in world.living if agent not in (home, other))
     assert home is not other, "an agent hears itself"
     world.lost = lambda source, target, message: isinstance(message, Answered) and target is home
@@ -132,13 +133,13 @@ class Delaying(World):
 
 
 def test_two_words_for_one_new_job_begin_it_once_though_the_loads_change() -> None:
-    """The first one is under way to the second seat, which does not know of it, when the other comes."""
+    """The first one is under way to the second placement, which does not know of it, when the other comes."""
     world = Delaying(AGENTS)
-    home, world.late = ids.job_seats("shop/top", "local")
-    placing = world.closest(home)[0].control.asks._placing
+    home, world.late = ids.job_placements("shop/top", "local")
+    placement = world.closest(home)[0].control.request_handler._placement
     tokens = []
     for agent, load in ((world[0], 5), (world[1], 0)):
-        placing._load = lambda job, load=load: load  # type: ignore[method-assign, misc]  # what load it sees
+        placement._load = lambda job, load=load: load  # type: ignore[method-assign, misc]  # what load it sees
         tokens.append((agent, world.request(agent, "apply", {"text": TEXT})))
         world.run(1.0)
     world.run(12.0)
@@ -163,6 +164,6 @@ def test_a_late_copy_of_a_word_for_the_second_seat_begins_nothing_anew() -> None
     world.run(3.0)
     for copy in list(copies):
         agent = world.closest(copy.manifest.job_id)[0]
-        agent.control.mail.received(agent.me, copy, b"")
+        agent.control.dispatcher.received(agent.me, copy, b"")
         world.run(3.0)
     assert not any(name in agent.masters for agent in world.living)

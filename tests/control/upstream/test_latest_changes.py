@@ -50,9 +50,11 @@ def found(world: World) -> dict[int, list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("after_s", [None, 0.0, 0.003, 0.01, 0.1, 1.0])
 def test_another_text_begins_at_one_interval_whoever_leads(after_s: float | None) -> None:
-    seats = [seat for name in ("shop/top", "shop/growth") for seat in ids.job_seats(name, "local")]
+    candidates = [
+        candidate for name in ("shop/top", "shop/growth") for candidate in ids.job_placements(name, "local")
+    ]
     plain = World(7)
-    masters = {plain.closest(seat)[0].number for seat in seats}
+    masters = {plain.closest(candidate)[0].number for candidate in candidates}
     world = World(0)
     for number in range(7):  # who leads contributes nothing, so that no interval misses it
         world.add(number, streams={} if number in masters else {"clicks": None})
@@ -152,9 +154,9 @@ def test_an_interval_is_made_again_beside_what_it_saw() -> None:
 
 def test_what_the_other_job_does_not_keep_any_more_is_incomplete_not_different() -> None:
     world = running(upto=1006)
-    for seat in ids.job_seats("shop/top", "local"):
+    for candidate in ids.job_placements("shop/top", "local"):
         for agent in world.living:
-            agent.expired[seat] = 1003
+            agent.expired[candidate] = 1003
     gone = verify(world, 1003)
     assert gone["state"] == "incomplete"
     assert gone["errors"] == [
@@ -170,7 +172,7 @@ def test_a_verification_ends_though_the_other_jobs_master_is_silent(monkeypatch:
         agent.control.leadership.masters = {
             job: master
             for job, master in agent.control.leadership.masters.items()
-            if job not in ids.job_seats("shop/top", "local")
+            if job not in ids.job_placements("shop/top", "local")
         }
     assert verify(world, 1003)["state"] == "running"
     world.run(12.0)

@@ -18,7 +18,7 @@ from elfmesh.control.upstream.poller import UNKNOWN_AGAIN_S
 from elfmesh.control.upstream.side_input import BACK, LatestRead, SideInput
 from elfmesh.overlay.events import Route
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.harness import World
 from tests.control.member.support import SECOND
 
@@ -90,8 +90,10 @@ def test_who_comes_later_looks_back_until_there_are_rows(silence: int) -> None:
 def test_a_new_master_of_either_job_takes_the_same_results(victim: str, seed: int) -> None:
     rng = random.Random(seed)
     world = World(7)
-    seats = [seat for name in ("shop/top", "shop/growth") for seat in ids.job_seats(name, "local")]
-    masters = {world.closest(seat)[0].number for seat in seats}
+    candidates = [
+        candidate for name in ("shop/top", "shop/growth") for candidate in ids.job_placements(name, "local")
+    ]
+    masters = {world.closest(candidate)[0].number for candidate in candidates}
     world = World(0)
     for number in range(7):
         world.add(number, streams={} if number in masters else {"clicks": None})
@@ -252,7 +254,7 @@ def test_results_that_are_no_longer_kept_are_missed_and_a_jobs_beginning_is_not(
 
 def test_a_job_that_is_not_there_is_asked_for_after_a_pause() -> None:
     """Whatever else goes on: an interval that waits for it is looked at whenever a contribution comes."""
-    context = new_office(1)
+    context = new_context(1)
     job, _ = read_job(GROWTH)
     manifest = new_manifest(job, GROWTH, "local", created=5, incarnation="i")
     latest = SideInput(context, [manifest], lambda: None)
@@ -269,5 +271,5 @@ def test_a_job_that_is_not_there_is_asked_for_after_a_pause() -> None:
                 assert isinstance(ask, Ask)
                 asked += 1
                 context.job_answered(Answered(ask.token, NOT_FOUND, 2), b"{}")
-    seconds, seats = 10, 2
-    assert 2 * seats <= asked <= (seconds / UNKNOWN_AGAIN_S + 1) * seats
+    seconds, candidates = 10, 2
+    assert 2 * candidates <= asked <= (seconds / UNKNOWN_AGAIN_S + 1) * candidates

@@ -20,8 +20,8 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
             master = fleet[0].get("/v1/jobs/e2e/live")["master"]
             leaver = next(agent for agent in fleet if agent.name != master)
             command = [sys.executable, "-m", "elfmesh.agent", "leave", "--api", leaver.api]
-            said = subprocess.run(command, capture_output=True, text=True, check=True)
-            assert said.stdout == f"{leaver.name} has left 1 job and ends\n"
+            reported = subprocess.run(command, capture_output=True, text=True, check=True)
+            assert reported.stdout == f"{leaver.name} has left 1 job and ends\n"
             assert leaver.process is not None
             assert leaver.process.wait(PATIENCE_S) == 0
             traffic.numbers.remove(leaver.number)

@@ -70,9 +70,9 @@ def test_a_deleted_job_and_an_old_version_stay_gone(tmp_path: Path) -> None:
         content[len(content) // 2] ^= 1
         path.write_bytes(bytes(content))
         restart([one, away])
-        said = eventually(lambda: degraded(one), what="a degraded agent")
-        assert str(path) in said["problem"]
-        assert "has lost its votes" in said["problem"]
+        reported = eventually(lambda: degraded(one), what="a degraded agent")
+        assert str(path) in reported["problem"]
+        assert "has lost its votes" in reported["problem"]
         assert f"ERROR elf.agent {path} is damaged at byte" in one.errors()
         assert all(each["state"] == "no majority" for each in jobs(one).values()), "none may decide"
         kept = one.get("/v1/agent")["votes"]["lost"]["kept"]
@@ -85,5 +85,5 @@ def test_a_deleted_job_and_an_old_version_stay_gone(tmp_path: Path) -> None:
 
 
 def degraded(agent: Agent) -> dict[str, Any] | None:
-    said: dict[str, Any] = agent.get("/v1/health")
-    return said if said["status"] == "degraded" else None
+    reported: dict[str, Any] = agent.get("/v1/health")
+    return reported if reported["status"] == "degraded" else None

@@ -27,13 +27,13 @@ def close_one(fleet: Fleet, agents: list[Agent]) -> None:
     eventually(lambda: asked.get(JOB)["latest"] != before, what="another result")
 
 
-def said_by(agent: Agent, fleet: Fleet, others: list[Agent]) -> str:
+def reported_by(agent: Agent, fleet: Fleet, others: list[Agent]) -> str:
     """What the agent's health says once the others have asked it for votes."""
 
     def problem() -> str:
         close_one(fleet, others)
-        said: dict[str, Any] = agent.get("/v1/health")
-        return "" if said["status"] == "ok" else str(said["problem"])
+        reported: dict[str, Any] = agent.get("/v1/health")
+        return "" if reported["status"] == "ok" else str(reported["problem"])
 
     return str(eventually(problem, what="a degraded agent"))
 
@@ -68,7 +68,7 @@ def test_a_directory_that_was_rolled_back_is_said_in_log_health_and_why(tmp_path
         shutil.copytree(tmp_path / "snapshot", data)
         agent.start([others[0].overlay])
         agent.wait_ready()
-        problem = said_by(agent, fleet, others)
+        problem = reported_by(agent, fleet, others)
         assert "has gone back in time" in problem or "is an old copy, or one of two" in problem
         assert "ERROR elf.agent the data directory " in agent.errors()
         assert "this agent has lost its votes" in agent.errors()

@@ -85,12 +85,12 @@ def test_who_returns_with_its_disk_follows_the_recovered_job(tmp_path: Path) -> 
             agent.start()
             agent.wait_ready()
 
-        def told() -> list[tuple[str, int]]:
+        def notified() -> list[tuple[str, int]]:
             described = [agent.get("/v1/jobs/e2e/kept") for agent in fleet]
             return [(each["incarnation"], each["epoch"] >> GENERATION_BITS) for each in described]
 
-        eventually(lambda: {generation for _, generation in told()} == {1}, what="one generation")
-        assert len({incarnation for incarnation, _ in told()}) == 1
+        eventually(lambda: {generation for _, generation in notified()} == {1}, what="one generation")
+        assert len({incarnation for incarnation, _ in notified()}) == 1
         eventually(lambda: all(agent.get("/v1/health")["status"] == "ok" for agent in fleet), what="health")
         audited = (left.directory / "data" / "audit.log").read_text().splitlines()
         assert [line for line in map(json.loads, audited) if line.get("what") == "recover"]

@@ -77,10 +77,10 @@ def test_records_that_rot_are_filled_and_those_that_rot_everywhere_are_declared_
             agent.kill()
         paths = [flip(agent) for agent in fleet]
         restart(list(fleet), [])
-        said = eventually(lambda: [each for each in results(fleet[0]) if "reason" in each], what="a loss")
-        assert [(each["state"], each["completeness"]) for each in said] == [("SKIPPED", 0)]
-        assert said[0]["reason"].startswith("lost")
-        lost = {each["interval"]["index"] for each in said}
+        reported = eventually(lambda: [each for each in results(fleet[0]) if "reason" in each], what="a loss")
+        assert [(each["state"], each["completeness"]) for each in reported] == [("SKIPPED", 0)]
+        assert reported[0]["reason"].startswith("lost")
+        lost = {each["interval"]["index"] for each in reported}
         kept = [each for each in before if each["interval"]["index"] not in lost]
         assert [each for each in results(fleet[0]) if each in before] == kept
         assert all(str(path) in agent.errors() for path, agent in zip(paths, fleet, strict=True))

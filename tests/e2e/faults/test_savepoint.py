@@ -56,10 +56,10 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
 
     write(0, 1200)
     eventually(lambda: len(latest(one, "e2e/moved")) >= 8, what="some intervals")
-    _, said = elf(one, "savepoint", "create", "e2e.moved", "-o", tmp_path / "s")
+    _, reported = elf(one, "savepoint", "create", "e2e.moved", "-o", tmp_path / "s")
     head = json.loads(elf(one, "savepoint", "show", tmp_path / "s")[0])
     first = head["first"]
-    assert f"continues with interval {first}" in said
+    assert f"continues with interval {first}" in reported
     kept = by_index(
         [json.loads(line) for line in elf(one, "savepoint", "results", tmp_path / "s")[0].splitlines()]
     )
@@ -82,9 +82,9 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
     for agent in two.agents[1:]:
         agent.wait_ready()
     shutil.copy(tmp_path / "s", tmp_path / "elsewhere")
-    _, said = elf(two, "savepoint", "restore", tmp_path / "elsewhere")
-    assert f"{AGENTS} of {AGENTS} agents have it, from interval {first} on" in said
-    assert "not here" not in said
+    _, reported = elf(two, "savepoint", "restore", tmp_path / "elsewhere")
+    assert f"{AGENTS} of {AGENTS} agents have it, from interval {first} on" in reported
+    assert "not here" not in reported
     write(1800, 2400)
     close(one, 900)
     paths = [one.log(number) for number in range(AGENTS)]
@@ -99,8 +99,8 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
         got = kept[index] if index < first else after[index]
         assert got["rows"] == result["rows"], index
         assert (got["state"], got["completeness"]) == ("FINAL", 1.0)
-    _, said = elf(two, "savepoint", "restore", tmp_path / "s", "--as", "e2e.again")
-    assert "e2e/again" in said
+    _, reported = elf(two, "savepoint", "restore", tmp_path / "s", "--as", "e2e.again")
+    assert "e2e/again" in reported
     eventually(lambda: max(latest(two, "e2e/again"), default=0) >= last, what="the copy's intervals")
     again = latest(two, "e2e/again")
     assert all(again[index]["rows"] == wanted[index]["rows"] for index in wanted if index >= first)

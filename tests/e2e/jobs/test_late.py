@@ -44,7 +44,7 @@ def shown(agent: Agent) -> dict[str, Any] | None:
     return mine[-1] if mine else None
 
 
-def told(agent: Agent, state: str) -> list[dict[str, Any]]:
+def notified(agent: Agent, state: str) -> list[dict[str, Any]]:
     """What `elf results` says of the interval."""
     command = [sys.executable, "-m", "elfmesh.agent", "results", JOB, "--state", state, "-o", "json"]
     done = subprocess.run([*command, "--api", agent.api], capture_output=True, text=True, check=False)
@@ -101,8 +101,8 @@ def test_what_comes_late_is_in_the_last_revision_and_in_spark_once(fleet: Fleet)
     second = contributed(fleet[0], 3)
     assert second["rev"] > first["rev"]
     assert {"k": "late", "n": 1, "s": 100} in second["rows"]
-    assert told(fleet[1], "final") == []
-    assert told(fleet[1], "all")[-1]["counts"]["contributed"] == 3
+    assert notified(fleet[1], "final") == []
+    assert notified(fleet[1], "all")[-1]["counts"]["contributed"] == 3
     assert index not in finals(fleet), "Spark sees what is final"
 
     fleet[0].kill()  # what it has said is on its disk; what it has read is not read into it again
@@ -113,10 +113,10 @@ def test_what_comes_late_is_in_the_last_revision_and_in_spark_once(fleet: Fleet)
     assert {"k": "late", "n": 2, "s": 1100} in third["rows"]
 
     write(fleet, 2, 5, 25)
-    eventually(lambda: told(fleet[2], "final"), what="the final result")
+    eventually(lambda: notified(fleet[2], "final"), what="the final result")
     logs = [fleet.log(number) for number in range(3)]
     expected = oracle(logs, TEXT)[index]["rows"]
-    (final,) = told(fleet[0], "final")
+    (final,) = notified(fleet[0], "final")
     assert (final["state"], final["completeness"], final["rows"]) == ("FINAL", 1.0, expected)
     assert final["rev"] > third["rev"]
     assert final["counts"]["contributed"] == 5

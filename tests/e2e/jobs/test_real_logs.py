@@ -33,15 +33,15 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-def wait_carriers(fleet: Fleet, stream: str, count: int) -> None:
+def wait_tree_size(fleet: Fleet, stream: str, count: int) -> None:
     """Until agents that have just started are one tree: a job is founded by those who are there."""
 
-    def carriers() -> int:
+    def tree_size() -> int:
         tree = ids.stream_id(stream).hex()
         found = [each for each in fleet[7].get("/v1/trees")["trees"] if each["tree"] == tree]
         return max((each["size"] for each in found if each["root"]), default=0)
 
-    eventually(lambda: carriers() == count, what=f"{count} agents in the tree of the stream")
+    eventually(lambda: tree_size() == count, what=f"{count} agents in the tree of the stream")
 
 
 def lines_of(name: str) -> list[bytes]:
@@ -76,7 +76,7 @@ def test_an_access_log_replayed_at_speed_under_three_jobs_at_once(fleet: Fleet) 
     name = "access_logs/apache_logs"
     lines = lines_of(name)
     fleet.start(AGENTS, stream="access", options=",format=combined")
-    wait_carriers(fleet, "access", AGENTS)
+    wait_tree_size(fleet, "access", AGENTS)
     jobs = {
         "real/top": f"CREATE JOB real.top LATENESS '1 day' AS {TOP}",
         "real/hop": f"CREATE JOB real.hop LATENESS '1 day' AS {HOPPING}",
@@ -100,6 +100,6 @@ def test_logs_that_were_there_before_are_read_from_their_beginning(fleet: Fleet,
     fleet.start(AGENTS, stream="events")
     for number in range(AGENTS):
         fleet.log(number, "events").write_bytes(b"".join(lines[number::AGENTS]))
-    wait_carriers(fleet, "events", AGENTS)
+    wait_tree_size(fleet, "events", AGENTS)
     fleet[7].apply(f"CREATE JOB real.events LATENESS '10 s' AS {EVENTS}")
     check(fleet, "real/events", oracle(EVENTS, name, "json"))

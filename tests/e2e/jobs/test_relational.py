@@ -129,9 +129,9 @@ def test_two_stages_joins_and_unions_on_agents_give_what_one_process_gives(
         "shop/lists": (LISTS, 2),
         "shop/named": (NAMED, 2),
     }
-    for text, carriers in jobs.values():
+    for text, expected_members in jobs.values():
         answer = fleet[2].apply(text)
-        assert (answer["acknowledged"], answer["expected"]) == (carriers, carriers)
+        assert (answer["acknowledged"], answer["expected"]) == (expected_members, expected_members)
     write(fleet, rng, 0, 30, 300)
     for job in jobs:
         eventually(partial(fleet[1].results, job), what=f"the first result of {job}")
@@ -140,7 +140,7 @@ def test_two_stages_joins_and_unions_on_agents_give_what_one_process_gives(
     fleet[0].start([fleet[1].overlay])
     fleet[0].wait_ready()
     write(fleet, rng, 900, 901, 1)
-    for job, (text, carriers) in jobs.items():
+    for job, (text, expected_members) in jobs.items():
         expected = oracle(tmp_path, text)
         assert len(expected) == 6
         assert any(result["rows"] for result in expected.values())
@@ -149,5 +149,5 @@ def test_two_stages_joins_and_unions_on_agents_give_what_one_process_gives(
             assert results[index]["rows"] == result["rows"], (job, index)
             assert results[index]["counts"] == result["counts"]
             assert results[index]["state"] == "FINAL"
-            assert results[index]["agents"]["expected"] == carriers
+            assert results[index]["agents"]["expected"] == expected_members
         assert verify(fleet[2], job, max(expected)) == (0, "equal")

@@ -113,8 +113,8 @@ def check(agent: Agent, wanted: dict[int, dict[str, Any]]) -> None:
 
 
 def leader(fleet: Fleet) -> Agent:
-    said = fleet[0].get("/v1/jobs/e2e/words")["master"]
-    return next(agent for agent in fleet if agent.name in said or agent.id in said)
+    reported = fleet[0].get("/v1/jobs/e2e/words")["master"]
+    return next(agent for agent in fleet if agent.name in reported or agent.id in reported)
 
 
 def pages(agent: Agent) -> list[Path]:
@@ -146,8 +146,8 @@ def test_every_reader_gets_all_rows(fleet: Fleet, tmp_path: Path) -> None:
     with_arrow = fleet[0].ask("GET", "/v1/jobs/e2e/words/arrow?from=1&to=2")
     table = pa.ipc.open_stream(with_arrow).read_all()
     assert table.select(["w", "n", "s"]).to_pylist() == wanted[2]["rows"]
-    said = json.loads(elf(fleet[2], "verify", "e2e/words", "--interval", "2", "-o", "json"))
-    assert (said["state"], said["rows"]) == ("equal", len(wanted[2]["rows"]))
+    reported = json.loads(elf(fleet[2], "verify", "e2e/words", "--interval", "2", "-o", "json"))
+    assert (reported["state"], reported["rows"]) == ("equal", len(wanted[2]["rows"]))
 
 
 def test_followers_of_a_killed_master_go_on_with_all_rows(fleet: Fleet) -> None:
@@ -222,8 +222,8 @@ def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet, tmp_path: Path) -
     assert lines[0]["counts"]["contributed"] == 3 * each
     rows = [row for line in lines for row in line["rows"]]
     assert rows == [{"w": f"word-{key:07}", "n": 1} for key in range(3 * each)]
-    said = json.loads(elf(fleet[1], "verify", "e2e/many", "--interval", "0", "-o", "json"))
-    assert (said["state"], said["rows"]) == ("equal", 3 * each)
+    reported = json.loads(elf(fleet[1], "verify", "e2e/many", "--interval", "0", "-o", "json"))
+    assert (reported["state"], reported["rows"]) == ("equal", 3 * each)
 
     def written() -> Any:
         found = [pq.read_table(path, columns=["w", "n"]) for path in tmp_path.glob("parquet/**/*.parquet")]

@@ -78,9 +78,9 @@ def check(
     for number in numbers:
         paths.append(tmp_path / f"written-{number}.log")
         paths[-1].write_text("".join(line + "\n" for line in list(traffic.written[number])))
-    said = {each: oracle(paths, each) for each in dict.fromkeys(texts)}
+    reported = {each: oracle(paths, each) for each in dict.fromkeys(texts)}
     for index, result in results.items():
-        expected = said[texts[result["version"] - 1]][index]
+        expected = reported[texts[result["version"] - 1]][index]
         assert result["rows"] == expected["rows"], (index, result["version"])
         assert result["state"] == "FINAL"
     versions = [result["version"] for result in results.values()]
@@ -234,9 +234,9 @@ def test_wrong_use_is_told_and_changes_nothing(
     "words", [("update", "a/b", "-f", "-"), ("rollout", "undo", "a/b"), ("empty", "a/b")]
 )
 def test_without_an_agent_the_commands_end_with_69(words: tuple[str, ...], tmp_path: Path) -> None:
-    nobody = Agent(tmp_path, 0, [])
-    nobody.api = "127.0.0.1:1"
-    done = elf(nobody, *words, stdin=text("none"))
+    no_client = Agent(tmp_path, 0, [])
+    no_client.api = "127.0.0.1:1"
+    done = elf(no_client, *words, stdin=text("none"))
     assert (done.returncode, done.stdout) == (69, "")
     assert "no agent answers at 127.0.0.1:1" in done.stderr
 
@@ -267,13 +267,13 @@ def test_a_master_killed_in_the_midst_finishes_the_change_or_abandons_it(
                 )
             time.sleep(after_s)  # whatever has happened by now: every outcome is checked
             victim.kill()
-            said, told = client.communicate(timeout=PATIENCE_S)
+            reported, notified = client.communicate(timeout=PATIENCE_S)
             victim.start([others[0].overlay])
             victim.wait_ready()
-            assert client.returncode in (0, 69), told
+            assert client.returncode in (0, 69), notified
             status = eventually(lambda: status_of(others[0]), what="a master")
             if client.returncode == 0:
-                assert json.loads(said)["version"] == status["version"] == 2
+                assert json.loads(reported)["version"] == status["version"] == 2
             last = others[0].results("e2e/kill")[-1]["interval"]["index"]
             beyond = max(last, status["effective_interval"]) + 3
             eventually(lambda: others[1].results("e2e/kill", beyond), what="results beyond it")

@@ -59,12 +59,12 @@ class Site:
         """As `elf sign` does, which would not sign what does not work."""
         (statement,) = parse_many(path.read_text())
         assert statement.job is not None
-        said = signing.Payload(
+        reported = signing.Payload(
             cluster=cluster, job=statement.job.qualified, serial=serial, undo_to=serial, expires=2**40,
             sha256=signing.text_digest(statement.text),
         )  # fmt: skip
         private = [read_private(str(self.root / f"{key}.pem")) for key in keys]
-        Path(f"{path}.sig").write_bytes(signing.signed(said, private).encode())
+        Path(f"{path}.sig").write_bytes(signing.signed(reported, private).encode())
         return path
 
     def apply(self, path: Path) -> Result:
@@ -168,9 +168,9 @@ def test_a_function_gives_exact_results_and_changes_while_it_runs(site: Site) ->
     changed = site.signed(site.job("good", "return None if v is None else -v % 5"), 3)
     answer = site.apply(changed)
     assert answer.exit_code == 0, answer.stderr
-    said = json.loads(answer.stdout)
-    assert (said["version"], said["acknowledged"], said["state"]) == (2, 2, "reset")
-    effective = said["effective_interval"]
+    reported = json.loads(answer.stdout)
+    assert (reported["version"], reported["acknowledged"], reported["state"]) == (2, 2, "reset")
+    effective = reported["effective_interval"]
     found = eventually(
         lambda: [each for each in site.fleet[0].results("fn/good") if each["version"] == 2][1:],
         what="version 2",

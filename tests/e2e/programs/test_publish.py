@@ -58,12 +58,17 @@ def test_no_interval_mixes_two_versions_of_a_table(fleet: Fleet, tmp_path: Path)
     assert all(result["rows"] == [] for result in found.values())
 
     one = pa.table({"name": ["ann"], "why": ["bot"]})
-    (said,) = publish_table(one, "suspects", client=client)
-    assert (said["job"], said["version"], said["acknowledged"], said["rows"]) == ("shop/suspects", 2, 3, 1)
+    (reported,) = publish_table(one, "suspects", client=client)
+    assert (reported["job"], reported["version"], reported["acknowledged"], reported["rows"]) == (
+        "shop/suspects",
+        2,
+        3,
+        1,
+    )
     for agent in fleet:
         write(fleet.log(agent.number, "clicks"), 25, 40)
     found = answers(fleet, 60)
-    begins = said["effective_interval"]
+    begins = reported["effective_interval"]
     for index, result in found.items():
         expected = [{"why": "bot", "n": 30}] if index >= begins else []
         assert (result["rows"], result["version"]) == (expected, 2 if index >= begins else 1), index

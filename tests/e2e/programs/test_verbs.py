@@ -65,7 +65,7 @@ def test_a_job_is_tapped_with_its_filter_and_text_is_escaped(fleet: Fleet) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reported"),
     [
         (("nothing",), 1, "there is no stream or job 'nothing'"),
         (("lgo",), 1, "Did you mean log?"),
@@ -75,9 +75,9 @@ def test_a_job_is_tapped_with_its_filter_and_text_is_escaped(fleet: Fleet) -> No
         (("log", "--rate", "100000"), 2, "--rate"),
     ],
 )
-def test_a_tap_that_cannot_be(fleet: Fleet, words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_tap_that_cannot_be(fleet: Fleet, words: tuple[str, ...], code: int, reported: str) -> None:
     done = elf(fleet, "tap", *words, "--seconds", "5")
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, reported in done.stderr) == (code, True), done.stderr
 
 
 def test_the_route_refuses_more_than_its_limits(fleet: Fleet) -> None:

@@ -37,11 +37,11 @@ TEXT = "CREATE JOB {job} EVERY '30 s' AS SELECT path, count(*) AS n FROM access 
 def signed(text: str, keys: list[int], **other: Any) -> str:
     job = ql.parse(text).job
     assert job is not None
-    said: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "cluster": "fleet", "job": job.qualified, "serial": 5, "undo_to": other.get("serial", 5),
         "expires": NOW_S + 10, "sha256": signing.text_digest(text),
     }  # fmt: skip
-    payload = signing.Payload(**{**said, **other})
+    payload = signing.Payload(**{**reported, **other})
     return signing.signed(payload, [KEYS[at] for at in keys]).encode().decode()
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elfmesh.ingest.budget.allowance import BURST_S, DEBT_S, Allowance, ProcessAllowance
+from elfmesh.ingest.budget.allowance import BURST_S, OVERDRAFT_S, Allowance, ProcessAllowance
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
 
 @given(st.floats(0.01, 4.0), st.lists(st.floats(0.0, 0.2), min_size=1, max_size=200))
-@example(cores=0.05, costs=[0.12] * 40)  # each more than the whole debt, less than debt and burst
+@example(cores=0.05, costs=[0.12] * 40)  # each more than the whole overdraft, less than overdraft and burst
 def test_whoever_waits_as_told_never_uses_more_than_is_allowed(cores: float, costs: list[float]) -> None:
     clock, used = Clock(), 0.0
     allowance = Allowance(cores, clock)
@@ -24,11 +24,11 @@ def test_whoever_waits_as_told_never_uses_more_than_is_allowed(cores: float, cos
     for cost in costs:
         clock.now += allowance.delay_s
         assert allowance.delay_s <= 1e-9
-        forgiven += max(0.0, cost - cores * DEBT_S)
+        forgiven += max(0.0, cost - cores * OVERDRAFT_S)
         allowance.charge(cost)
         used += cost
-        assert used <= cores * (clock.now + BURST_S) + max(costs) + forgiven + 1e-6 + cores * DEBT_S
-        assert allowance.delay_s <= DEBT_S + 1e-9
+        assert used <= cores * (clock.now + BURST_S) + max(costs) + forgiven + 1e-6 + cores * OVERDRAFT_S
+        assert allowance.delay_s <= OVERDRAFT_S + 1e-9
 
 
 def test_over_a_long_time_exactly_the_share_is_used() -> None:
@@ -47,7 +47,7 @@ def test_a_tiny_allowance_still_lets_the_next_piece_begin() -> None:
     clock = Clock()
     allowance = Allowance(0.001, clock)
     allowance.charge(60.0)
-    assert allowance.delay_s == pytest.approx(DEBT_S)
+    assert allowance.delay_s == pytest.approx(OVERDRAFT_S)
     with pytest.raises(ValueError, match="positive"):
         Allowance(0.0, clock)
 

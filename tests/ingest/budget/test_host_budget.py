@@ -60,7 +60,7 @@ class Room:
     async def start(self, *names: str) -> None:
         for name in names:
             self.host.start_job(ctl.StartWorker(manifest(name), 0))
-        await self.until(lambda: len(self.host._jobs) == len(names) and self.host._turns.idle)
+        await self.until(lambda: len(self.host._jobs) == len(names) and self.host._task_queue.idle)
 
     def write(self, lines: int, second: int = 0) -> None:
         line = json.dumps({"ts": f"2015-05-17T10:05:{second:02}Z", "k": "a"})
@@ -68,8 +68,8 @@ class Room:
             log.write(f"{line}\n" * lines)
 
     def counted(self, name: str) -> dict[str, int]:
-        said = self.host.describe_jobs()[f"t/{name}"]
-        counts = said["counts"]
+        reported = self.host.describe_jobs()[f"t/{name}"]
+        counts = reported["counts"]
         assert isinstance(counts, dict)
         return {bucket: number for bucket, number in counts.items() if number}
 
@@ -141,16 +141,16 @@ async def test_reading_waits_for_the_agents_allowance_and_commands_do_not(tmp_pa
 async def test_the_watchdog_names_whom_reading_waits_for(tmp_path: Path) -> None:
     clock, used = Clock(), Clock()
     budget = HostBudget(0.5, 0.5, clock=clock, used_s=used)
-    costs, said = {"a": 0.0, "bad": 0.0}, list[Verdict]()
+    costs, reported = {"a": 0.0, "bad": 0.0}, list[Verdict]()
     for _ in range(6):
         used.now += 5.0
         assert budget.delay_s("log") > 0
         clock.now += 1.0
         costs = {"a": costs["a"] + 0.1, "bad": costs["bad"] + 0.4}
         seen = {job: Cost(cpu_s) for job, cpu_s in costs.items()}
-        budget._look(partial(dict, seen), said.append)
+        budget._look(partial(dict, seen), reported.append)
         budget.close()
-    assert [(each.job, each.cores) for each in said] == [("bad", 0.25)]
+    assert [(each.job, each.cores) for each in reported] == [("bad", 0.25)]
     assert budget.waited_s == pytest.approx(6.0)
 
 

@@ -14,14 +14,14 @@ class Jobs:
         self.dog = Watchdog(1.0, 0.5)
 
     def seconds(self, count: int, waited: float) -> list[Verdict]:
-        said = []
+        reported = []
         for _ in range(count):
             for job, rate in self.rates.items():
                 self._used[job] = self._used.get(job, 0.0) + rate
             costs = {job: Cost(self._used[job], job in self.sheds) for job in self.rates}
             verdict = self.dog.observe(waited, costs)
-            said += [verdict] if verdict else []
-        return said
+            reported += [verdict] if verdict else []
+        return reported
 
 
 def test_the_job_that_costs_most_is_slowed_down_first() -> None:

@@ -194,7 +194,7 @@ def main() -> None:
     for number in (signal.SIGUSR1, signal.SIGIO):
         signal.signal(number, lambda number, _frame: signals.append(number))
     given = (os.getpid(), str(home), home.name, SECRET, ctypes.addressof(memory), tcp.getsockname()[1])
-    said: dict[str, object] = {}
+    reported: dict[str, object] = {}
     for when in ("load", "evaluation"):
         body = ATTACKS.format(given=given, when=when)
         try:
@@ -202,17 +202,17 @@ def main() -> None:
                 [function(body, gives="STRING")], Limits(60.0, 128 << 20, not sys.argv[2:])
             )
             answer = process.call(0, [pa.array([1], pa.int64())], 1)
-            said[when] = answer.error or answer.values.to_pylist()[0]
+            reported[when] = answer.error or answer.values.to_pylist()[0]
             process.kill()
         except WorkerFailed as error:
-            said[when] = f"failed: {error}"
-    heard, _, _ = select.select([tcp, udp, unix, abstract], [], [], 0)
-    said["files"] = {name: state for name, state in _state(home).items() if before.get(name) != state}
-    said["gone"] = sorted(set(before) - set(_state(home)))
-    said["memory"] = memory.raw == SECRET
-    said["connections"] = len(heard)
-    said["signals"] = signals
-    print(json.dumps(said))
+            reported[when] = f"failed: {error}"
+    received, _, _ = select.select([tcp, udp, unix, abstract], [], [], 0)
+    reported["files"] = {name: state for name, state in _state(home).items() if before.get(name) != state}
+    reported["gone"] = sorted(set(before) - set(_state(home)))
+    reported["memory"] = memory.raw == SECRET
+    reported["connections"] = len(received)
+    reported["signals"] = signals
+    print(json.dumps(reported))
 
 
 def _listeners(home: Path) -> tuple[socket.socket, ...]:

@@ -25,19 +25,19 @@ def main() -> None:
         limits = Limits(30.0, 128 << 20, confined)
         signatures = Signatures(trust, MemoryStorage(), lambda: NOW_S * 1_000_000)
         host = Host(OPEN, FunctionHost(signatures, limits, lambda: NOW_S * 1_000_000))
-        said = {"trial": host.trial(manifest(1)), "worker": "", "open": "", "again": ""}
+        reported = {"trial": host.trial(manifest(1)), "worker": "", "open": "", "again": ""}
         with suppress(RuntimeFailure):
-            said["open"] = next(iter(host.open([stage(manifest(1))]).values())).problem
-        said |= {"python": host.describe()["python"], "problem": host.problem}
+            reported["open"] = next(iter(host.open([stage(manifest(1))]).values())).problem
+        reported |= {"python": host.describe()["python"], "problem": host.problem}
         try:
             WorkerProcess([function("def f(x): return x")], limits).kill()
         except WorkerFailed as error:
-            said["worker"] = str(error)
+            reported["worker"] = str(error)
         try:
             host.again(manifest(1))
         except RuntimeFailure as error:
-            said["again"] = error.message
-        found[name] = said
+            reported["again"] = error.message
+        found[name] = reported
     print(json.dumps(found))
 
 

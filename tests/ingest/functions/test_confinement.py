@@ -37,10 +37,10 @@ def test_functions_are_off_without_a_layer_unless_that_is_accepted(layer: str, n
     command = [sys.executable, "-m", on_lesser_kernel.__name__, layer]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=as_agent.environment())
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     why = f"{name}: this kernel is built without it"
     off = f"Python functions are off here: {why} ([functions] dangerously_without_sandbox accepts that)"
-    assert said["held"] == {
+    assert reported["held"] == {
         "trial": off,
         "open": f"the functions are off: {why}",
         "again": off,
@@ -50,9 +50,9 @@ def test_functions_are_off_without_a_layer_unless_that_is_accepted(layer: str, n
     }
     risk = f"functions are not held in: {why} (dangerously_without_sandbox)"
     nothing = {"trial": "", "open": "", "again": "", "problem": "", "worker": ""}
-    assert said["accepted"] == nothing | {"python": f"signed by 1 of 1 keys; {risk}"}
-    assert said["off"]["problem"] == ""
-    assert said["off"]["python"] == "off by configuration"
+    assert reported["accepted"] == nothing | {"python": f"signed by 1 of 1 keys; {risk}"}
+    assert reported["off"]["problem"] == ""
+    assert reported["off"]["python"] == "off by configuration"
 
 
 def test_a_configuration_is_warned_of_before_it_is_used(tmp_path: Path) -> None:

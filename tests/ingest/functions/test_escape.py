@@ -20,12 +20,12 @@ def attacked(*without: str) -> Mapping[str, Any]:
     with as_agent.directory() as home:
         done = as_agent.run(escaping.__name__, str(home), *without)
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
-def outcomes(said: str) -> dict[str, str]:
-    found = dict(each.split("=") for each in said.split(";"))
+def outcomes(reported: str) -> dict[str, str]:
+    found = dict(each.split("=") for each in reported.split(";"))
     assert len(found) > 50
     return found
 
@@ -38,11 +38,11 @@ def test_no_attack_of_a_function_succeeds(when: str) -> None:
 
 
 def test_what_was_attacked_is_as_it_was() -> None:
-    said = attacked()
-    assert (said["files"], said["gone"]) == ({}, [])
-    assert said["memory"]
-    assert said["connections"] == 0
-    assert said["signals"] == []
+    reported = attacked()
+    assert (reported["files"], reported["gone"]) == ({}, [])
+    assert reported["memory"]
+    assert reported["connections"] == 0
+    assert reported["signals"] == []
 
 
 def test_landlock_alone_keeps_files_memory_and_processes() -> None:
@@ -67,12 +67,17 @@ def test_landlock_alone_keeps_files_memory_and_processes() -> None:
 
 
 def test_seccomp_alone_leaves_files_to_be_read_while_the_source_is_loaded_and_no_more() -> None:
-    said = attacked("landlock")
+    reported = attacked("landlock")
     reads = {"read a key", "list the data", "read /etc", "read /proc"}
-    done = {name for name, what in outcomes(said["load"]).items() if what == "done"}
+    done = {name for name, what in outcomes(reported["load"]).items() if what == "done"}
     assert done == reads
-    assert errno.errorcode[errno.EMFILE] in {outcomes(said["evaluation"])[name] for name in reads}
-    assert (said["files"], said["gone"], said["connections"], said["signals"]) == ({}, [], 0, [])
+    assert errno.errorcode[errno.EMFILE] in {outcomes(reported["evaluation"])[name] for name in reads}
+    assert (reported["files"], reported["gone"], reported["connections"], reported["signals"]) == (
+        {},
+        [],
+        0,
+        [],
+    )
 
 
 def test_what_functions_are_for_works_also_when_it_is_imported_late() -> None:

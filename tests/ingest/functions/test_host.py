@@ -34,14 +34,14 @@ def manifest(
     serial: int, *, version: int = 1, body: str = "def f(x): return x", undo_to: int = 0
 ) -> Manifest:
     text = statement(body, job="shop.a").text
-    said = signing.Payload(
+    reported = signing.Payload(
         cluster="fleet", job="shop/a", serial=serial, undo_to=undo_to or serial, expires=NOW_S + 10,
         sha256=signing.text_digest(text),
     )  # fmt: skip
     job = ql.parse(text).job
     assert job is not None
     made = new_manifest(
-        job, text, "me", created=0, incarnation="i", signed=signing.signed(said, [KEY]).encode()
+        job, text, "me", created=0, incarnation="i", signed=signing.signed(reported, [KEY]).encode()
     )
     return msgspec.structs.replace(made, version=version)
 
@@ -164,10 +164,12 @@ OFF = "the functions are off: they were revoked"
 def tombstone(
     serial: int, *, version: int = 2, job: str = "shop/a", key: Ed25519PrivateKey = KEY
 ) -> Manifest:
-    said = signing.Payload(
+    reported = signing.Payload(
         cluster="fleet", job=job, serial=serial, undo_to=serial, expires=2**62, tombstone=True
     )
-    return msgspec.structs.replace(manifest(5), version=version, signed=signing.signed(said, [key]).encode())
+    return msgspec.structs.replace(
+        manifest(5), version=version, signed=signing.signed(reported, [key]).encode()
+    )
 
 
 def test_a_tombstone_ends_what_runs_before_it_is_acknowledged() -> None:

@@ -85,8 +85,8 @@ def test_calls_with_arguments_reach_this_process_only(machine: str) -> None:
         "open": [((0, 0), ALLOW), *(((0, flag), EPERM) for flag in (1, 2, 0o100, 0o20000000, 0o10000000))],
     }
     for name, number in checked.items():
-        for arguments, said in cases[name]:
-            assert answer(machine, number, *arguments) == said, (name, arguments)
+        for arguments, reported in cases[name]:
+            assert answer(machine, number, *arguments) == reported, (name, arguments)
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)

@@ -229,7 +229,7 @@ async def test_brokers_that_are_not_there_are_said_to_be_so(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reported"),
     [
         ({"servers": ["x"], "topic": "a"}, "HOST:PORT"),
         ({"servers": ["x:1"], "topic": "a b"}, "not a valid topic"),
@@ -238,6 +238,6 @@ async def test_brokers_that_are_not_there_are_said_to_be_so(
         ({"servers": ["x:1"], "topic": "a", "partitions": [-1]}, "partitions"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_what_is_wrong_is_named(given: dict[str, Any], reported: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reported)):
         config_of({"streams": {"s": {"kafka": given}}}, "agent.toml")

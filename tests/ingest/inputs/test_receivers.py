@@ -23,7 +23,7 @@ from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.inputs.http import Posts
 from elfmesh.ingest.inputs.journal import Journal, cursor_of
 from elfmesh.ingest.inputs.network import CONNECTIONS_MAX
-from elfmesh.ingest.inputs.positions import Mark
+from elfmesh.ingest.inputs.positions import SenderMark
 from elfmesh.ingest.inputs.spool import Spool
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.ingest.parsers import StreamFormat
@@ -187,7 +187,7 @@ async def test_http_says_when_there_is_no_room(tmp_path: Path) -> None:
     assert (tmp_path / "spool.log").read_bytes() == b"waits\n"
 
 
-def _full(data: bytes, marks: Sequence[Mark] = ()) -> None:
+def _full(data: bytes, marks: Sequence[SenderMark] = ()) -> None:
     from elfmesh.ingest.inputs.spool import SpoolFull
 
     raise SpoolFull("no space left")

@@ -130,8 +130,8 @@ def truncate(s: Station) -> None:
 
 
 @case(
-    "truncated and written anew to the same size",
-    promise="read anew; one `source_gap`",
+    "truncated and written again to the same size",
+    promise="read again; one `source_gap`",
     lost=(0, 3, 0),
     gaps=1,
 )

@@ -198,11 +198,13 @@ class Station:
                         if "v0" in row
                         else next(value for name, value in row.items() if name != "k0")
                     )
-            said = (
+            reported = (
                 self.counts.setdefault(entry.interval, entry.counts),
                 self.rows.setdefault(entry.interval, rows),
             )
-            assert said == (entry.counts, rows), f"interval {entry.interval} was sealed twice, differently"
+            assert reported == (entry.counts, rows), (
+                f"interval {entry.interval} was sealed twice, differently"
+            )
 
     # -- the outcome -------------------------------------------------------------------------------------
 

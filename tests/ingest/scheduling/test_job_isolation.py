@@ -246,13 +246,13 @@ def test_where_too_many_catch_up_the_rest_have_their_turns_one_after_the_other(
         for each in range(100):
             await asyncio.sleep(0.02)
             most = max(most, len(homes(host)) - 1)
-            if each == 5:  # one waits, is begun anew and waits again; another one waits no more
+            if each == 5:  # one waits, is begun again and waits again; another one waits no more
                 start(host, jobs[4])
                 host.host.stop_job(ctl.StopWorker(jobs[3].job_id, jobs[3].incarnation))
                 stopped = host.host._jobs[jobs[3].job_id]
-                assert stopped in host.host._places._waiting
+                assert stopped in host.host._isolation._waiting
                 await until(lambda: jobs[3].job_id not in host.host._jobs)
-                assert stopped not in host.host._places._waiting
+                assert stopped not in host.host._isolation._waiting
         left = [job for job in jobs if job is not jobs[3]]
         await shop.check(*left)
         await until(lambda: homes(host) == {"log": {job.qualified for job in left}})
@@ -297,31 +297,33 @@ class Closer:
 
 def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_ever() -> None:
     other = Closer()
-    courtesy = Yielding(lambda: [other], lambda: 1_000_000)
-    assert courtesy.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
+    yielding = Yielding(lambda: [other], lambda: 1_000_000)
+    assert yielding.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
     other.due_us = 1_050_000
-    assert courtesy.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
-    assert courtesy.delay_s(1.0, 0.03) == pytest.approx(0.05 + CLOSING_S)
+    assert yielding.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
+    assert yielding.delay_s(1.0, 0.03) == pytest.approx(0.05 + CLOSING_S)
     other.due_us = 990_000
-    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.01)
+    assert yielding.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.01)
     other.due_us, other.sealed_s = 2_000_000, 0.98
-    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.02)
-    begun = [now / 100 for now in range(100, 200) if not _waits(courtesy, other, now / 100)]
+    assert yielding.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.02)
+    begun = [now / 100 for now in range(100, 200) if not _waits(yielding, other, now / 100)]
     assert len(begun) == pytest.approx(1.0 / PATIENCE_S, abs=1), "who closes all the time is not waited for"
 
 
-def _waits(courtesy: Yielding, other: Closer, now_s: float) -> bool:
+def _waits(yielding: Yielding, other: Closer, now_s: float) -> bool:
     other.sealed_s = now_s
-    return courtesy.delay_s(now_s, 0.02) > 0.0
+    return yielding.delay_s(now_s, 0.02) > 0.0
 
 
 def test_the_pace_follows_what_a_poll_costs_and_only_much_for_little_is_slow() -> None:
-    pace = BatchSizing()
+    batch_sizing = BatchSizing()
     for _ in range(20):
-        pace.polled(pace.bytes_max, SHORT_S / 2)
-    assert (pace.bytes_max, pace.is_slow) == (POLL_BYTES, False)
-    pace.polled(POLL_BYTES, 2 * LONG_S)
-    assert (pace.bytes_max, pace.is_slow) == (POLL_BYTES // 2, False), "much work for much data"
+        batch_sizing.polled(batch_sizing.bytes_max, SHORT_S / 2)
+    assert (batch_sizing.bytes_max, batch_sizing.is_slow) == (POLL_BYTES, False)
+    batch_sizing.polled(POLL_BYTES, 2 * LONG_S)
+    assert (batch_sizing.bytes_max, batch_sizing.is_slow) == (POLL_BYTES // 2, False), (
+        "much work for much data"
+    )
     slow = BatchSizing()
     slow.polled(BEGIN_BYTES, LONG_S / 2)
     assert not slow.is_slow, "it may have loaded something"

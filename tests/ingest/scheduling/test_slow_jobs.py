@@ -26,7 +26,7 @@ def test_only_who_is_slow_again_and_again_beside_others_is_named() -> None:
     slow, quick = {"bad": 2 * SLOW_S, "good": 0.001, "fine": 0.002}, {"bad": 0.001, "good": 0.001}
     found = SlowJobs()
     assert [found.polled(slow) for _ in range(STRIKES)] == [None] * (STRIKES - 1) + ["bad"]
-    assert [found.polled(slow) for _ in range(STRIKES - 1)] == [None] * (STRIKES - 1), "it begins anew"
+    assert [found.polled(slow) for _ in range(STRIKES - 1)] == [None] * (STRIKES - 1), "it begins again"
     for _ in range(POLLS):
         assert found.polled(quick) is None
     assert found.polled(slow) is None, "what was long ago does not count"
@@ -102,7 +102,7 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
 
         host.host._open_reader = fails_meanwhile
         host.host._too_slow(job.job_id)
-        await until(lambda: host.host._turns.idle)
+        await until(lambda: host.host._task_queue.idle)
         await asyncio.sleep(0)
         assert set(host.host.describe()) == {"log"}
         await host.host.close()

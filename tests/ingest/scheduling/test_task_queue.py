@@ -31,7 +31,7 @@ def test_one_job_waits_for_itself_and_for_no_other() -> None:
     done: list[str] = []
 
     async def main() -> None:
-        turns = TaskQueue(never)
+        task_queue = TaskQueue(never)
         gate = asyncio.Event()
 
         async def work(name: str, *, waits: bool = False) -> None:
@@ -39,17 +39,17 @@ def test_one_job_waits_for_itself_and_for_no_other() -> None:
                 await gate.wait()
             done.append(name)
 
-        turns.command(b"a", partial(work, "a1", waits=True))
-        turns.command(b"a", partial(work, "a2"))
-        turns.command(b"b", partial(work, "b1"))
+        task_queue.command(b"a", partial(work, "a1", waits=True))
+        task_queue.command(b"a", partial(work, "a2"))
+        task_queue.command(b"b", partial(work, "b1"))
         await _settle()
         assert done == ["b1"]
-        assert turns.busy(b"a")
-        assert not turns.busy(b"b")
+        assert task_queue.busy(b"a")
+        assert not task_queue.busy(b"b")
         gate.set()
-        await turns.wait_done()
+        await task_queue.wait_done()
         assert done == ["b1", "a1", "a2"]
-        assert turns.idle
+        assert task_queue.idle
 
     asyncio.run(main())
 
@@ -58,17 +58,17 @@ def test_what_was_not_begun_is_left_when_the_agent_stops() -> None:
     done: list[str] = []
 
     async def main() -> None:
-        turns = TaskQueue(never)
+        task_queue = TaskQueue(never)
 
         async def work(name: str) -> None:
             await asyncio.sleep(0)
             done.append(name)
 
-        turns.command(b"a", partial(work, "begun"))
-        turns.command(b"a", partial(work, "waits"))
+        task_queue.command(b"a", partial(work, "begun"))
+        task_queue.command(b"a", partial(work, "waits"))
         await asyncio.sleep(0)
-        turns.close()
-        await turns.wait_done()
+        task_queue.close()
+        await task_queue.wait_done()
 
     asyncio.run(main())
     assert done == ["begun"]
@@ -78,13 +78,13 @@ def test_an_error_of_any_work_ends_the_agent() -> None:
     errors: list[BaseException] = []
 
     async def main() -> None:
-        turns = TaskQueue(errors.append)
+        task_queue = TaskQueue(errors.append)
 
         async def work() -> None:
             raise ZeroDivisionError
 
-        turns.command(b"a", work)
-        await turns.wait_done()
+        task_queue.command(b"a", work)
+        await task_queue.wait_done()
 
     asyncio.run(main())
     assert [type(error) for error in errors] == [ZeroDivisionError]

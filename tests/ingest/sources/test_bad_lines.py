@@ -46,8 +46,8 @@ def test_an_agent_says_at_which_byte_a_bad_line_stands() -> None:
     position = FilePosition("app.log", 1, 2, b"g" * 8, 3, 1000)
     block = Block(GOOD + b"nope\n", "/var/log/app.log", position=position, end=1000 + len(GOOD) + 5)
     parsed = parse_block(StreamFormat("json").parser("app.log"), block, ["k"])
-    (said,) = parsed.samples
-    assert said.startswith(f"/var/log/app.log byte {1000 + len(GOOD)}: JSON is malformed")
+    (reported,) = parsed.samples
+    assert reported.startswith(f"/var/log/app.log byte {1000 + len(GOOD)}: JSON is malformed")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -61,6 +61,6 @@ def test_run_says_file_and_line_of_bad_lines_over_several_blocks(
     other = tmp_path / "other.ndjson"
     other.write_bytes(b"wrong\n" + GOOD)
     assert elf(["run", "SELECT count(*) FROM log", str(log), str(other), "--format", "json"]) == 0
-    said = capfd.readouterr().err
-    assert f"  {log}:{lines + 3}: JSON is malformed" in said
-    assert f"  {other}:1: JSON is malformed" in said
+    reported = capfd.readouterr().err
+    assert f"  {log}:{lines + 3}: JSON is malformed" in reported
+    assert f"  {other}:1: JSON is malformed" in reported

@@ -80,9 +80,9 @@ def test_a_block_waits_for_descriptors_and_none_of_its_lines_is_a_parse_error(
         (delivery,) = reader.poll()
     assert (delivery.parsed.rows, delivery.parsed.errors) == (2, 0)
     assert waits == [starving.AGAIN_S] * 3
-    said = [record.getMessage() for record in caplog.records]
-    assert sum("lacks a resource: [Errno 24]" in line for line in said) == 1
-    assert any("goes on after 1.5 s" in line for line in said)
+    reported = [record.getMessage() for record in caplog.records]
+    assert sum("lacks a resource: [Errno 24]" in line for line in reported) == 1
+    assert any("goes on after 1.5 s" in line for line in reported)
 
 
 def test_a_follower_holds_a_quarter_of_the_descriptors_at_most() -> None:

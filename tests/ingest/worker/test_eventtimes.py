@@ -11,7 +11,7 @@ WINDOW = ql.parse("SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1
 def test_what_is_new_follows_all_that_lives_before_had_read() -> None:
     times = EventTimes(WINDOW, 0, 0, None, newest=9)
     assert times.newest_at(None) == times.newest_ever == 9
-    times.newest_us = 6_000_000  # a late record, the first that this life has read
+    times.newest_us = 6_000_000  # a late record, the first that this boot has read
     assert times.newest_at(None) == 9
     assert times.newest_at(7) == 6, "a replay finds what was found when it was read first"
     times.newest_us = 11_500_000

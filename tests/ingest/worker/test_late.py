@@ -149,7 +149,7 @@ class Host(Station):
 
     def __init__(self, room: Path, rng: random.Random) -> None:
         super().__init__(room, text=PROMPT)
-        self.rng, self.revs, self.heard = rng, Counter[int](), 0
+        self.rng, self.revs, self.received = rng, Counter[int](), 0
         self.crash: str = ""
         self.block_bytes = rng.choice((100, 300, 1 << 16))
 
@@ -186,8 +186,8 @@ class Host(Station):
     def _hear(self, event: object) -> None:
         entries: list[tuple[Entry, bytes]] = []
         if isinstance(event, ctl.Revised):
-            assert event.again or event.seq == self.heard + 1, "in order, none left out"
-            self.heard = max(self.heard, event.seq)
+            assert event.again or event.seq == self.received + 1, "in order, none left out"
+            self.received = max(self.received, event.seq)
         if isinstance(event, ctl.Sealed | ctl.Revised) and event.parts:
             entries = list(zip(event.parts[0].entries, event.parts[0].payloads, strict=True))
         for entry, payload in entries:
@@ -201,7 +201,7 @@ class Host(Station):
     def close(self, below: int) -> None:
         """The intervals below are closed."""
         self._job.release(below)
-        self._frames.append(Released(self._job.key, below, self.heard))
+        self._frames.append(Released(self._job.key, below, self.received))
         self._frames.compact()
 
 

@@ -44,7 +44,7 @@ class Changing(Host):
 
     def __init__(self, room: Path, rng: random.Random) -> None:
         self.stages: tuple[Stage, ...] = ()
-        self.said: dict[tuple[int, int, int], object] = {}
+        self.reported: dict[tuple[int, int, int], object] = {}
         self.closed = FIRST
         super().__init__(room, rng)
         manifest = replace(self._manifest, text=TEXTS[0])
@@ -102,8 +102,8 @@ class Changing(Host):
         if isinstance(event, ctl.Revised):
             assert event.evaluated == stage_at(self.stages, event.interval).evaluated
             if not event.again:
-                assert event.seq > self.heard, "in order"
-            self.heard = max(self.heard, event.seq)
+                assert event.seq > self.received, "in order"
+            self.received = max(self.received, event.seq)
         if not isinstance(event, ctl.Sealed | ctl.Revised) or not event.parts:
             return
         for entry, payload in zip(event.parts[0].entries, event.parts[0].payloads, strict=True):
@@ -111,7 +111,7 @@ class Changing(Host):
             for row in finish(decode_partial(payload))["main"].to_pylist() if payload else ():
                 rows[row["k0"]] += next(value for name, value in row.items() if name != "k0")
             key = (entry.interval, entry.rev, event.evaluated if entry.rev == 1 else 0)
-            assert self.said.setdefault(key, (entry.counts, rows)) == (entry.counts, rows), (
+            assert self.reported.setdefault(key, (entry.counts, rows)) == (entry.counts, rows), (
                 "a name used twice"
             )
             if event.evaluated != stage_at(self.stages, entry.interval).evaluated:
@@ -145,8 +145,8 @@ def test_every_record_is_in_one_bucket_whatever_version_evaluates_it(seed: int, 
     host.crash = ""
     host.finish()
     totals = [sum(column) for column in zip(*host.counts.values(), strict=True)]
-    told = sum(totals[bucket] for bucket in (CONTRIBUTED, FILTERED, LATE, EXPIRED, OVERFLOW))
-    assert told == sum(totals) == len(host.written), totals
+    read_up_to = sum(totals[bucket] for bucket in (CONTRIBUTED, FILTERED, LATE, EXPIRED, OVERFLOW))
+    assert read_up_to == sum(totals) == len(host.written), totals
     rows: Counter[int] = sum(host.rows.values(), Counter())
     assert max(rows.values(), default=1) == 1, "nothing counts twice"
     if not closes:

@@ -38,7 +38,7 @@ def test_the_newest_release_of_each_job_is_written_once() -> None:
     before = frames.size
     releases.write()
     one = frames.size - before
-    assert (frames.released("a"), frames.heard("a"), frames.released("b")) == (2, 7, None)
+    assert (frames.released("a"), frames.received("a"), frames.released("b")) == (2, 7, None)
     assert releases.add(Released("b", 3))
     releases.tell()
     assert frames.size - before < 3 * one

@@ -45,7 +45,7 @@ def filtered(text: str) -> str:
     return text.replace("FROM log", "FROM log WHERE k <> 'x'")
 
 
-def said(host: Host, job: Manifest) -> dict[tuple[int, int], dict[str, int]]:
+def reported(host: Host, job: Manifest) -> dict[tuple[int, int], dict[str, int]]:
     """(interval, version) -> rows, as the control plane takes them: the newest of each."""
     found: dict[tuple[int, int], dict[str, int]] = {}
     for sealed in host.sealed(job):
@@ -77,7 +77,7 @@ async def test_a_version_begins_with_full_windows_and_the_old_one_ends_with_them
         host.host.start_job(started(staged(boundary, text, filtered(text))))
         host.write(*log[45:])
         await until(partial(reached, host, FIRST_INDEX + 8, 2))
-        found = said(host, job)
+        found = reported(host, job)
     size = 10 if text == COUNT else 30
     for index in range(FIRST_INDEX, FIRST_INDEX + 8):
         evaluated = 1 if index < boundary else 2
@@ -98,7 +98,7 @@ async def test_what_was_sealed_beyond_the_boundary_is_made_again_from_the_log(pa
         host.host.start_job(started(staged(FIRST_INDEX + 4, COUNT, filtered(COUNT))))
         await until(lambda: host.sealed(job)[-1].evaluated == 2)
         await until(lambda: host.sealed(job)[-1].stop == FIRST_INDEX + 9)
-        found, counts = said(host, job), records_of(host, job)
+        found, counts = reported(host, job), records_of(host, job)
     for index in range(FIRST_INDEX + 4, FIRST_INDEX + 9):
         assert found[index, 2] == {"y": sum(key == "y" for at, key in log if at // 10 == index - FIRST_INDEX)}
         assert sum(counts[index][:2]) == 10
@@ -106,10 +106,10 @@ async def test_what_was_sealed_beyond_the_boundary_is_made_again_from_the_log(pa
     async with running(path, storage) as host:
         host.host.start_job(started(staged(FIRST_INDEX + 4, COUNT, filtered(COUNT))))
         await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 9)
-        again = said(host, job)
+        again = reported(host, job)
         host.write((125, "y"))
         await until(lambda: host.sealed(job)[-1].stop == FIRST_INDEX + 12)
-        rest = said(host, job)
+        rest = reported(host, job)
     assert {key: rows for key, rows in again.items() if key[0] >= FIRST_INDEX + 4} == {
         key: rows for key, rows in found.items() if key[1] == 2
     }
@@ -128,7 +128,7 @@ async def test_empty_counts_only_what_comes_after_the_boundary(path: Path) -> No
         host.host.start_job(started(stages))
         host.write(*log[35:])
         await until(partial(reached, host, FIRST_INDEX + 6, 2))
-        found, counts = said(host, job), records_of(host, job)
+        found, counts = reported(host, job), records_of(host, job)
     assert found[boundary - 1, 1] == {"k": 30}
     assert [found[index, 2]["k"] for index in range(boundary, boundary + 4)] == [10, 20, 30, 30]
     assert [counts[index][:2] for index in range(boundary, boundary + 3)] == [(10, 20), (20, 10), (30, 0)]
@@ -147,7 +147,7 @@ async def test_a_paused_job_stays_paused_when_its_version_changes(path: Path) ->
         host.host.resume_job(job.job_id)
         host.write((25, "x"), (26, "y"), (41, "y"))
         await until(lambda: host.sealed(job)[-1].stop == FIRST_INDEX + 4)
-        assert said(host, job)[FIRST_INDEX + 2, 2] == {"y": 1}
+        assert reported(host, job)[FIRST_INDEX + 2, 2] == {"y": 1}
 
 
 UNDATED = COUNT.replace("TUMBLE(ts", "TUMBLE(nowhere")
@@ -180,7 +180,7 @@ async def test_a_version_comes_back_with_all_that_one_without_a_time_had_read(
         await until(partial(has_read, host))
         host.now_us += LONG_US
         await until(partial(reached, host, FIRST_INDEX + 8, 3))
-        found = said(host, job)
+        found = reported(host, job)
     for index in range(closed, 8):
         assert found[FIRST_INDEX + index, 3] == {"k": 10}, index
 
@@ -200,7 +200,7 @@ async def test_a_version_comes_back_within_what_one_without_a_time_has_sealed(
         host.host.start_job(started(after))
         host.write(*((at, "k") for at in range(75, 85)))
         await until(partial(reached, host, FIRST_INDEX + 8, 3))
-        found = said(host, job)
+        found = reported(host, job)
     assert [found[FIRST_INDEX + index, 3] for index in range(5, 8)] == [{"k": 10}] * 3
 
 
@@ -241,7 +241,7 @@ async def test_what_is_closed_and_not_released_is_not_made_again(path: Path) -> 
         host.host.release(job.job_id, FIRST_INDEX + 2, 0)
         host.host.start_job(started((Stage(closed, version(2, filtered(COUNT)), 2),)))
         await until(partial(reached, host, FIRST_INDEX + 9, 2))
-        again = [index for index, evaluated in said(host, job) if evaluated == 2]
+        again = [index for index, evaluated in reported(host, job) if evaluated == 2]
         counts = records_of(host, job)
     assert again == [*range(closed, FIRST_INDEX + 9)]
     assert {counts[index] for index in range(FIRST_INDEX, FIRST_INDEX + 9)} == {(10, 0, 0)}
@@ -259,7 +259,7 @@ async def test_a_change_within_what_was_read_from_an_empty_file_counts_nothing_t
         host.host.start_job(started(staged(FIRST_INDEX + 2, COUNT, filtered(COUNT))))
         await until(partial(reached, host, FIRST_INDEX + 6, 2))
         late = [entry.counts[LATE] for each in host.sealed(job) for entry in each.parts[0].entries]
-        found = said(host, job)
+        found = reported(host, job)
     assert not any(late)
     assert [found[FIRST_INDEX + index, 2]["k"] for index in range(2, 6)] == [3, 4, 6, 10]
 
@@ -302,7 +302,7 @@ async def test_any_change_at_any_moment_is_as_if_each_interval_had_always_had_it
     async def settle() -> None:
         stop = FIRST_INDEX + (written[-1][0] - size) // 10 + 1
         await until(partial(reached, host, stop, stage_at(stages, stop - 1).evaluated))
-        final.update({index: rows for (index, _), rows in said_by(host, stages).items()})
+        final.update({index: rows for (index, _), rows in reported_by(host, stages).items()})
 
     for step in range(data.draw(st.integers(2, 5), label="steps")):
         more = data.draw(st.integers(50, 120), label="seconds")
@@ -329,15 +329,15 @@ async def test_any_change_at_any_moment_is_as_if_each_interval_had_always_had_it
     await host.host.close()
     assert host.errors == []
     for index in range(FIRST_INDEX, FIRST_INDEX + (second + 200 - size) // 10 + 1):
-        said_text = stage_at(stages, index).manifest.text
-        left_out = "x" if "<> 'x'" in said_text else "y" if "<> 'y'" in said_text else ""
+        reported_text = stage_at(stages, index).manifest.text
+        left_out = "x" if "<> 'x'" in reported_text else "y" if "<> 'y'" in reported_text else ""
         inside = [key for at, key in written if 0 <= at - 10 * (index - FIRST_INDEX) < size]
         assert final.get(index, {}) == Counter(key for key in inside if key != left_out), index - FIRST_INDEX
 
 
-def said_by(host: Host, stages: tuple[Stage, ...]) -> dict[tuple[int, int], dict[str, int]]:
+def reported_by(host: Host, stages: tuple[Stage, ...]) -> dict[tuple[int, int], dict[str, int]]:
     """What was said by the version that each interval has."""
-    found = said(host, stages[-1].manifest)
+    found = reported(host, stages[-1].manifest)
     return {
         (index, evaluated): rows
         for (index, evaluated), rows in found.items()

@@ -91,7 +91,7 @@ def test_groups_of_no_records(text: str, expected: list[Any], rows_of: Rows) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "said"),
+    ("text", "column", "reported"),
     [
         ("SELECT grouping_id(k) AS g FROM t GROUP BY k", 8, "grouping_id needs GROUPING SETS"),
         ("SELECT grouping_id(k, v) AS g FROM t GROUP BY CUBE(v, k)", 8, "grouping_id takes all columns"),
@@ -100,8 +100,10 @@ def test_groups_of_no_records(text: str, expected: list[Any], rows_of: Rows) -> 
         ("SELECT k FROM t GROUP BY CUBE(k), v WITH ROLLUP", 26, "WITH ROLLUP"),
     ],
 )
-def test_groupings_without_a_meaning_are_refused_at_their_place(text: str, column: int, said: str) -> None:
-    with pytest.raises(QueryError, match=said) as refused:
+def test_groupings_without_a_meaning_are_refused_at_their_place(
+    text: str, column: int, reported: str
+) -> None:
+    with pytest.raises(QueryError, match=reported) as refused:
         parse(text)
     assert refused.value.where == f"query:1:{column}"
 

@@ -114,8 +114,8 @@ def test_a_job_that_runs_does_not_end_by_a_check_of_new_ones() -> None:
 def test_a_learnt_type_is_doubted_once_with_file_and_value() -> None:
     doubts = Query(parse("SELECT count(*) AS n FROM log WHERE status = '5xx' AND size > 3")).doubts("log")
     columns = {"status": pa.array([None, 404, 200]), "size": pa.array([1, 2, 3])}
-    (told,) = doubts.found(columns.get, "/var/log/a.json")
-    assert told == (
+    (notified,) = doubts.found(columns.get, "/var/log/a.json")
+    assert notified == (
         "status = '5xx': in /var/log/a.json (such as 404) status is BIGINT and '5xx' is none: "
         "nothing satisfies it. Write status BETWEEN 500 AND 599."
     )

@@ -38,9 +38,9 @@ async def answered(api: Api, method: str, target: str, body: bytes = b"") -> byt
         kind = "Content-Type: application/json\r\n" if body else ""
         head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{kind}"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        said = await reader.read()
+        reported = await reader.read()
         writer.close()
-    return said
+    return reported
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -57,8 +57,8 @@ async def test_no_way_of_writing_a_path_reaches_anothers_namespace(path: str) ->
         ("OPTIONS", path),
     ):
         api = Api()
-        said = await answered(api, method, target)
-        assert said.split(b" ")[1] in (b"400", b"403", b"404", b"405"), (method, target)
+        reported = await answered(api, method, target)
+        assert reported.split(b" ")[1] in (b"400", b"403", b"404", b"405"), (method, target)
         assert api.backend.asked == [], (method, target)
 
 
@@ -72,18 +72,18 @@ async def test_bytes_that_are_no_text_are_refused_and_written_down(method: str) 
 
     log = AuditLog(storage, lambda: 1_000_000)
     api.app[AUDIT] = AuditedApi(log, Now())  # type: ignore[arg-type]  # runs at once
-    said = await answered(api, "DELETE", "/v1/jobs/%ff%fe%ed%a0%80/top")
-    assert said.split(b" ")[1] == b"403"
+    reported = await answered(api, "DELETE", "/v1/jobs/%ff%fe%ed%a0%80/top")
+    assert reported.split(b" ")[1] == b"403"
     assert log.describe()["lines"] == 1
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/check", "/v1/tap"])
 async def test_text_that_is_no_unicode_is_an_error_of_who_sends_it(path: str) -> None:
     body = b'{"text": "CREATE JOB other.x \\ud800", "texts": ["CREATE JOB other.x \\ud800"]}'
-    said = await answered(Api(), "POST", path, body)
-    assert said.split(b" ")[1] in (b"400", b"403"), said
+    reported = await answered(Api(), "POST", path, body)
+    assert reported.split(b" ")[1] in (b"400", b"403"), reported
 
 
 async def test_a_whole_pair_is_text() -> None:
-    said = await answered(Api(), "POST", "/v1/check", b'{"text": "SELECT \\ud83d\\ude00"}')
-    assert b"not JSON" not in said
+    reported = await answered(Api(), "POST", "/v1/check", b'{"text": "SELECT \\ud83d\\ude00"}')
+    assert b"not JSON" not in reported

@@ -52,8 +52,8 @@ class Clients:
         verb = "update" if verb == "apply" and "job" in body else verb
         if verb in (*CHANGES, *READS):
             until = NEVER if reply is None else self.now()
-            status, told = (0, {}) if reply is None else (reply.status, reply.body)
-            self.asked.setdefault(job, []).append(Asked(verb, since, until, text, status, told))
+            status, notified = (0, {}) if reply is None else (reply.status, reply.body)
+            self.asked.setdefault(job, []).append(Asked(verb, since, until, text, status, notified))
 
 
 def d4_changes_are_linearizable(out: Outcome) -> Iterator[str]:
@@ -62,7 +62,7 @@ def d4_changes_are_linearizable(out: Outcome) -> Iterator[str]:
         known = out.history.voters.get(job, [])
         times = [*(since for since, _ in known[1:]), out.history.now()]
         if any(out.history.register_lost(job, at) for at in times):
-            continue  # who applies it anew founds another register, which knows nothing of this one
+            continue  # who applies it again founds another register, which knows nothing of this one
         # A recovery may lose what was decided last, which is what its operator accepts.
         end = min((each.lost_at for each in out.history.clients.recoveries if each.job == job), default=NEVER)
         if why := explain(until(asked, end), taken_back=out.scenario.has("bad-lines")):
@@ -76,7 +76,7 @@ class Swarm(Protocol):
     def history(self) -> Any: ...
     @property
     def scenario(self) -> Any: ...
-    async def asks(
+    async def request(
         self, rng: random.Random, verb: str, body: dict[str, Any], timeout_s: float
     ) -> Reply | None: ...
 
@@ -95,7 +95,7 @@ async def change(swarm: Swarm, number: int) -> None:
         asked[JOB] += verb in ("apply", "update", "undo")
         since, reply = swarm.history.now(), None
         try:
-            reply = await swarm.asks(rng, "apply" if verb == "update" else verb, body, TIMEOUT_S)
+            reply = await swarm.request(rng, "apply" if verb == "update" else verb, body, TIMEOUT_S)
         finally:
             swarm.history.clients.note(since, "apply" if verb == "update" else verb, body, reply)
 

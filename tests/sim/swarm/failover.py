@@ -207,14 +207,15 @@ def main() -> int:
     seeds, kills = int(sys.argv[1]), int(sys.argv[2])
     for kind in (KILL, SILENCE):
         all_ = [measure(seed, kills, kind) for seed in range(seeds)]
-        told = {
+        notified = {
             what: [
                 quantile([s for each in all_ for s in getattr(each, what)], q) for q in (0.5, 0.9, 0.99, 1.0)
             ]
             for what in ("answers", "closes")
         }
         print(
-            json.dumps({"kind": kind, "fail-overs": seeds * kills, "p50, p90, p99, most": told}), flush=True
+            json.dumps({"kind": kind, "fail-overs": seeds * kills, "p50, p90, p99, most": notified}),
+            flush=True,
         )
     return 0
 

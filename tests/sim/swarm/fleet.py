@@ -119,19 +119,19 @@ class Swarm:
 
     async def ask(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Any:
         """Ask a random agent; None if it does not answer or says no."""
-        reply = await self.told(verb, body, timeout_s)
+        reply = await self.answered(verb, body, timeout_s)
         return reply if reply is not None and reply.status == 200 else None
 
-    async def told(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Reply | None:
+    async def answered(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Reply | None:
         """What a random agent answers; None if it does not."""
         since, reply = self.history.now(), None
         try:
-            reply = await self.asks(self.rng, verb, body, timeout_s)
+            reply = await self.request(self.rng, verb, body, timeout_s)
             return reply
         finally:
             self.history.clients.note(since, verb, body, reply)
 
-    async def asks(
+    async def request(
         self, rng: random.Random, verb: str, body: dict[str, Any], timeout_s: float
     ) -> Reply | None:
         """What an agent answers that a client chooses."""
@@ -244,7 +244,8 @@ class Swarm:
             self.history.deleted[key] = self.history.now()
 
     async def update_job(self) -> None:
-        """Change a job's filter in the middle of an interval: another text, evaluated anew, the same rows."""
+        """Change a job's filter in the middle of an interval: another text, evaluated again, the same
+        rows."""
         job = self.rng.choice(self.scenario.jobs)
         if job.name in self.current and self.rng.random() < 0.5:
             reply = await self._change("undo", {"job": f"sim/{job.name}"})
@@ -263,7 +264,7 @@ class Swarm:
     async def _change(self, verb: str, body: dict[str, Any]) -> Reply | None:
         """Ask for another version of a job; what is refused makes none."""
         self.history.asked[body["job"]] += 1
-        reply = await self.told(verb, body)
+        reply = await self.answered(verb, body)
         if reply is not None and reply.status in (BAD_REQUEST, CONFLICT):
             self.history.asked[body["job"]] -= 1
         return reply if reply is not None and reply.status == OK else None

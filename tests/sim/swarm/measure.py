@@ -68,9 +68,9 @@ def _go_on(entry: dict[str, Any], most: int, cpu_s: float, sound: dict[Scenario,
         found = broken(scenario, name)
         if found and scenario not in sound:
             sound[scenario] = set(broken(scenario, None))
-        told = [invariant for invariant in found if invariant not in sound.get(scenario, ())]
-        if told:
-            return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": told[0]}
+        notified = [invariant for invariant in found if invariant not in sound.get(scenario, ())]
+        if notified:
+            return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": notified[0]}
     else:
         following = most
     return {**entry, "seeds": tried, "next": following}

@@ -105,7 +105,7 @@ class SwarmNetwork(MemoryNetwork):
         super()._deliver(sender, target, frame)
 
     def again(self, sender: Contact, target: MemoryTransport, frame: bytes) -> None:
-        """Deliver a frame that was delivered before to the same agent, which may have begun another life."""
+        """Deliver a frame that was delivered before to the same agent, which may have begun another boot."""
         super()._deliver(sender, target, frame)
 
 

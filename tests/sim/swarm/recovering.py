@@ -194,9 +194,9 @@ class Recovering:
                 reply = await self.swarm.ask("results", {"job": recovery.job, "limit": 500}, 5.0)
                 if reply is None:
                     continue
-                told = str(reply.body["incarnation"])
-                recovery.mixed += self._alien(recovery.job, told, decode_page(reply.payload))
-                if told == recovery.before and recovery.whole_at is not None and recovery.after:
+                notified = str(reply.body["incarnation"])
+                recovery.mixed += self._alien(recovery.job, notified, decode_page(reply.payload))
+                if notified == recovery.before and recovery.whole_at is not None and recovery.after:
                     recovery.old.append(history.now() - recovery.whole_at)
 
     def _alien(self, job: str, incarnation: str, page: list[tuple[ResultRecord, bytes]]) -> Iterator[str]:

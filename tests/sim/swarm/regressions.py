@@ -27,8 +27,8 @@ REGRESSIONS: dict[str, str] = {
     " restart",
     "unsynced-at-a-power-cut": "the history counted a contribution that a power cut had taken before its"
     " sync, and once more what was read again",
-    "slow-close": "a job that was deleted and applied anew lost in its trees what its predecessor had closed,"
-    " and waited a minute for it",
+    "slow-close": "a job that was deleted and applied again lost in its trees what its predecessor had"
+    " closed, and waited a minute for it",
     "everything-twice": "a late copy of a delete reached who had obeyed it, was passed on to the job's next"
     " master, and ended the job",
     "remade-behind-the-closed": "an agent that heard late what was closed, together with the one version that"
@@ -38,15 +38,15 @@ REGRESSIONS: dict[str, str] = {
     "undone-and-left-out": "the record that closes a version's last interval was held against the wrong"
     " version: the terms had left it out with this record",
     "frames-lost-by-a-failed-sync": "what a failed sync had lost of the frame log read well, was handed on by"
-    " the next life, and was a gap after a power cut",
+    " the next boot, and was a gap after a power cut",
     "resumed-by-a-superseded-master": "a master that another had followed a moment ago answered for a resume;"
     " the job stayed paused",
     "founded-beside-a-tombstone": "while all who voted on a deleted job were away, an agent that had just"
-    " joined founded it anew as a fleet of one",
+    " joined founded it again as a fleet of one",
     "epochs-led-twice": "a new incarnation was founded twice, by an agent that found nobody else and by one"
     " that had not joined yet: two registers, and an epoch with two masters",
     "deleted-by-who-had-given-up": "a delete waited at an agent until that had joined; its client gave up,"
-    " asked another agent, had its answer and applied the job anew: then the first one was obeyed",
+    " asked another agent, had its answer and applied the job again: then the first one was obeyed",
     "silent-after-lost-disks": "after several lost disks nobody closed a job, and agents did not know it: not"
     " seen since the frame log is written again at each start",
     "changed-twice": "an undo was asked again under its number when the master that had made it was gone: its"
@@ -61,15 +61,15 @@ REGRESSIONS: dict[str, str] = {
     " one before had: each such interval waited a minute for who had said everything",
     "founded-when-most-had-left": "most agents had left for good: the others are no majority of those that"
     " were there, and found jobs five minutes later, as is promised; it was taken for a job that nobody runs",
-    "told-before-it-was-written": "what a step had wanted in front of an epoch's write went out, and the"
+    "notified-before-it-was-written": "what a step had wanted in front of an epoch's write went out, and the"
     " history took the epoch for told; a crash before the write made it unknown, as it may",
     "epoch-one-led-twice": "whoever had heard of a job had lost its disk or was killed while it left, and"
     " nobody started that one again: the job's register was gone, which its judge did not know",
     "replay-takes-the-results": "a delete was refused because nobody led the job, and the client told so;"
-    " when the job had been applied anew, a late copy of the word was obeyed by who led it then",
-    "nobody-runs-it-afterwards": "the hosts that all others had for seeds had left: who was restarted found"
+    " when the job had been applied again, a late copy of the word was obeyed by who led it then",
+    "no-agent-runs-it-afterwards": "the hosts that all others had for seeds had left: who was restarted found"
     " nobody, though it had met those that stayed; and votes were handed over only behind the last intervals",
-    "errors-of-two-lives": "a line without a time belonged to the interval of the newest record that its life"
+    "errors-of-two-boots": "a line without a time belonged to the interval of the newest record that its life"
     " had read; when its frame was annulled, a replay from farther back took it for a newer one's as well",
     "begun-by-an-older-version": "who had been away while a job changed its version four times, and was not"
     " elected, put the register's epoch over the terms it held, and handed them to members: the first version"
@@ -78,24 +78,27 @@ REGRESSIONS: dict[str, str] = {
     " and dropped what came late for it; its judge did not know that it had been told",
     "lost-before-it-sealed": "an agent lost its disk before it had sealed anything: what it had read, and"
     " counted in an open interval as expired, was taken for read by the frame that says where the job begins",
-    "records-of-an-earlier-incarnation": "who lacked records of a job that had been deleted and applied anew"
+    "records-of-an-earlier-incarnation": "who lacked records of a job that had been deleted and applied again"
     " was given those of before by an agent that still had their log, and handed them on as the new job's",
-    "an-interval-that-lacks-everybody": "a master whose roster its successor lacked had numbered a member;"
+    "an-interval-that-lacks-all-members": "a master whose roster its successor lacked had numbered a member;"
     " the successor did from intervals before its worker's beginning, and trees held back what all had",
-    "heard-after-its-end": "what had been on its way to a paused agent since before its senders left made it"
+    "received-after-its-end": "what had been on its way to a paused agent since before its senders left"
+    " made it"
     " take them for there, for ever: most of the fleet did not answer, and nobody founded a job any more",
     "wanted-before-it-was-written": "a record was taken for published as soon as its master wanted it"
     " appended behind the write of its own vote; the disk was full, nothing was told, and a crash took both",
     "ended-while-it-was-away": "who had missed a job's end, and was the closest to it, passed on every word"
-    " to begin it anew to a master that had left: a job that is over has no tree whose root would look",
-    "rotated-between-two-lives": "a log that was not there when its job first looked, and was made and"
+    " to begin it again to a master that had left: a job that is over has no tree whose root would look",
+    "rotated-between-two-boots": "a log that was not there when its job first looked, and was made and"
     " rotated while nobody worked on the job, was no part of it for the judge: what expired was too many",
-    "passed-on-at-one-seat": "the closest agent to both seats of a job passed a word on at one and sent it"
-    " back at the other as if it led there: its client asked anew each time, and two updates made seven",
+    "passed-on-at-one-placement": "the closest agent to both placements of a job passed a word on at one"
+    " and sent"
+    " it back at the other as if it led there: its client asked again each time, and two updates made seven",
     "expected-without-its-disk": "who had lost its disk was expected for ever by its judge: the agent that"
     " came back without it was taken for the same one",
     "once-more-among-many-versions": "what came late for an interval that was closed with nothing of its"
-    " agent was owed at once, and once more when the agent said again, after a restart, what it had of it",
+    " agent became a pending correction at once, and once more when the agent said again, after a"
+    " restart, what it had of it",
     "taken-back-while-it-was-written": "what a worker had sealed and not yet told when its job changed its"
     " version and back was taken for the next worker's, which made it again: one name, two contributions",
     "who-leads-is-never-asked": "a root that knew nothing of a job took an agent that was there for its"
@@ -103,17 +106,18 @@ REGRESSIONS: dict[str, str] = {
     "closed-by-two-masters": "a member was stopped while a master closed intervals without it, and went on in"
     " the next one's term: what it then sealed of those intervals was in no bucket",
     "updated-twice-by-two-masters": "a master was stopped behind an update that was chosen; its successor"
-    " had passed the request on, had it asked for anew, and made the update again over another one",
+    " had passed the request on, had it asked for again, and made the update again over another one",
     "paused-by-a-superseded-master": "a master that another had followed took a pause for made, which was not"
     " confirmed; it led again, and answered the same request as if the job were paused",
     "filtered-below-the-first": "what members that joined late had filtered below their first intervals"
-    " was in no bucket: only what they would have contributed was owed",
+    " was in no bucket: only what they would have contributed became a pending correction",
     "late-below-the-first": "what came late for an interval without records below the first one of a member"
     " that had just joined was in no bucket: it waited for an interval that was settled already",
-    "led-by-nobody-after-lost-votes": "a deleted job was begun anew by nearer agents; one of them had voted"
+    "no-leader-after-lost-votes": "a deleted job was begun again by nearer agents; one of them had voted"
     " on its end, by a higher ballot than theirs, and its vote ended the new job as soon as it was told",
-    "owed-twice-after-a-rejoin": "an agent came back without its disk and missed two versions: its worker was"
-    " begun anew and said again what it had from before the agent's first interval, which counted each time",
+    "corrected-twice-after-a-rejoin": "an agent came back without its disk and missed two versions: its"
+    " worker was"
+    " begun again and said again what it had from before the agent's first interval, which counted each time",
 }
 
 OPEN: dict[str, str] = {}

@@ -66,13 +66,13 @@ def ablations(journal: Path) -> list[str]:
     for name, ablation in REGISTRY.items():
         entry = newest.get(name)
         if entry is None:
-            told = "not measured | |"
+            notified = "not measured | |"
         elif entry["invariant"]:
-            told = f"{entry['seeds']} | {entry['seed']} | {entry['invariant']}"
+            notified = f"{entry['seeds']} | {entry['seed']} | {entry['invariant']}"
         else:
             by = f"no seed; `{ablation.elsewhere}` notices" if ablation.elsewhere else "nothing yet"
-            told = f"more than {entry['seeds']} | | {by}"
-        lines.append(f"| {ablation.what} (`{name}`) | {ablation.promise} | {told} |")
+            notified = f"more than {entry['seeds']} | | {by}"
+        lines.append(f"| {ablation.what} (`{name}`) | {ablation.promise} | {notified} |")
     return lines
 
 

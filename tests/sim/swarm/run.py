@@ -68,7 +68,7 @@ async def _run(
         truths=truths(swarm.hosts, swarm.history, swarm.jobs),
         final=final,
         due=settling.due,
-        owed=settling.owed,
+        pending_corrections=settling.pending_corrections,
         counted=settling.counted,
         there=there,
         closed_in_s=closed,

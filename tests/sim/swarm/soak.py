@@ -109,10 +109,10 @@ def soak(seeds: range, journal: Path, processes: int | None = None) -> int:
         if entry["seed"] in OPEN_SEEDS and not entry["wrong"]:
             print(f"HOLDS AGAIN, and is open in regressions.py: seed {entry['seed']}")
     new = [entry for entry in failing if entry["seed"] not in OPEN_SEEDS]
-    told = f"{len(new)} fail" + (
+    notified = f"{len(new)} fail" + (
         f", {len(failing) - len(new)} more are open" if len(new) < len(failing) else ""
     )
-    print(f"{len(mine)} seeds, {hours:.1f} cluster-hours, {cpu_s:.0f} s of processor; {told}")
+    print(f"{len(mine)} seeds, {hours:.1f} cluster-hours, {cpu_s:.0f} s of processor; {notified}")
     return len(new)
 
 

@@ -104,12 +104,12 @@ class LinkModel:
 class Host:
     """One machine on the network."""
 
-    __slots__ = ("contact", "life", "machine", "ticking", "up")
+    __slots__ = ("boot", "contact", "machine", "ticking", "up")
 
     def __init__(self, contact: Contact, machine: Machine) -> None:
         self.contact, self.machine = contact, machine
         self.up = True
-        self.life = 0  # grows at every restart: what was meant for a former life is void
+        self.boot = 0  # grows at every restart: what was meant for a former boot is void
         self.ticking = float("inf")  # when the earliest tick in the heap is due
 
 
@@ -160,13 +160,13 @@ class Network:
         heappush(self._heap, (when, self._serial, act))
 
     def add(self, contact: Contact, machine: Machine) -> None:
-        """Bring a host up; a host of the same id begins a new life."""
+        """Bring a host up; a host of the same id begins a new boot."""
         known = self.hosts.get(contact.id)
         if known is None:
             self.hosts[contact.id] = Host(contact, machine)
         else:
             known.contact, known.machine, known.up = contact, machine, True
-            known.life += 1
+            known.boot += 1
             known.ticking = float("inf")
         self._addresses[contact.host, contact.port] = contact.id
 
@@ -197,11 +197,11 @@ class Network:
         deadline = host.machine.deadline
         if deadline is not None and deadline < host.ticking:
             host.ticking = deadline
-            life = host.life
-            self.at(max(deadline, self.now), lambda: self._tick(host, life, deadline))
+            boot = host.boot
+            self.at(max(deadline, self.now), lambda: self._tick(host, boot, deadline))
 
-    def _tick(self, host: Host, life: int, due: float) -> None:
-        if not host.up or host.life != life or host.ticking != due:
+    def _tick(self, host: Host, boot: int, due: float) -> None:
+        if not host.up or host.boot != boot or host.ticking != due:
             return
         host.ticking = float("inf")
         deadline = host.machine.deadline
@@ -228,12 +228,12 @@ class Network:
             self.lost += 1
             return
         event = Received(host.contact, send.message, send.payload)
-        life = target.life
+        boot = target.boot
         for delay in delays:
-            self.at(self.now + delay, lambda: self._arrive(target, life, event))
+            self.at(self.now + delay, lambda: self._arrive(target, boot, event))
 
-    def _arrive(self, target: Host, life: int, event: Received) -> None:
-        if target.up and target.life == life:
+    def _arrive(self, target: Host, boot: int, event: Received) -> None:
+        if target.up and target.boot == boot:
             self.give(target.contact.id, event)
 
     def run_until(self, when: float) -> None:
@@ -259,5 +259,5 @@ class Network:
 
 
 def replace_incarnation(contact: Contact, incarnation: int) -> Contact:
-    """The same agent in another life."""
+    """The same agent in another boot."""
     return Contact(contact.id, contact.host, contact.port, incarnation, contact.rack)

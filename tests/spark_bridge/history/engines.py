@@ -30,7 +30,7 @@ from tests.spark_tests import EVERYTHING
 T = TypeVar("T")
 HOST = socket.gethostname()
 
-SAID = Path(__file__).parents[3] / "build" / "engines"
+REPORTED = Path(__file__).parents[3] / "build" / "engines"
 RUN, SHARES, AGENTS, SPARK = ENGINES = ("elf run", "shares", "four agents", "Spark")
 PASSED, FAILING = "passed", "failing"
 
@@ -48,8 +48,8 @@ def sample(items: Sequence[T], count: int) -> Sequence[T]:
 def note(suite: str, engine: str, outcomes: Mapping[str, str], part: str = "all") -> None:
     """Keep what became of the queries of a part, for the table of docs/spark.md; only where all are run."""
     if EVERYTHING:
-        SAID.mkdir(parents=True, exist_ok=True)
-        (SAID / f"{suite}.{engine}.{part}.json").write_text(json.dumps(dict(outcomes)))
+        REPORTED.mkdir(parents=True, exist_ok=True)
+        (REPORTED / f"{suite}.{engine}.{part}.json").write_text(json.dumps(dict(outcomes)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.e2e.jobs.peers_jobs import left_out
-from tests.spark_bridge.history.engines import AGENTS, ENGINES, FAILING, PASSED, SAID
+from tests.spark_bridge.history.engines import AGENTS, ENGINES, FAILING, PASSED, REPORTED
 from tests.spark_bridge.history.test_peers import cases
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
@@ -42,10 +42,10 @@ def found(suite: str) -> dict[str, dict[str, str]]:
     """
     outcomes: dict[str, dict[str, str]] = {}
     for engine in ENGINES:
-        for path in SAID.glob(f"{suite}.{engine}.*.json"):
+        for path in REPORTED.glob(f"{suite}.{engine}.*.json"):
             outcomes.setdefault(engine, {}).update(json.loads(path.read_text()))
         if engine not in outcomes:
-            raise SystemExit(f"{SAID} says nothing of {suite} by {engine}: make test-spark first")
+            raise SystemExit(f"{REPORTED} says nothing of {suite} by {engine}: make test-spark first")
     return outcomes
 
 

@@ -135,7 +135,7 @@ def apply_signed(fleet: Fleet, name: str, statement: Statement) -> int:
     path = fleet.root / "signed.elfql"
     path.write_text(text)
     serial = int(time.time())
-    said = signing.Payload(
+    reported = signing.Payload(
         cluster=CLUSTER,
         job=name,
         serial=serial,
@@ -144,7 +144,7 @@ def apply_signed(fleet: Fleet, name: str, statement: Statement) -> int:
         sha256=signing.text_digest(statement.text),
     )
     private = read_private(str(fleet.root / "key.pem"))
-    Path(f"{path}.sig").write_bytes(signing.signed(said, [private]).encode())
+    Path(f"{path}.sig").write_bytes(signing.signed(reported, [private]).encode())
     done = CliRunner().invoke(apply_command, ["-f", str(path), "-o", "json", "--api", fleet[0].api])
     assert done.exit_code == 0, done.output
     if (count := int(json.loads(done.stdout)["expected"])) < AGENTS:
@@ -232,10 +232,10 @@ def test_diff_says_equal_and_finds_what_differs(
     indices = sorted(index for index in published[name] if index < last(name))
     words = ["diff", name, "--api", fleet[2].api, "--interval", f"{indices[0]}..{indices[-1]}"]
     assert entry.run([*words, "--stream", f"clicks={asked(fleet, name).inputs['clicks'].config.path}"]) == 0
-    said = capsys.readouterr()
-    assert said.out.count(": equal, ") == len(indices)
-    assert f"{len(indices)} intervals: " in said.err
-    assert ", 0 different" in said.err
+    reported = capsys.readouterr()
+    assert reported.out.count(": equal, ") == len(indices)
+    assert f"{len(indices)} intervals: " in reported.err
+    assert ", 0 different" in reported.err
     other = tmp_path / "other.ndjson"
     lines = [_line(row) for row in _clicks().to_pylist()]
     other.write_text("".join(lines[4:]))

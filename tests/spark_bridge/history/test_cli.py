@@ -21,7 +21,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "reported"),
     [
         (["run"], 2, "give either a query or -f FILE"),
         (["run", "SELECT nope(x) FROM log", "--stream", "log=LOG,format=json"], 65, "query:1:8: unknown"),
@@ -31,11 +31,11 @@ def log(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_wrong_is_said_without_spark(
-    arguments: list[str], code: int, said: str, log: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: int, reported: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [argument.replace("LOG", str(log)) for argument in arguments]
     assert entry.run(["spark", *given]) == code
-    assert said in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 @pytest.mark.spark

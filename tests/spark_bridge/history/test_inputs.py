@@ -115,10 +115,10 @@ def test_raw_lines_that_need_a_header_are_refused(format: str, text: str, cut: i
     each = given_inputs({"log": ("out", f"parquet:{format}")})
     task = Task(COUNT, 0, "query", "h", inputs=each)
     found = contribute(task, (), (("log", batch) for batch in rows.to_batches()))
-    (said,) = [row["error"] for batch in found for row in batch.to_pylist()]
+    (reported,) = [row["error"] for batch in found for row in batch.to_pylist()]
     message = "cannot be told from its first lines" if format == "auto" and cut else "without their header"
     with pytest.raises(ElfError, match=message):
-        raise unpack_error(said)
+        raise unpack_error(reported)
 
 
 def test_a_directory_is_its_files(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ SELECT k, count(*) AS n, sum(x) AS s, count(DISTINCT x) AS d FROM clicks GROUP B
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("SELECT count(*) AS n FROM s", "without a window"),
         ("SELECT count(*) AS n FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND)", "sessions go on"),
         ("SELECT count(*) AS n FROM shop.top GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "results of jobs"),
     ],
 )
-def test_what_no_stream_can_answer_is_refused(text: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+def test_what_no_stream_can_answer_is_refused(text: str, reported: str) -> None:
+    with pytest.raises(QueryError, match=reported):
         check_streamable(parse(text))
 
 

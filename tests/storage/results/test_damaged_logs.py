@@ -141,8 +141,8 @@ def check_filled(directory: Path, whole: Path, kind: str, caplog: pytest.LogCapt
         assert all(before[each.index] == (each, data) for each, data in there)
         assert {each.index for each, _ in there} | lacking(opened) == set(INDICES)
         assert not {each.index for each, _ in there} & lacking(opened)
-    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
-    assert any(str(directory) in text for text in said) or INDICES[-1] > (log.latest or 0)
+    reported = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert any(str(directory) in text for text in reported) or INDICES[-1] > (log.latest or 0)
     for hole in list(log.holes):
         log.mend(*hole, [each for each in full if hole[0] <= each[0].index < hole[1]])
     for index in INDICES:
@@ -235,8 +235,8 @@ def test_a_declared_loss_is_a_record_of_the_epoch_before_it(whole: Path, tmp_pat
     path.unlink()
     log = ResultsLog(directory, "a")
     ((start, stop),) = log.holes
-    said = replace(record(stop - 1, None), state="SKIPPED", reason="lost: so", since=start, epoch=0)
-    log.mend(start, stop, [(said, b"")])
+    reported = replace(record(stop - 1, None), state="SKIPPED", reason="lost: so", since=start, epoch=0)
+    log.mend(start, stop, [(reported, b"")])
     again = ResultsLog(directory, "a")
     assert again.holes == []
     assert again.describe(1).lost == ((5, 15),)

@@ -184,11 +184,11 @@ def test_a_log_of_an_earlier_release_knows_its_first_record_until_something_is_g
     for index in range(3, 9):
         log.append(record(index), rows(index))
     for expired, first in ((None, 3), (2, None)):
-        said = msgspec.msgpack.decode((tmp_path / "meta").read_bytes())
+        reported = msgspec.msgpack.decode((tmp_path / "meta").read_bytes())
         for name in ("first", "job", "begins", "seq", "crc"):
-            said.pop(name, None)
+            reported.pop(name, None)
         (tmp_path / "meta.copy").unlink()
-        (tmp_path / "meta").write_bytes(msgspec.msgpack.encode(said | {"expired": expired}))
+        (tmp_path / "meta").write_bytes(msgspec.msgpack.encode(reported | {"expired": expired}))
         assert ResultsLog(tmp_path, None).first == first
 
 

@@ -116,7 +116,7 @@ CASES = (
     Case(
         "frames.log",
         (EMPTY, ZEROS, OTHER),
-        "begins anew",
+        "begins again",
         "what was not closed, of files that were rotated away since",
         f"`source_gap` of the jobs, {LOG}",
     ),
@@ -158,7 +158,7 @@ CASES = (
         HOOK,
         (*BITS, CUT, EMPTY, ZEROS),
         "waits",
-        "nothing: `elf repair` lets the sink begin anew",
+        "nothing: `elf repair` lets the sink begin again",
         "health, `sinks`",
     ),
     Case(
@@ -269,7 +269,7 @@ CASES = (
         error=False,
         found=False,
     ),
-    Case(DEATHS, (*BITS, CUT, EMPTY, ZEROS), "counts anew", "that a job ended the agent", LOG),
+    Case(DEATHS, (*BITS, CUT, EMPTY, ZEROS), "counts again", "that a job ended the agent", LOG),
     Case(
         DEATHS,
         (OTHER, OLDER),

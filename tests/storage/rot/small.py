@@ -12,7 +12,7 @@ import msgspec
 
 from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.sinks.base import Item, LogName
-from elfmesh.agent.sinks.letters import Letters
+from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.control.jobs import signing
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import digest_of
@@ -58,7 +58,7 @@ def write_small(root: Path, following: int) -> None:
         log.close()
         record = ResultRecord(job="shop/top", index=3, epoch=1)
         sinks = DiskStorage(root / "sinks")
-        Letters(sinks, "hook").keep(LogName("shop/top", "a"), Item(record, b""), "no")
+        SinkDeadLetters(sinks, "hook").keep(LogName("shop/top", "a"), Item(record, b""), "no")
         sinks.close()
         PageFiles(root / RESULTS).keep(3, ROWS)
     finally:
@@ -124,7 +124,7 @@ def _stored(storage: DiskStorage, name: str) -> str:
         return "uses all" if lines == 8 else "uses what is there"
     assert name == REFUSED
     sinks = DiskStorage(root / "sinks")
-    files = Letters(sinks, "hook").describe()["files"]
+    files = SinkDeadLetters(sinks, "hook").describe()["files"]
     sinks.close()
     return "leaves it alone" if files == 1 else "forgets"
 
@@ -141,4 +141,4 @@ def _deaths(root: Path) -> str:
         return "uses all" if "interval 8" in str(held) else "uses what is there"
     finally:
         guard.stop()
-    return "counts anew"
+    return "counts again"

@@ -211,8 +211,8 @@ class Found:
 
 def start(root: Path, name: str) -> Found:
     """Start, look, end."""
-    said = io.StringIO()
-    handler = logging.StreamHandler(said)
+    reported = io.StringIO()
+    handler = logging.StreamHandler(reported)
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:
@@ -223,16 +223,16 @@ def start(root: Path, name: str) -> Found:
             return _position(root)
         if name in SMALL:
             outcome = start_small(root, name)
-            return Found("", said.getvalue(), outcome)
+            return Found("", reported.getvalue(), outcome)
         with started(root) as stores:
             outcome = _outcome(stores, root, name)
     except DataError as error:
-        return Found(str(error), said.getvalue(), "is refused")
+        return Found(str(error), reported.getvalue(), "is refused")
     except StorageError as error:
-        return Found(str(error), said.getvalue(), "waits" if name == KAFKA else "does not start")
+        return Found(str(error), reported.getvalue(), "waits" if name == KAFKA else "does not start")
     finally:
         logging.getLogger().removeHandler(handler)
-    return Found("", said.getvalue(), outcome)
+    return Found("", reported.getvalue(), outcome)
 
 
 def _position(root: Path) -> Found:
@@ -267,7 +267,7 @@ def _outcome(stores: Stores, root: Path, name: str) -> str:
     if name == "frames.log":
         recovery = stores.frames.recovery
         if not stores.frames.jobs:
-            return "begins anew"
+            return "begins again"
         if recovery.gaps or recovery.rotten:
             return "declares a gap"
         last = stores.frames.last("j")

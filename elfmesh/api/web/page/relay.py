@@ -106,7 +106,6 @@ class Relay:
 
     @staticmethod
     def _is_open(request: web.Request) -> bool:
-        """Whether this asks for a file of the page: a browser fetches those without saying the token."""
         path = request.raw_path.partition("?")[0]
         return request.method in (hdrs.METH_GET, hdrs.METH_HEAD) and _FILE.fullmatch(path) is not None
 
@@ -116,7 +115,6 @@ class Relay:
 
 
 async def _passed_on(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    """The agent's answer as it comes: results are followed for hours."""
     response = web.StreamResponse(status=answer.status)
     for name, value in answer.headers.items():
         low = name.lower()

@@ -44,13 +44,11 @@ async def index(request: web.Request) -> web.StreamResponse:
 
 
 async def page(request: web.Request) -> web.StreamResponse:
-    """One file of the page."""
     await asyncio.to_thread(page_files)  # the first time they are compressed
     return answer(request, request.match_info["file"] or INDEX)
 
 
 async def me(request: web.Request) -> web.StreamResponse:
-    """Who calls, and what is allowed to them."""
     caller = request[PRINCIPAL]
     body = {
         "name": caller.name,
@@ -65,7 +63,6 @@ async def me(request: web.Request) -> web.StreamResponse:
 
 
 def _is_open(request: web.Request) -> bool:
-    """Whether this came in clear text at an address that other hosts reach."""
     transport = request.transport
     if transport is None or transport.get_extra_info("ssl_object") is not None:
         return False

@@ -53,7 +53,6 @@ def pack_bits(run: Run) -> bytes | None:
 
 
 def _code_of(sample: np.ndarray) -> tuple[_Code | None, float]:
-    """The code of these values, and the bits that an entropy coder would take."""
     counts = np.bincount(sample, minlength=256)
     values = np.flatnonzero(counts)
     entropy = 0.0

@@ -32,7 +32,6 @@ _NOISE = 2.0**-42
 def pack_ints(
     values: np.ndarray, cuts: np.ndarray, order: np.ndarray | None = None
 ) -> tuple[int, int, list[bytes]]:
-    """See `Kernel.pack_ints`."""
     width, base = _code(values)
     if order is not None:
         cuts = np.asarray(cuts)
@@ -62,7 +61,6 @@ def _bytes_of(number: int) -> int:
 
 
 def unpack_ints(parts: Sequence[IntPart]) -> np.ndarray:
-    """See `Kernel.unpack_ints`."""
     out = np.zeros(sum(rows for rows, _, _, _ in parts), "<i8")
     spread, start = out.view(np.uint8).reshape(-1, _WIDTH_MAX), 0
     for rows, width, base, chunk in parts:
@@ -77,7 +75,6 @@ def unpack_ints(parts: Sequence[IntPart]) -> np.ndarray:
 
 
 def scale_floats(values: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """See `Kernel.scale_floats`."""
     if len(values) == 0:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -126,7 +123,6 @@ def short_sums(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
 
 
 def short_units(near: np.ndarray, digits: int, unit: int) -> np.ndarray:
-    """See `Kernel.short_units`."""
     return _float_units(near.view(np.float64) if digits == ANY_FLOAT else near / _POWERS[digits], unit)
 
 
@@ -147,7 +143,6 @@ def _trailing_zeros(values: np.ndarray) -> int:
 
 
 def _digits(rough: np.ndarray, largest: float) -> int:
-    """Of the decimals that the sums are close to; ANY_FLOAT if they are not."""
     sample = rough[:: max(1, len(rough) // _SAMPLE_SUMS), None]
     noise = largest * _NOISE
     close = (np.abs(np.rint(sample * _POWERS) / _POWERS - sample) <= noise).all(axis=0)
@@ -156,7 +151,6 @@ def _digits(rough: np.ndarray, largest: float) -> int:
 
 
 def _unit(limbs: Mapping[int, np.ndarray], near: np.ndarray) -> int:
-    """The exponent of a power of two that divides all limbs and all floats."""
     lowest = min(limbs)
     unit = _LIMB_BITS * lowest + min(_trailing_zeros(limbs[lowest]), _LIMB_BITS)
     biased = (near.view(np.int64) >> np.int64(_MANTISSA_BITS)) & _EXPONENT
@@ -177,5 +171,4 @@ def _float_units(values: np.ndarray, unit: int) -> np.ndarray:
 
 
 def give_back() -> bool:
-    """See `Kernel.give_back`: numpy knows no way."""
     return False

@@ -16,7 +16,6 @@ _TYPES = {1: ">u1", 4: ">i4", 8: ">i8"}
 
 
 def encode_keys(columns: Sequence[KeyColumn], rows: int) -> Keys:
-    """See `Kernel.encode_keys`."""
     present = [
         None if column.valid is None or not column.nullable else np.flatnonzero(column.valid)
         for column in columns
@@ -116,7 +115,6 @@ def _escape(lengths: np.ndarray, text: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def decode_keys(keys: Keys, shape: Sequence[tuple[int, bool]]) -> list[KeyColumn]:
-    """See `Kernel.decode_keys`."""
     rows = len(keys)
     cursor, lengths = bounds(keys)
     ends = cursor + lengths
@@ -170,7 +168,6 @@ def _read_fixed(
 
 
 def _spread(values: np.ndarray | None, some: np.ndarray, rows: int) -> np.ndarray | None:
-    """Values at their rows, zeros elsewhere."""
     if values is None or len(some) == rows:
         return values
     out = np.zeros((rows, *values.shape[1:]), values.dtype)

@@ -29,7 +29,6 @@ _EMPTY = Run(0, 0, False, np.zeros(0, np.uint8))
 
 
 def front_code(keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
-    """See `Kernel.front_code`."""
     order = np.asarray(order, np.int64)
     starts, lengths = bounds(keys)
     starts, lengths = starts[order], lengths[order]
@@ -117,7 +116,6 @@ def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
 
 
 def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray]:
-    """See `Kernel.partition_run`."""
     if skip < 0 or not 0 <= bits <= 16 or skip + bits > _HASH_BITS:
         raise ValueError(f"bits [{skip}, {skip + bits}) of a hash of {_HASH_BITS}")
     keys = decode_run(run)

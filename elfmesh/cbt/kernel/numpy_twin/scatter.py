@@ -20,37 +20,30 @@ _SHIFT = np.int64(_LIMB_BITS)
 
 
 def count(ids: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.count`."""
     np.add.at(out, ids, np.int64(1))
 
 
 def add(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.add`."""
     np.add.at(out, ids, values)
 
 
 def least(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.least`."""
     np.minimum.at(out, ids, values)
 
 
 def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.greatest`."""
     np.maximum.at(out, ids, values)
 
 
 def least_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.least_floats`."""
     least(ids, float_rank(values.view(np.int64)), out)
 
 
 def greatest_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.greatest_floats`."""
     greatest(ids, float_rank(values.view(np.int64)), out)
 
 
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
-    """See `Kernel.add_floats`."""
     limb, pieces = _split(values, _BIAS)
     columns = out.shape[1]
     place = limb + _LIMB_MIN - lowest
@@ -86,7 +79,6 @@ def _split(values: np.ndarray, bias: int) -> tuple[np.ndarray, tuple[np.ndarray,
 
 
 def add_fields(ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
-    """See `Kernel.add_fields`."""
     for kind, place, values, lowest in fields:
         if values is None or kind == FieldKind.COUNT:
             np.add.at(out[:, place], ids, np.int64(1))
@@ -118,12 +110,10 @@ def _add_fixed(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
 
 
 def take_rows(source: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """See `Kernel.take_rows`."""
     return np.ascontiguousarray(source[rows].T)
 
 
 def span_floats(values: np.ndarray) -> tuple[int, int] | None:
-    """See `Kernel.span_floats`."""
     magnitudes = values.view(np.int64) & np.int64(np.iinfo(np.int64).max)
     magnitudes = magnitudes[magnitudes != 0]
     if not len(magnitudes):

@@ -31,12 +31,10 @@ class HotTable:
 
     @property
     def rows(self) -> int:
-        """Keys in it."""
         return len(self._ids)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         objects = self.rows * (_KEY_OBJECT_BYTES + _ID_OBJECT_BYTES) + self.key_bytes
         copy = 0 if self._copy is None else self._copy.offsets.nbytes + self._copy.data.nbytes
         return sys.getsizeof(self._ids) + objects + copy
@@ -70,27 +68,22 @@ class HotTable:
         return np.arange(first, first + len(texts))
 
     def keys(self) -> Keys:
-        """See `protocol.HotTable.keys`."""
         return as_keys(pa.array(list(self._ids), pa.binary()))
 
     def order(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `Kernel.sort_keys`."""
         if self._copy is None:
             self._copy = self.keys()
         return sort_keys(self._copy, bits)
 
     def runs(self, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
-        """See `Kernel.front_code`."""
         return front_code(self.keys() if self._copy is None else self._copy, order, cuts)
 
     def clear(self) -> None:
-        """Forget all keys."""
         self._ids.clear()
         self._copy = None
         self.key_bytes = 0
 
 
 def table(seed: int) -> HotTable:
-    """See `Kernel.table`."""
     del seed
     return HotTable()

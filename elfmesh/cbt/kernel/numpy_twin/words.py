@@ -67,7 +67,6 @@ def hash_keys(keys: Keys) -> np.ndarray:
 
 
 def fold(keys: Keys, hashes: np.ndarray) -> None:
-    """Mix the words of each key into its hash, in place."""
     starts, lengths = bounds(keys)
     words = overlapping(keys)
     active = np.flatnonzero(lengths)
@@ -89,7 +88,6 @@ def as_array(keys: Keys) -> pa.Array:
 
 
 def as_keys(array: pa.Array) -> Keys:
-    """The inverse of `as_array`, for an array without nulls."""
     _, offsets, data = array.buffers()
     count = len(array)
     if count == 0:
@@ -107,7 +105,6 @@ def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndar
 
 
 def scatter(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> None:
-    """The inverse of `gather`, in place."""
     for begin, end, index in _pieces(starts, lengths):
         data[index] = pieces[begin:end]
 

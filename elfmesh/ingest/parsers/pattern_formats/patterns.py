@@ -38,7 +38,6 @@ class Pattern:
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """By field, its groups."""
         return self.fields or {name: (name,) for name in _GROUP.findall(self.text)}
 
     def apply(self, texts: pa.Array, names: Sequence[str]) -> tuple[Any, dict[str, pa.Array]]:
@@ -130,7 +129,6 @@ class PatternParser(TextParser):
         self._patterns, self._dashes = tuple(patterns), frozenset(dashes)
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """All there ever are."""
         return self.names
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
@@ -141,5 +139,4 @@ class PatternParser(TextParser):
         return fields, rows, samples
 
     def extract(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, pa.Array], Kept, list[str]]:
-        """Groups of the patterns as they are."""
         return extract(lines, self._patterns, names, f"not a line of the {self.name} format")

@@ -133,7 +133,6 @@ def compile_template(kind: str, text: str) -> Template:
 
 
 def _pieces(kind: str, text: str) -> list[tuple[str, str]]:
-    """Literals (with no name) and values (the column's name, and how the text calls it), in turn."""
     pieces: list[tuple[str, str]] = []
     at = 0
     literal = ""

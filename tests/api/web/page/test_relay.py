@@ -54,10 +54,12 @@ async def test_the_page_itself_needs_no_token_and_keeps_its_policy(relay: Relay,
             assert (sent.status, sent.headers["Location"]) == (302, "/page/")
 
 
-@pytest.mark.parametrize("said", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
-async def test_without_its_token_nothing_is_asked_of_the_agent(relay: Relay, said: dict[str, str]) -> None:
+@pytest.mark.parametrize("reported", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
+async def test_without_its_token_nothing_is_asked_of_the_agent(
+    relay: Relay, reported: dict[str, str]
+) -> None:
     me = f"{base(relay)}/v1/me"
-    async with aiohttp.ClientSession() as session, session.get(me, headers=said) as answer:
+    async with aiohttp.ClientSession() as session, session.get(me, headers=reported) as answer:
         assert answer.status == 401
         assert "elf page" in (await answer.json())["hint"]
 
@@ -76,12 +78,12 @@ PATHS = (
 )
 
 
-async def ask(base: str, method: str, target: str, said: str = "") -> bytes:
+async def ask(base: str, method: str, target: str, reported: str = "") -> bytes:
     """The answer to a request that no client's library has made tidy."""
     netloc = urlsplit(base).netloc
     host, _, port = netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    head = f"{method} {target} HTTP/1.1\r\nHost: {netloc}\r\nConnection: close\r\n{said}\r\n"
+    head = f"{method} {target} HTTP/1.1\r\nHost: {netloc}\r\nConnection: close\r\n{reported}\r\n"
     writer.write(head.encode())
     answer = await reader.read()
     writer.close()
@@ -96,14 +98,14 @@ async def test_no_way_of_writing_a_path_leads_past_the_token(relay: Relay, metho
 
 @pytest.mark.parametrize("target", ["/page/../v1/me", "/page/%2e%2e/v1/me"])
 async def test_with_its_token_a_path_is_asked_as_it_was_written(relay: Relay, target: str) -> None:
-    said = f"Authorization: {token(relay)['Authorization']}\r\n"
-    assert b" 404 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+    reported = f"Authorization: {token(relay)['Authorization']}\r\n"
+    assert b" 404 " in (await ask(base(relay), "GET", target, reported)).splitlines()[0]
 
 
 async def test_a_request_in_absolute_form_leads_nowhere_else(relay: Relay) -> None:
-    said = f"Authorization: {token(relay)['Authorization']}\r\n"
+    reported = f"Authorization: {token(relay)['Authorization']}\r\n"
     for target in (f"{base(relay)}/v1/me", "http://evil.example/v1/me"):
-        assert b" 400 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+        assert b" 400 " in (await ask(base(relay), "GET", target, reported)).splitlines()[0]
 
 
 async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> None:
@@ -118,12 +120,14 @@ async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> N
 
 
 @pytest.mark.parametrize(
-    "said", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}]
+    "reported", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}]
 )
-async def test_other_names_and_pages_of_other_origins_get_nothing(relay: Relay, said: dict[str, str]) -> None:
+async def test_other_names_and_pages_of_other_origins_get_nothing(
+    relay: Relay, reported: dict[str, str]
+) -> None:
     me = f"{base(relay)}/v1/me"
-    said = said | token(relay)
-    async with aiohttp.ClientSession() as session, session.get(me, headers=said) as answer:
+    reported = reported | token(relay)
+    async with aiohttp.ClientSession() as session, session.get(me, headers=reported) as answer:
         assert answer.status == 403
 
 

@@ -34,7 +34,7 @@ class Ablation:
     Attributes:
         what: the safeguard, in words.
         promise: of the guarantees, that it serves.
-        patches: what is replaced by its absence; called anew for every run.
+        patches: what is replaced by its absence; called again for every run.
         shape: what a seed is asked: its scenario with what the safeguard is there for, and little else.
         trees: what a seed is asked instead, where only the trees' own promise rests on it.
         elsewhere: the test that notices its absence, where the simulator has not what it is there for.
@@ -99,7 +99,7 @@ REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
         "what was counted before a restart is not counted again",
         "D-1",
-        lambda: with_options("replay-boundary", told=()),
+        lambda: with_options("replay-boundary", read_up_to=()),
         shape=DYING,
     ),
     "restart-offsets": Ablation(
@@ -135,7 +135,7 @@ REGISTRY: dict[str, Ablation] = {
     "say-again": Ablation(
         "a restart hands on what is not closed",
         "D-8",
-        disk.no_frames_said_again,
+        disk.no_frames_reported_again,
         shape=DYING,
     ),
     "keep-until-closed": Ablation(
@@ -324,7 +324,7 @@ REGISTRY: dict[str, Ablation] = {
     "made-by-another": Ablation(
         "what another master has made of a request is not made again",
         "D-16",
-        always(("made-by-another", lambda before, said: before)),
+        always(("made-by-another", lambda before, reported: before)),
         shape=small(kinds.CRASH, kinds.PAUSE, clients=3, hosts=4, trouble_s=4.0),
     ),
     "met-before": Ablation(

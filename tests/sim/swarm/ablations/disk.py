@@ -19,7 +19,7 @@ async def given_before_written(self: Any, polled: Any) -> None:
         await self._write(outcome.frames)
 
 
-def no_frames_said_again() -> list[Patch]:
+def no_frames_reported_again() -> list[Patch]:
     """A restart says nothing of what is sealed."""
     found = original("say-again")
 

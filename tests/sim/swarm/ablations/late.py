@@ -43,17 +43,17 @@ def _by_the_newest_version() -> list[Patch]:
     return instead("late-by-version", init)
 
 
-def _told_for_all_that_is_sealed() -> list[Patch]:
+def _reported_for_all_that_is_sealed() -> list[Patch]:
     found = original("told-below")
 
-    def told_by(frame: Any, below: int) -> Any:
+    def read_up_to_by(frame: Any, below: int) -> Any:
         return tuple((to, below) for to, _ in found(frame, below))
 
-    return instead("told-below", told_by)
+    return instead("told-below", read_up_to_by)
 
 
-def _home_forgotten() -> list[Patch]:
-    """What was late for an interval that is evaluated anew stays counted as late."""
+def _evaluated_interval_forgotten() -> list[Patch]:
+    """What was late for an interval that is evaluated again stays counted as late."""
     found = original("late-at-home")
 
     def count_once(
@@ -66,7 +66,7 @@ def _home_forgotten() -> list[Patch]:
 
 LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
 _OPEN = {"lateness_s": 1, "straggler": "wait", "slide_s": 1, "size_s": 1}
-"""Who is away keeps intervals open, so that what others have sealed of them is made anew by an undo."""
+"""Who is away keeps intervals open, so that what others have sealed of them is made again by an undo."""
 
 CHANGED = lines(
     small(kinds.JOB_UPDATE, kinds.CRASH, job=_OPEN, trouble_s=1.5, changing=True), late=0.3, late_s=6.0
@@ -86,7 +86,7 @@ AHEAD = lines(
     late=0.3,
     late_s=4.0,
 )
-"""Nobody dies: who is behind keeps open what the others have sealed, revised and make anew."""
+"""Nobody dies: who is behind keeps open what the others have sealed, revised and make again."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "carried-counts": (
@@ -129,7 +129,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "told-below": (
         "what lives before had read is counted only as far as they had sealed",
         "D-1",
-        _told_for_all_that_is_sealed,
+        _reported_for_all_that_is_sealed,
         REMADE,
     ),
     "annulled-parts": (
@@ -139,9 +139,9 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         REMADE,
     ),
     "late-at-home": (
-        "what was late for an interval that is evaluated anew is not late for it",
+        "what was late for an interval that is evaluated again is not late for it",
         "D-1",
-        _home_forgotten,
+        _evaluated_interval_forgotten,
         HOMELESS,
     ),
 }
@@ -149,5 +149,5 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
 
 ELSEWHERE = dict.fromkeys(("late-at-home", "revisions-on"), "tests/ingest/worker/test_late_versions.py")
 """Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
-version may evaluate anew. And since nothing is taken from a worker that has not heard of a change
+version may evaluate again. And since nothing is taken from a worker that has not heard of a change
 (`elfmesh.control.member.worker_generations`), no seed has two contributions of one name without it."""

@@ -107,7 +107,7 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                     if who == name
                 }
                 lines = _part_of_the_job(writer, opened, min((each.at for each in sealed), default=math.inf))
-                released = history.released.get((name, key), []) + history.beginnings.released(name, key)
+                released = history.released.get((name, key), []) + history.worker_starts.released(name, key)
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job, history.texts.get(key, {}))
     return found

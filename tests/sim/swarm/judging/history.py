@@ -20,7 +20,7 @@ from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Sealed
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.sim.swarm.clients import Clients
-from tests.sim.swarm.judging.told import Beginnings, goes_out_last, on_append, on_put_back
+from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append, on_put_back
 from tests.sim.swarm.row_pages import PageWatch
 
 Incarnation = tuple[str, str]
@@ -35,7 +35,7 @@ class Appended:
     host: str
     record: ResultRecord
     rows: bytes
-    life: int = 0
+    boot: int = 0
     """Which of the host's lives it was: what one did not get onto the disk, the next one adds again."""
 
 
@@ -55,7 +55,7 @@ class Contribution:
 
     `revised` are intervals that were sealed before, with the revision, all counts and the version that has
     evaluated them; `revs` are the revisions of the others: not the first where another version was revised.
-    `told` is what lives before had read beyond `positions`: inode, offset, and below which interval it
+    `read_up_to` is what lives before had read beyond `positions`: inode, offset, and below which interval it
     counts. `annuls` and `seq` are the frame's.
     """
 
@@ -69,7 +69,7 @@ class Contribution:
     revs: dict[int, int] = field(default_factory=dict)
     seq: int = 0
     annuls: int | None = None
-    told: tuple[tuple[int, int, int], ...] = ()
+    read_up_to: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def place(self) -> tuple[int, int, int, int]:
@@ -86,7 +86,7 @@ class Safe:
         host: who was lost.
         start: first interval of it that nobody had told the host to be closed.
         stop: end of the contribution.
-        keepers: ids of the peers.
+        copy_hosts: ids of the peers.
         evaluated: the version that has evaluated it.
     """
 
@@ -94,7 +94,7 @@ class Safe:
     host: str
     start: int
     stop: int
-    keepers: tuple[bytes, ...]
+    copy_hosts: tuple[bytes, ...]
     evaluated: int = 1
 
 
@@ -150,7 +150,7 @@ class History:
     """By host and job: the interval its worker was first told to begin with, and when."""
     released: dict[tuple[str, Incarnation], list[tuple[float, int]]] = field(default_factory=dict)
     """By host and job: when its worker was told that everything below an interval is closed."""
-    beginnings: Beginnings = field(default_factory=Beginnings)
+    worker_starts: WorkerStarts = field(default_factory=WorkerStarts)
     opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)
@@ -182,10 +182,10 @@ class History:
 
     def tap(self, host: str, local: LocalAgent, entered: Callable[[], None]) -> None:
         """Note what this agent does from now on; `entered` is told that its code runs."""
-        life = self._lives[host] = self._lives[host] + 1
+        boot = self._lives[host] = self._lives[host] + 1
         self.recovered(host, local.frames)
         self.pages.tap(local)
-        self._told(host, local)
+        self._notified(host, local)
         step, append = local.core.step, local.frames.append
         closed: dict[tuple[bytes, int], int] = {}
         voting: dict[bytes, Cell] = {}
@@ -213,7 +213,7 @@ class History:
                             (self.now(), cell.groups)
                         )
                     voting[job_id] = cell
-                    self.beginnings.closed(led, self.now(), cell.value.closed)
+                    self.worker_starts.closed(led, self.now(), cell.value.closed)
                 before = closed.setdefault((job_id, master.epoch), master.closer.next)
                 if master.closer.next != before:
                     closed[job_id, master.epoch] = master.closer.next
@@ -226,14 +226,14 @@ class History:
 
         local.core.step = noted  # type: ignore[method-assign]  # listens in
         local.frames.append = kept  # type: ignore[method-assign]  # listens in
-        on_append(local, partial(self._appended, host, life))
+        on_append(local, partial(self._appended, host, boot))
 
     def restores(self, host: str, results: ResultsLogs) -> None:
         """Note what this agent finds again; before it is made."""
         on_put_back(results, partial(self._appended, host, self._lives[host] + 1))
 
-    def _appended(self, host: str, life: int, effect: ctl.Append) -> None:
-        note = Appended(self.now(), host, effect.record, self.pages.whole(effect.rows), life)
+    def _appended(self, host: str, boot: int, effect: ctl.Append) -> None:
+        note = Appended(self.now(), host, effect.record, self.pages.whole(effect.rows), boot)
         self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
 
     def register_lost(self, job: str, at: float) -> str:
@@ -271,7 +271,7 @@ class History:
                 # By the record's version: what follows it may begin with this very interval meanwhile. The
                 # terms leave a version out as soon as its last interval is closed, by this record perhaps.
                 by_version = {
-                    stage.manifest.version: stage.evaluated for stage in master._charter.began.stages
+                    stage.manifest.version: stage.evaluated for stage in master._term_state.began.stages
                 }
                 evaluated = by_version.get(record.version, record.version)
                 self.evaluated[job, record.epoch, record.index] = evaluated
@@ -284,14 +284,14 @@ class History:
             job = (manifest.qualified, manifest.incarnation)
             self.starts.setdefault((host, job), (effect.start, self.now()))
             self.released.setdefault((host, job), []).append((self.now(), effect.start))
-            self.beginnings.begun(host, job, self.now(), effect.stages)
+            self.worker_starts.begun(host, job, self.now(), effect.stages)
         elif isinstance(effect, ctl.ReleaseWorker):
-            member = local.control.carrier.members.get(effect.job)
+            member = local.control.member_host.members.get(effect.job)
             if member is not None:
                 job = (member.manifest.qualified, member.manifest.incarnation)
                 self.released.setdefault((host, job), []).append((self.now(), effect.stop))
 
-    def _told(self, host: str, local: LocalAgent) -> None:
+    def _notified(self, host: str, local: LocalAgent) -> None:
         """Note the epochs that an agent has told of, and the versions that it has begun.
 
         What it has learned and not yet written counts from the first effect that goes out behind the write: a
@@ -315,12 +315,12 @@ class History:
 
         def went_out(effect: Effect) -> None:
             carry_out(effect)
-            if any(mark is effect for mark, _ in waiting):
+            if any(watermark is effect for watermark, _ in waiting):
                 while waiting:
-                    mark, new = waiting.popleft()
+                    watermark, new = waiting.popleft()
                     for job, epoch in new.items():
                         self.epochs.setdefault((host, job), []).append((self.now(), epoch))
-                    if mark is effect:
+                    if watermark is effect:
                         break
             if isinstance(effect, ctl.StartWorker):
                 manifest = effect.manifest
@@ -332,10 +332,10 @@ class History:
 
     def loses_disk(self, host: str, local: LocalAgent) -> None:
         """An agent is about to be lost with its disk: note what of it was safe (D-8)."""
-        for member in local.control.carrier.members.values():
+        for member in local.control.member_host.members.values():
             key = (member.manifest.qualified, member.manifest.incarnation)
-            for copy in member.safekeeping._open.values():
-                if member.safekeeping._is_safe(copy):
+            for copy in member.copy_sender._open.values():
+                if member.copy_sender._is_safe(copy):
                     start = max(copy.event.start, FIRST if member.closed is None else member.closed)
                     event = copy.event
                     safe = Safe(self.now(), host, start, event.stop, tuple(copy.at), event.evaluated)
@@ -350,7 +350,7 @@ class History:
     def recovered(self, host: str, frames: FrameLog) -> None:
         """Strike out what was appended and not synced before a power cut: it was never a contribution.
 
-        Its records are read again, and count anew. A damaged log is no measure of what was in it.
+        Its records are read again, and count again. A damaged log is no measure of what was in it.
         """
         if host in self.tampered:
             return
@@ -389,7 +389,7 @@ class History:
             revs,
             frame.seq,
             frame.annuls,
-            tuple((to.inode, to.offset, below) for to, below in frame.told or ()),
+            tuple((to.inode, to.offset, below) for to, below in frame.read_up_to or ()),
         )
         self.counters["revisions"] += len(revised)
         self.contributions.setdefault((host, job), []).append(note)

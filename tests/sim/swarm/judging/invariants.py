@@ -92,7 +92,7 @@ def i1_published_counts(out: Outcome) -> Iterator[str]:
             yield f"{truth.key[0]} {record.index}: counts {found}, contributions {total}"
 
 
-def i1_nobody_is_late_without_reason(out: Outcome) -> Iterator[str]:
+def i1_no_record_is_late_without_reason(out: Outcome) -> Iterator[str]:
     """A record stamped when it was written, by a sane clock, is never late."""
     for truth in out.truths.values():
         for host in truth.hosts.values():
@@ -110,7 +110,7 @@ def i1_nobody_is_late_without_reason(out: Outcome) -> Iterator[str]:
 def i2_one_record_per_interval(out: Outcome) -> Iterator[str]:
     """At most one terminal record of an interval, in every log and at every reader, ever."""
     first: dict[tuple[Incarnation, int], tuple[str, ResultRecord, bytes]] = {}
-    told: set[tuple[Incarnation, int]] = set()
+    read_up_to: set[tuple[Incarnation, int]] = set()
     seen = [
         (key, each.host, each.record, each.rows)
         for key, all_ in out.history.appended.items()
@@ -122,8 +122,8 @@ def i2_one_record_per_interval(out: Outcome) -> Iterator[str]:
         if record.state == "TENTATIVE":
             continue
         before = first.setdefault((key, record.index), (where, record, rows))
-        if (before[1], before[2]) != (record, rows) and (key, record.index) not in told:
-            told.add((key, record.index))
+        if (before[1], before[2]) != (record, rows) and (key, record.index) not in read_up_to:
+            read_up_to.add((key, record.index))
             yield (
                 f"{key[0]} {record.index} ended twice: at {before[0]} {_say(before[1])},"
                 f" at {where} {_say(record)}"
@@ -146,7 +146,7 @@ def i3_consecutive(out: Outcome) -> Iterator[str]:
     for key, appended in out.history.appended.items():
         last: dict[tuple[str, int], int] = {}
         for each in appended:
-            log, index = (each.host, each.life), each.record.index
+            log, index = (each.host, each.boot), each.record.index
             if each.record.state != "TENTATIVE" and index < last.get(log, index):
                 yield f"{key[0]} {index}: behind {last[log]} in the log of {each.host}"
             last[log] = index
@@ -205,11 +205,11 @@ def i4_contributions_are_their_offsets(out: Outcome) -> Iterator[str]:
 
 def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
     """The rows of a record are what one process computes of the members that are inside."""
-    told: set[tuple[Incarnation, int]] = set()
+    read_up_to: set[tuple[Incarnation, int]] = set()
     for truth, each in out.records():
         record = each.record
         roster = out.roster(truth.key, record)
-        if roster is None or record.state == "SKIPPED" or (truth.key, record.index) in told:
+        if roster is None or record.state == "SKIPPED" or (truth.key, record.index) in read_up_to:
             continue
         if record.missing and truth.job.partitions > 1:
             continue  # an agent may be inside for some keys: completeness is a lower bound
@@ -221,7 +221,7 @@ def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
         if truth.job.ids:
             found = sorted(found, key=lambda row: int(row["id"]))
         if found != expected:
-            told.add((truth.key, record.index))
+            read_up_to.add((truth.key, record.index))
             yield f"{truth.key[0]} {record.index} ({_say(record)}): {truth.names(found, expected)}"
 
 
@@ -235,8 +235,8 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
         where = f"{truth.key[0]} {record.index}"
         inside = len(roster) - len(record.missing)
         if (record.agents_expected, record.agents_in) != (len(roster), inside):
-            said = f"{record.agents_in} of {record.agents_expected}"
-            yield f"{where}: {said}, the roster says {inside} of {len(roster)}"
+            reported = f"{record.agents_in} of {record.agents_expected}"
+            yield f"{where}: {reported}, the roster says {inside} of {len(roster)}"
         if not set(record.missing) <= set(roster):
             yield f"{where}: missing {record.missing} are not on the roster {roster}"
         share = 0.0 if record.state == "SKIPPED" else record.agents_in / max(1, record.agents_expected)
@@ -363,7 +363,7 @@ Invariant = Callable[[Outcome], Iterator[str]]
 ALL: dict[str, Invariant] = {
     "I1 conservation": i1_conservation,
     "I1 published counts": i1_published_counts,
-    "I1 nobody late": i1_nobody_is_late_without_reason,
+    "I1 nobody late": i1_no_record_is_late_without_reason,
     "I1 sums": i1_buckets_add_up,
     "I1 rows and counts": i1_rows_and_counts_agree,
     "I2 one record": i2_one_record_per_interval,

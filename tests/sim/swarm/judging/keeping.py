@@ -21,9 +21,9 @@ def i1_rows_and_counts_agree(out: Outcome) -> Iterator[str]:
         if record.state == "SKIPPED" or truth.job.partitions > 1:
             continue
         rows = table(each.rows)
-        said, inside = record.counts["contributed"], sum(row["n"] for row in rows)
-        if said != inside:
-            yield f"{truth.key[0]} {record.index}: {said} contributed, {inside} in its rows"
+        reported, inside = record.counts["contributed"], sum(row["n"] for row in rows)
+        if reported != inside:
+            yield f"{truth.key[0]} {record.index}: {reported} contributed, {inside} in its rows"
         if truth.job.ids:
             hosts = truth.hosts.values()
             known = {line.id for host in hosts for line in host.written(truth.job, record.index)}
@@ -47,14 +47,14 @@ def i11_safe_is_recovered(out: Outcome) -> Iterator[str]:
                 found = ended.get(index)
                 if found is None or found.at <= safe.at or found.record.state == "SKIPPED":
                     continue
-                if all(out.history.gone.get(peer, found.at) < found.at for peer in safe.keepers):
+                if all(out.history.gone.get(peer, found.at) < found.at for peer in safe.copy_hosts):
                     continue
                 if out.version(key, found.record) != safe.evaluated:
-                    continue  # nobody is there who could evaluate it anew
+                    continue  # nobody is there who could evaluate it again
                 roster = out.roster(key, found.record) or ()
                 if safe.host in found.record.missing or safe.host not in roster:
-                    said = f"{found.record.state} without {found.record.missing}"
-                    yield f"{key[0]} {index}: {said}, and what {safe.host} had was safe at {safe.at:.1f}"
+                    reported = f"{found.record.state} without {found.record.missing}"
+                    yield f"{key[0]} {index}: {reported}, and what {safe.host} had was safe at {safe.at:.1f}"
 
 
 def _indices(host: HostTruth, safe: Safe) -> list[int]:

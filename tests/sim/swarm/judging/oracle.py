@@ -121,10 +121,10 @@ class HostTruth:
         if frame is self.sealed[0] and frame.start == frame.stop:
             return False
         offset = frame.positions.get(line.inode)
-        told = [(to, below) for inode, to, below in frame.told if inode == line.inode]
-        if any(line.end <= to and index < below for to, below in told):
+        read_up_to = [(to, below) for inode, to, below in frame.read_up_to if inode == line.inode]
+        if any(line.end <= to and index < below for to, below in read_up_to):
             return True
-        if offset is not None or told:
+        if offset is not None or read_up_to:
             return line.end <= (offset or 0)
         if self.opened.get(line.inode, frame.at) >= frame.at:
             return False

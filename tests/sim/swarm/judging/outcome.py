@@ -23,7 +23,8 @@ class Outcome:
         truths: by job and incarnation.
         final: what any agent says at the end, by job and incarnation.
         due: by job, the last interval that had to be closed by the end.
-        owed: by job and agent, counts that are in no record though the agent contributes again.
+        pending_corrections: by job and agent, counts that are in no record though the agent contributes
+            again.
         counted: by job, the first interval that is not closed after everything was counted.
         there: names of the agents that are members at the end.
         closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
@@ -42,7 +43,7 @@ class Outcome:
     final: dict[Incarnation, Published]
     due: dict[Incarnation, int]
     closed_in_s: dict[Incarnation, float | None]
-    owed: dict[Incarnation, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    pending_corrections: dict[Incarnation, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     counted: dict[Incarnation, int] = field(default_factory=dict)
     there: tuple[str, ...] = ()
     absent: dict[str, list[tuple[float, float]]] = field(default_factory=dict)

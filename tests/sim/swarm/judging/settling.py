@@ -35,7 +35,7 @@ delete what is applied."""
 
 
 COUNTED_S = 120.0
-"""How long the fleet writes on until nobody owes counts of what was closed without it."""
+"""How long the fleet writes on until no agent has pending corrections of what was closed without it."""
 
 COUNTED_INTERVALS = 3
 """What came late before is counted in the first of them at the latest."""
@@ -58,7 +58,7 @@ class Swarm(Protocol):
     def fall_silent(self) -> None: ...
     async def apply(self, job: Job) -> bool: ...
     async def ask(self, verb: str, body: dict[str, Any]) -> Reply | None: ...
-    async def told(self, verb: str, body: dict[str, Any]) -> Reply | None: ...
+    async def answered(self, verb: str, body: dict[str, Any]) -> Reply | None: ...
 
 
 class Settling:
@@ -73,7 +73,7 @@ class Settling:
         self._swarm = swarm
         self.due: dict[Incarnation, int] = {}
         self.silent: list[str] = []
-        self.owed: dict[Incarnation, dict[str, tuple[int, ...]]] = {}
+        self.pending_corrections: dict[Incarnation, dict[str, tuple[int, ...]]] = {}
         self.counted: dict[Incarnation, int] = {}
 
     async def run(self) -> dict[Incarnation, float | None]:
@@ -105,7 +105,8 @@ class Settling:
         return closed
 
     async def _all_counted(self, deadline: float) -> None:
-        """With all clocks right, everybody writes until nobody owes counts; then all of it has to be closed.
+        """With all clocks right, all agents write until none has pending corrections; then all of it has to
+        be closed.
 
         What an agent had for intervals that were closed without it counts in the next one that it contributes
         to, and what came late in the one that is open then: all of it is in records in the end.
@@ -124,23 +125,25 @@ class Settling:
             for host in hosts:
                 host.server.write(1)
             await asyncio.sleep(slide_s / 2)
-            if all(self.closed(key) >= behind[key] and not self._owed(key) for key in mine):
+            if all(self.closed(key) >= behind[key] and not self._pending_corrections(key) for key in mine):
                 break
         due = {key: self._due_index(key) for key in mine}
         while loop.time() < deadline and any(self.closed(key) <= due[key] for key in mine):  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.5)
-        self.owed = {key: self._owed(key) for key in mine}
+        self.pending_corrections = {key: self._pending_corrections(key) for key in mine}
         self.counted = {key: self.closed(key) for key in mine}
 
-    def _owed(self, key: Incarnation) -> dict[str, tuple[int, ...]]:
+    def _pending_corrections(self, key: Incarnation) -> dict[str, tuple[int, ...]]:
         """By name of an agent: counts of a job that are in no record yet."""
         found = {}
         for host in self._swarm.hosts:
-            for member in () if host.local is None else host.local.control.carrier.members.values():
+            for member in () if host.local is None else host.local.control.member_host.members.values():
                 if (member.manifest.qualified, member.manifest.incarnation) == key:
-                    owed = add_counts((member.settlement.owed, *member.settlement._placed.values()))
-                    if any(owed) or member.settlement.undecided:
-                        found[host.name] = owed
+                    pending_corrections = add_counts(
+                        (member.accounting.pending_corrections, *member.accounting._placed.values())
+                    )
+                    if any(pending_corrections) or member.accounting.undecided:
+                        found[host.name] = pending_corrections
         return found
 
     def _waits_for(self, closed: dict[Incarnation, float | None]) -> bool:
@@ -165,7 +168,7 @@ class Settling:
         name = f"sim/{job.name}"
         while asyncio.get_running_loop().time() < deadline and name not in self._swarm.lost:
             if job.name in self._swarm.unsure:
-                reply = await self._swarm.told("delete", {"job": name})
+                reply = await self._swarm.answered("delete", {"job": name})
                 if reply is not None and reply.status in (200, 404):
                     self._swarm.unsure.discard(job.name)
                     self._swarm.current.pop(job.name, None)

@@ -1,7 +1,7 @@
 """All buckets of all records together are what was written (D-1, D-15).
 
 Owns plain sums: of the published counts on one side, of the written lines on the other. When they are taken,
-every agent has contributed again, so that nothing is owed to a later interval.
+every agent has contributed again, so that nothing is a pending correction to a later interval.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
         # Who has left, or is lost with its disk, may have had more than it could contribute.
         least = sum(len(each) for name, each in lines.items() if name in out.there)
         most = sum(len(each) for each in lines.values())
-        if owed := out.owed[key]:
-            yield f"{key[0]}: in no record, though all contribute again: {owed}"
+        if pending_corrections := out.pending_corrections[key]:
+            yield f"{key[0]}: in no record, though all contribute again: {pending_corrections}"
         if not least <= found.total() <= most:
             absent = _absent(published, lines) if truth.job.ids else {}
             yield (

@@ -24,12 +24,12 @@ from elfmesh.control.member.member import Member
 from elfmesh.control.protocol.events import Persist, ReleaseWorker, Sealed, StartWorker
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_safety import Lack, Revisions
-from elfmesh.ingest.worker.recovered import is_told_again
-from elfmesh.ingest.worker.saying import Said, Saying
+from elfmesh.ingest.worker.recovered import is_reported_again
+from elfmesh.ingest.worker.saying import Saying, SealingReport
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
 from elfmesh.storage.frames import RevisedInterval
-from tests.control.contexts import new_office
+from tests.control.contexts import new_context
 from tests.control.member.support import TEXT
 
 ME = 3
@@ -64,7 +64,7 @@ class Frames:
     def __init__(self) -> None:
         self.kept: dict[int, Interval] = {}
         self.used: dict[int, int] = {}
-        self.seq = self.heard = self.released = 0
+        self.seq = self.received = self.released = 0
 
     def annul(self, stages: tuple[Stage, ...]) -> dict[int, int]:
         """Intervals that are made again, since another version evaluates one before, and their records."""
@@ -75,7 +75,7 @@ class Frames:
         return {index: each.count for index, each in gone.items()}
 
 
-class Life:
+class Boot:
     """A member, what its disk has, and its master.
 
     Args:
@@ -98,13 +98,13 @@ class Life:
     # -- the member ------------------------------------------------------------------------------------
 
     def start(self, *, begun: int | None = None) -> None:
-        """A new life, with the terms that it has known; the first one begins before it has a number."""
+        """A new boot, with the terms that it has known; the first one begins before it has a number."""
         self.on_disk: list[Sealed] = []
-        self.context = new_office(ME)
+        self.context = new_context(ME)
         plan = read_plan(TEXT)
-        master = new_office(1).me
-        keeper = CopyStore(self.context)
-        self.member = Member(self.context, MANIFEST, plan, master, 0, keeper, self.ledger)
+        master = new_context(1).me
+        copy_store = CopyStore(self.context)
+        self.member = Member(self.context, MANIFEST, plan, master, 0, copy_store, self.ledger)
         if begun is not None:
             self.member.begin(begun)
         self.tell_terms()
@@ -115,7 +115,7 @@ class Life:
         self.member.roster(
             Terms(
                 manifest=newest.manifest,
-                master=new_office(1).me,
+                master=new_context(1).me,
                 epoch=self.epoch,
                 version=self.epoch,
                 start=0,
@@ -139,7 +139,7 @@ class Life:
                 self.ledger = effect.data
             elif isinstance(effect, ReleaseWorker):
                 self.frames.released = max(self.frames.released, effect.stop)
-                self.frames.heard = max(self.frames.heard, effect.heard)
+                self.frames.received = max(self.frames.received, effect.received)
             elif isinstance(effect, StartWorker):
                 self.hand_over()
                 self.begin(effect)
@@ -163,7 +163,7 @@ class Life:
     def say(self, start: int, stop: int, *, again: bool) -> None:
         known = {index: self.frames.kept[index] for index in range(start, stop)}
         entries = [
-            Said(index, list(records(each.count)), [b"p"], each.rev)
+            SealingReport(index, list(records(each.count)), [b"p"], each.rev)
             for index, each in known.items()
             if each.count
         ]
@@ -182,7 +182,7 @@ class Life:
         self.again |= self.frames.annul(self.worker)
         known = [each for interval in self.frames.kept.values() for each in interval.revisions]
         for each in sorted(known, key=lambda each: each.seq):
-            if is_told_again(each, self.frames.heard, self.frames.released):
+            if is_reported_again(each, self.frames.received, self.frames.released):
                 self.member.revised(self._saying.revised(each, again=True))
         for index in sorted(self.frames.kept):
             if index >= self.frames.released:
@@ -244,10 +244,10 @@ class Life:
         elif self.closed < min(self.first, self.next()):
             self.closed += 1
 
-    def mark(self, _: int = 0) -> None:
+    def watermark(self, _: int = 0) -> None:
         lacks = [each for each, (rev, _) in self.published.items() if not rev]
         revised = [(each, rev) for each, (rev, _) in self.published.items() if rev > 1]
-        self.member.mark(
+        self.member.watermark(
             Mark(
                 MANIFEST.job_id,
                 "x",
@@ -278,7 +278,7 @@ class Life:
         self.start()
 
     def finish(self) -> Counts:
-        """Everything is closed, and what is owed goes up."""
+        """Everything is closed, and the pending corrections goes up."""
         self.rng = First(1)
         while max(self.again, default=-1) >= self.next():
             self.seal(0)
@@ -286,6 +286,6 @@ class Life:
             self.seal(1)
             while self.closed < self.next() and (self.closed < self.first or self.closed in self.up):
                 self.close(1)
-            self.mark()
-        assert self.member.settlement.undecided == 0
+            self.watermark()
+        assert self.member.accounting.undecided == 0
         return tuple(map(sum, zip(*(counts for _, counts in self.published.values()), strict=True)))

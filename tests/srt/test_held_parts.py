@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elfmesh.srt.holding import Holding
+from elfmesh.srt.held_parts import HeldParts
 from elfmesh.srt.outflow import Outflow
 from elfmesh.srt.parts import Item, Part
 
@@ -18,13 +18,13 @@ class Above:
 
     def __init__(self) -> None:
         self.parts: list[tuple[Part, bool]] = []
-        self.told: list[int | None] = []
+        self.notified: list[int | None] = []
 
     def forward(self, part: Part, *, claims: bool) -> None:
         self.parts.append((part, claims))
 
     def announce(self, frontier: int | None) -> None:
-        self.told.append(frontier)
+        self.notified.append(frontier)
 
     def overlap(self, start: int, stop: int, attempt: int) -> None:
         raise AssertionError("the barrier says so")
@@ -38,7 +38,7 @@ class Above:
 
 def test_what_went_up_goes_first_and_oldest_first() -> None:
     one = part(0).nbytes
-    held = Holding(3 * one)
+    held = HeldParts(3 * one)
     held.own.add(part(0))
     held.pending.add(part(1))
     for start in (2, 3, 4):
@@ -54,7 +54,7 @@ def test_what_went_up_goes_first_and_oldest_first() -> None:
 
 
 def test_room_is_counted_without_what_may_be_dropped() -> None:
-    held = Holding(2 * part(0).nbytes)
+    held = HeldParts(2 * part(0).nbytes)
     held.own.add(part(0))
     held.sent.add(part(1))
     assert held.has_room(part(2))
@@ -66,7 +66,7 @@ def test_room_is_counted_without_what_may_be_dropped() -> None:
 
 def test_a_new_parent_gets_what_went_up_alone_and_is_told_once() -> None:
     above = Above()
-    up = Outflow(above, Holding(10_000))
+    up = Outflow(above, HeldParts(10_000))
     up.forward(part(0), claims=True)
     assert not above.parts, "without a parent nothing goes up"
     up.resume(None)
@@ -80,7 +80,7 @@ def test_a_new_parent_gets_what_went_up_alone_and_is_told_once() -> None:
         up.announce(frontier)
     up.claimed(7)
     up.announce(7)
-    assert above.told == [5, None]
+    assert above.notified == [5, None]
     up.pause()
     above.parts.clear()
     up.resume(7)

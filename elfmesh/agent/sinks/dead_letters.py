@@ -21,7 +21,7 @@ BYTES_MAX = 64 << 20
 """Of all letters of a sink."""
 
 
-class Letters:
+class SinkDeadLetters:
     """The letters of one sink.
 
     Args:
@@ -65,7 +65,6 @@ class Letters:
             self.dropped += 1
 
     def describe(self) -> dict[str, int]:
-        """How many there are, for people."""
         sizes = list(self._sizes.values())
         return {"files": len(sizes), "bytes": sum(sizes), "dropped": self.dropped}
 

@@ -16,7 +16,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse
 
-PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 EXAMPLE = re.compile(
     r"^format = (?P<quote>[\"'])(?P<format>[^\n]*?)(?P=quote)(?:, multiline = \"(?P<multiline>\w+)\")?\n"
     r"```text\n(?P<text>.*?)```\n```sql\n(?P<query>.*?)```\n```json\n(?P<rows>.*?)```",

@@ -3,7 +3,7 @@
 Owns the agent's acceptors and proposers and hands them their messages.
 
 Invariant: no ballot of this agent is ever used twice: a proposer counts on where those that are forgotten
-have stopped, and `life` tells its lives apart. Forgotten are those of jobs that this agent does not lead.
+have stopped, and `boot` tells its lives apart. Forgotten are those of jobs that this agent does not lead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from elfmesh.machine import Contact
 ACCEPTORS = 3
 """How many agents vote on a job where there are as many: one of three may be away, two of five."""
 
-LIFE_BITS = 62
+BOOT_BITS = 62
 
 IDLE_MAX = 64
 """Proposers that are kept of jobs that are not led here: an attempt that failed is told about for a while."""
@@ -57,18 +57,17 @@ class Registers:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
         self._context, self._leads, self.wanted = context, leads, acceptors
         self.acceptors = Acceptors(context, custody)
-        self._life = context.rng.getrandbits(LIFE_BITS)
+        self._boot = context.rng.getrandbits(BOOT_BITS)
         self._proposers: dict[bytes, Proposer] = {}
         self._counter = 0
         self.counts = VoteCounts(context)
 
     def proposer(self, job: bytes, acceptors: tuple[Contact, ...]) -> Proposer:
-        """The one proposer of a job here."""
         known = self._proposers.get(job)
         if known is None:
             self._forget_idle()
             seen = partial(self._promised, job)
-            known = Proposer(self._context, job, acceptors, self._life, seen, self._counter, self.counts.seen)
+            known = Proposer(self._context, job, acceptors, self._boot, seen, self._counter, self.counts.seen)
             self._proposers[job] = known
         elif known.idle:
             known.ask(acceptors)
@@ -78,7 +77,6 @@ class Registers:
         return self.acceptors.vote(job).promised
 
     def _forget_idle(self) -> None:
-        """Forget the oldest proposers that nothing waits for, of jobs that others lead or that are over."""
         idle = [job for job, each in self._proposers.items() if each.idle and not self._leads(job)]
         for job in idle[: max(len(idle) - IDLE_MAX, 0)]:
             self._counter = max(self._counter, self._proposers.pop(job).counter)
@@ -88,7 +86,6 @@ class Registers:
         return nearest[: self.wanted] if len(nearest) >= self.wanted else nearest[:1]
 
     def _is_outdated(self, sender: Contact, votes: int) -> bool:
-        """Whether newer votes of this agent were seen; then it is told, and its answer counts for nothing."""
         seen = self.counts.newer(sender, votes)
         if seen is None:
             return False
@@ -97,7 +94,6 @@ class Registers:
         return True
 
     def handlers(self) -> Handlers:
-        """The messages about registers."""
         acceptors = self.acceptors
         return {
             Prepare: self.on_prepare,
@@ -119,17 +115,14 @@ class Registers:
         self.acceptors.accept(sender, message, payload)
 
     def on_promised(self, sender: Contact, message: Promised, payload: bytes) -> None:
-        """An acceptor has promised."""
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
             proposer.promised(sender, message, payload)
 
     def on_accepted(self, sender: Contact, message: Accepted, payload: bytes) -> None:
-        """An acceptor has accepted."""
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
             proposer.accepted(sender, message)
 
     def on_conflict(self, sender: Contact, message: Conflict, payload: bytes) -> None:
-        """An acceptor has refused."""
         if proposer := self._waiting(message.job):
             proposer.refused(sender, message)
 

@@ -12,7 +12,7 @@ from elfmesh.srt.messages import FIRST
 from elfmesh.srt.parts import Part, Shelf
 
 
-class Holding:
+class HeldParts:
     """See the module.
 
     Args:
@@ -30,7 +30,6 @@ class Holding:
         self.clear()
 
     def clear(self) -> None:
-        """Hold nothing."""
         self.pending = Shelf()
         self.own = Shelf()
         self.sent = Shelf()
@@ -38,7 +37,6 @@ class Holding:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parts held."""
         return self.pending.nbytes + self.own.nbytes + self.sent.nbytes
 
     def has_room(self, part: Part) -> bool:
@@ -46,7 +44,6 @@ class Holding:
         return self.nbytes - self.sent.nbytes + part.nbytes <= self._held_bytes_max
 
     def release(self, stop: int) -> None:
-        """Everything below `stop` is closed."""
         for shelf in (self.pending, self.own, self.sent):
             shelf.take(FIRST, stop)
 

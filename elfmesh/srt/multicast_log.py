@@ -22,7 +22,6 @@ class Window:
 
     @property
     def newest(self) -> int:
-        """The highest number heard."""
         return max(self.beyond, default=self.upto)
 
     def has(self, seq: int) -> bool:
@@ -30,12 +29,10 @@ class Window:
         return seq <= self.upto or seq in self.beyond
 
     def add(self, seq: int) -> None:
-        """`seq` is heard."""
         self.beyond[seq] = None
         self.skip_to(max(self.upto, self.newest - LOG_MAX))
 
     def skip_to(self, upto: int) -> None:
-        """Count everything up to `upto` as heard."""
         self.upto = max(self.upto, upto)
         while self.upto + 1 in self.beyond:
             self.upto += 1

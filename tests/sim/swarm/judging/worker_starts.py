@@ -18,7 +18,7 @@ from elfmesh.machine import Effect
 from elfmesh.storage.results.journal import unpack
 from elfmesh.storage.results.logs import ResultsLogs
 
-Told = list[tuple[float, int]]
+ReadUpTo = list[tuple[float, int]]
 """When, and below which interval nothing is open."""
 
 
@@ -80,14 +80,14 @@ def on_put_back(results: ResultsLogs, noted: Callable[[Append], None]) -> None:
 
 
 @dataclass
-class Beginnings:
+class WorkerStarts:
     """What workers are told by the versions that they begin: below the first one's interval nothing is open.
 
     Believed only as far as a register has closed intervals by then.
     """
 
-    _closed: dict[tuple[str, str], Told] = field(default_factory=dict)
-    _begun: dict[tuple[str, tuple[str, str]], Told] = field(default_factory=dict)
+    _closed: dict[tuple[str, str], ReadUpTo] = field(default_factory=dict)
+    _begun: dict[tuple[str, tuple[str, str]], ReadUpTo] = field(default_factory=dict)
 
     def closed(self, job: tuple[str, str], at: float, stop: int) -> None:
         """A register says that everything below `stop` is closed."""
@@ -98,7 +98,7 @@ class Beginnings:
         for stage in stages[:1]:
             self._begun.setdefault((host, job), []).append((at, stage.start))
 
-    def released(self, host: str, job: tuple[str, str]) -> Told:
+    def released(self, host: str, job: tuple[str, str]) -> ReadUpTo:
         """When a worker was told so, and below which interval it was true."""
         closed = self._closed.get(job, [])
         return [

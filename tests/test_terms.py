@@ -1,0 +1,156 @@
+"""One glossary: private nicknames are refused, in names and in sentences."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CODE = [path for room in ("elfmesh", "tests") for path in sorted((ROOT / room).rglob("*.py"))]
+DOCUMENTS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "history" not in path.parts)
+HERE = Path(__file__)
+
+EVERYWHERE = (
+    "office",
+    "carrier",
+    "carriers",
+    "seat",
+    "seats",
+    "owed",
+    "owes",
+    "debt",
+    "fate",
+    "fates",
+    "stillness",
+    "haste",
+    "charter",
+    "desk",
+    "doorstep",
+    "safekeeping",
+    "settlement",
+    "keeper",
+    "keepers",
+    "acquaintances",
+    "anew",
+    "courtesy",
+    "told",
+    "heard",
+    "said",
+)
+"""Refused in names; all but the last three, which are ordinary verbs, in prose too."""
+VERBS = {"told", "heard", "said"}
+OF_MODULES_AND_CLASSES = (
+    "latest",
+    "home",
+    "mark",
+    "life",
+    "letter",
+    "letters",
+    "asking",
+    "asks",
+    "mail",
+    "looking",
+    "holder",
+    "holding",
+    "judge",
+    "spent",
+    "places",
+    "pace",
+    "turns",
+    "hands",
+    "door",
+    "inquiry",
+    "placing",
+    "trials",
+    "departure",
+    "unplaced",
+    "beginnings",
+    "gathered",
+    "cover",
+)
+
+FROZEN = {
+    "Fates": "a label of the metrics of messages",
+    "AskFates": "a label of the metrics of messages",
+    "fates": "a tag on the wire",
+    "ask_fates": "a tag on the wire",
+    "fate": "a key of a dead letter in JSON",
+    "seat": "a verb on the wire",
+    "second seat": "hashed into the id of a job",
+    "other seat": "bytes of a recorded test",
+    "Mark": "a label of the metrics of messages",
+}
+ELSEWHERE = {"fleet": "the office is a machine of the test's fleet, and a desk hands out certificates there"}
+
+
+def parts(name: str) -> list[str]:
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().strip("_").split("_")
+
+
+def refused_names(source: str) -> list[str]:
+    """Identifiers with a banned word; those of tests, which are sentences, as prose."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    names = {token.string for token in tokens if token.type == tokenize.NAME} - set(FROZEN)
+    return sorted(
+        name for name in names if set(parts(name)) & set(EVERYWHERE) and not name.startswith("test_")
+    )
+
+
+def refused_prose(text: str) -> list[str]:
+    for phrase in sorted(FROZEN, key=len, reverse=True):
+        text = re.sub(rf"\b{phrase}\b", "", text)
+    words = "|".join(word for word in EVERYWHERE if word not in VERBS)
+    return re.findall(rf"(?i)(?<![\w-])(?:{words})(?![\w-])", text)
+
+
+def prose_of(source: str) -> str:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return "\n".join(t.string for t in tokens if t.type in {tokenize.COMMENT, tokenize.STRING})
+
+
+def is_exempt(path: Path) -> bool:
+    return path == HERE or path.relative_to(ROOT).parts[1] in ELSEWHERE
+
+
+def test_no_name_and_no_sentence_uses_a_private_nickname() -> None:
+    guilty = {
+        str(path.relative_to(ROOT)): found
+        for path in CODE
+        if not is_exempt(path)
+        and (found := refused_names(source := path.read_text()) + refused_prose(prose_of(source)))
+    }
+    assert guilty == {}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_document_uses_a_private_nickname(path: Path) -> None:
+    assert refused_prose(path.read_text()) == []
+
+
+def test_modules_and_classes_have_names_of_the_field() -> None:
+    banned = {*EVERYWHERE, *OF_MODULES_AND_CLASSES}
+    modules = [str(path.relative_to(ROOT)) for path in CODE if path.stem in banned]
+    classes = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in CODE
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and node.name.lower().strip("_") in banned
+        and node.name not in FROZEN
+    ]
+    assert (modules, classes) == ([], [])
+
+
+def test_what_is_refused_is_found() -> None:
+    assert refused_names("carrier = self._owed\nmember_host = told_apart") == [
+        "_owed",
+        "carrier",
+        "told_apart",
+    ]
+    assert refused_prose("It begins anew at its other seat.") == ["anew"]
+    assert refused_prose("What it was told.") == []
