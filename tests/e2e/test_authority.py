@@ -146,6 +146,6 @@ def test_every_action_is_in_the_audit_log_which_is_whole(site: Site) -> None:
     done = run("audit", "show", str(directory), "--job", "shop/raw")
     assert (done.exit_code, "delete" in done.stdout) == (0, True)
     done = run("audit", "verify", str(directory))
-    assert (done.exit_code, "are whole" in done.stdout) == (0, True)
+    assert (done.exit_code, "are intact" in done.stdout) == (0, True)
     shown = run("describe", "agent", "agent-0", "-o", "json", "--api", site.agent.api)
     assert json.loads(shown.stdout)["authority"]["audit"]["hash"] == verify(directory)[2]

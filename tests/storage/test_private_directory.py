@@ -81,7 +81,7 @@ def test_root_follows_no_link_of_the_user_whose_directory_it_looks_after(tmp_pat
     os.chown(root, STRANGER, STRANGER)
     check_private(root)  # root's own link
     os.chown(root / "results", STRANGER, STRANGER, follow_symlinks=False)
-    with pytest.raises(ConfigError, match="results in it is another user's, or a link"):
+    with pytest.raises(ConfigError, match="results in it belongs to another user, or a link"):
         check_private(root)
 
 

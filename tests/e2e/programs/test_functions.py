@@ -184,7 +184,7 @@ def test_a_function_gives_exact_results_and_changes_while_it_runs(site: Site) ->
     Path(f"{path}.sig").write_text(first[1])
     replayed = site.apply(path)
     assert replayed.exit_code == 65
-    assert "serial 1 is older than a version that ran here; 3 is the least" in replayed.stderr
+    assert "serial 1 is older than a version that ran here; the lowest allowed serial is 3" in replayed.stderr
 
 
 def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:

@@ -66,7 +66,7 @@ FOREIGN = [
     ("SELECT ts + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 13, "INTERVAL takes one unit", "INTERVAL"),
     ("SELECT a FROM s WHERE a > 1 FROM t", 1, 29, "cannot be read at `FROM`", "WHERE, GROUP BY"),
     ("SELECT x.b FROM (SELECT a FROM s) x JOIN (SELECT b FROM s) y ON TRUE", 1, 10, "no column b", "y.b."),
-    ("SELECT a + b FROM s GROUP BY CUBE(c)", 1, 8, "neither grouped nor aggregated", "max(a)."),
+    ("SELECT a + b FROM s GROUP BY CUBE(c)", 1, 8, "must be in GROUP BY or in an aggregate", "max(a)."),
     # phrases
     ("SELECT truncate(a, 2) FROM s", 1, 8, "ELF-QL has no function truncate", "floor(x) or ceil(x)"),
     ("SELECT safe_cast(a AS BIGINT) FROM s", 1, 8, "no function safe_cast", "CAST(x AS BIGINT)"),
