@@ -40,7 +40,7 @@ docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a bro
 # Files of tests side by side: one process more than there are cores, because many tests wait for agents; at most 4.
 PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 
-test: $(NATIVE) ## every check, the long ones in their short version (14 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
@@ -175,7 +175,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: lint types imports test seeds test-numpy sanitize try-fleet test-all ## everything .ci/run does
+check: lint types imports docs test seeds test-numpy sanitize try-fleet ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
@@ -184,7 +184,7 @@ SOAK_SEEDS ?= 10000
 
 SEEDS ?= 300
 
-seeds: $(NATIVE) ## SEEDS seeds of the swarm anew on all cores, as every change must pass them (10 minutes)
+seeds: $(NATIVE) ## SEEDS seeds of the swarm on all cores, as every change must pass them (10 minutes)
 	@rm -f build/seeds-sim.jsonl
 	@$(BIN)/python -m tests.sim.swarm --soak $(SEEDS) --journal build/seeds-sim.jsonl
 
