@@ -123,8 +123,8 @@ REGRESSIONS: dict[str, str] = {
 OPEN: dict[str, str] = {
     "final-that-lacks-records-of-its-master": "a job is deleted and applied again and again while disks fail"
     " and power is cut: five FINAL records of one incarnation, published by an agent that lost its power two"
-    " seconds later, lack the first records of that agent (I5), which the next master's first interval has as expired; the cause"
-    " is not known",
+    " seconds later, lack the first records of that agent (I5), which the first interval of the next master"
+    " has as expired; the cause is not known",
 }
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
