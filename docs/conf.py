@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent / "_site")]
 
-from elfmesh.version import VERSION  # noqa: E402
+from elfmesh.version import VERSION  # noqa: E402 - after the path that it is found by
 
 project, author = "elfmesh", "the elfmesh contributors"
 version = release = VERSION

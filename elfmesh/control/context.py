@@ -98,7 +98,7 @@ class Context:
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent: it let four examinations pass, said good-bye or began a new boot."""
+        """The overlay has lost an agent: it let four examinations pass, left or was restarted."""
         self._gone[agent] = self.changed_at = self.now
         self._gone.move_to_end(agent)
         while len(self._gone) > GONE_MAX:

@@ -116,7 +116,7 @@ class PeerUp(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerDown(Effect, Event):
-    """A contact or watched peer is dead, gone, or began a new boot. Any watch on it has ended."""
+    """A contact or watched peer is dead, has left, or was restarted. Any watch on it has ended."""
 
     id: bytes
 

@@ -276,7 +276,7 @@ class Membership:
     # -- what the overlay says
 
     def peer_down(self, peer: bytes, now: float) -> None:
-        """A peer is dead or began a new boot."""
+        """A peer is dead or was restarted."""
         if peer in self.children:
             self._drop_child(peer)
         if self.parent is not None and self.parent.id == peer:

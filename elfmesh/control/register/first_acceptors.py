@@ -6,14 +6,14 @@ Invariants: no register is founded by an agent that has not joined, nor unless a
 near the job, those that are away included, has said what it knows: the job's register may be with the others,
 and two registers would be two masters (D-4). Who has met nobody is a fleet of one. Where terms of the job are
 known, those vote whom they name, whether they are there or not. Where a vote is known by which the job is
-over, its voters go on with the register if a majority of them is there. Else the voters are the nearest of
-the known; who has been away for a short time only is one of them, so that all who found a job name the same
-ones. Who has lost its votes is none of them: other voters of the same job share one with every majority that
-is without it. An agent of which that leaves nobody votes alone. Where the job had epochs before, such voters
-begin it in the next generation: a vote on its end has a ballot that is none of theirs, and could outrank what
-they have chosen as soon as its agent is one of them.
+over, its voters go on with the register if a majority of them is there. Else the voters are the nearest known
+agents. An agent that has been away for a short time is one of them, so that all agents that found a job name
+the same voters. An agent that has lost its votes is not: other voters of the same job share one with every
+majority without it. An agent for which no voter is left votes alone. Where the job had epochs before, these
+voters begin it in the next generation, because a vote on its end has a ballot of the register before, and
+could outrank what they have chosen as soon as its agent is one of them.
 
-Not covered: a job that nobody who answers has ever heard of begins in the first generation.
+Not covered: a job that no answering agent has ever known begins in the first generation.
 
 Paper: CASPaxos (Rystsov 2018) takes the first acceptors for given.
 """

@@ -36,7 +36,7 @@ typedef struct {
 
 /* The entries of one part. Room to sort up to `rows` of them by their digits: twice the digits with the places of the
  * entries, the entries. One part at a time, because what is freed goes back to the system: entries of all keys would
- * be half of all memory that a push down asks for anew. */
+ * be half of all memory that a push down asks for again. */
 typedef struct {
     entry *part;
     uint64_t *digits, *other;
