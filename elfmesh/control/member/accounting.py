@@ -55,6 +55,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True):
         pending_corrections: counts that no contribution has taken yet.
         placed: (interval, counts): pending corrections that went up with an interval that is not settled.
         received: revisions up to this number of intervals below `settled` are accounted for.
+        pre_start: records of intervals below this one are counted as expired and never go up.
     """
 
     incarnation: str
@@ -63,6 +64,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True):
     pending_corrections: Counts = NOT_COUNTED
     placed: tuple[tuple[Index, Counts], ...] = ()
     received: int = 0
+    pre_start: Index = FIRST
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -101,11 +103,8 @@ class Accounting:
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         ledger = _read(stored, manifest.incarnation)
         self._numbers = dict(ledger.numbers)
-        self._settled, self.pending_corrections, self.received = (
-            ledger.settled,
-            ledger.pending_corrections,
-            ledger.received,
-        )
+        self._settled, self.pre_start, self.received = ledger.settled, ledger.pre_start, ledger.received
+        self.pending_corrections = ledger.pending_corrections
         self._added: dict[int, list[tuple[int, Counts]]] = {}
         self._placed = dict(ledger.placed)
         self._open: SortedDict[int, _Open] = SortedDict()
@@ -133,6 +132,7 @@ class Accounting:
         if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
             self._settled = max(self._settled, below)
         if any(counts):
+            self.pre_start = max(self.pre_start, below)
             self._owe_expired(counts)
             self._persist()
 
@@ -364,6 +364,7 @@ class Accounting:
             self.pending_corrections,
             tuple(sorted(self._placed.items())),
             self.received,
+            self.pre_start,
         )
         self._context.emit(Persist(KIND, self._manifest.job_id, _PACK.encode(ledger)))
 

@@ -45,6 +45,7 @@ from elfmesh.control.protocol.messages import Mark, Rate, Report, Roster, Roster
 from elfmesh.control.protocol.messages_safety import Verify
 from elfmesh.interval_map import END
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 
 PENDING_MAX = 64
@@ -89,7 +90,8 @@ class Member:
         self.paused = self._held = self._received = False
         self.closed: int | None = None
         self._pending: deque[Sealed] = deque()
-        self._worker_generations, self._pre_start_counts = WorkerGenerations(), PreStartCounts()
+        self._worker_generations = WorkerGenerations()
+        self._pre_start_counts = PreStartCounts(self.accounting.pre_start)
         self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
@@ -184,10 +186,26 @@ class Member:
 
         The trees forget what was contributed in an earlier epoch.
         """
-        first = entry.start if self.closed is None else max(entry.start, self.closed)
-        self.accounting.numbered(entry.start, entry.number)
+        start = self._first_of(entry)
+        first = start if self.closed is None else max(start, self.closed)
+        self.accounting.numbered(start, entry.number)
         self.contributions.begin(entry.number, self.epoch, first, self.start)
         self.begin(first)
+
+    @safeguard("counted-before-the-start:first")
+    def _first_of(self, entry: RosterEntry) -> int:
+        """The first interval that goes up under this entry.
+
+        A master may not know the roster in which its predecessor gave this member a later start. The records
+        below that start are counted as expired by now (D-1), so the entry names too early an interval.
+        """
+        return max(entry.start, self._pre_start_counts.counted)
+
+    @property
+    @safeguard("counted-before-the-start:begun")
+    def begun(self) -> int:
+        """The first interval that may still go up, as far as is known before there is a number."""
+        return max(FIRST if self.start is None else self.start, self._pre_start_counts.counted)
 
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
@@ -297,7 +315,7 @@ class Member:
 
     def _placed(self, event: Sealed) -> Sealed:
         """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
-        first = self.entry.start if self.entry is not None else event.start
+        first = self._first_of(self.entry) if self.entry is not None else event.start
         if event.start < first:
             self.accounting.correct_pre_start(
                 self._pre_start_counts.count(event, first), min(event.stop, first)

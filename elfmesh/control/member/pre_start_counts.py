@@ -11,10 +11,16 @@ from elfmesh.control.protocol.events import Sealed
 
 
 class PreStartCounts:
-    """Counts them for one member."""
+    """Counts them for one member.
 
-    def __init__(self) -> None:
-        self._reported = self._counted = FIRST
+    Attributes:
+        counted: records of intervals below this one are counted. They never go up, also not under a later
+            master that expects this member from an earlier interval on.
+    """
+
+    def __init__(self, counted: int = FIRST) -> None:
+        self._reported = FIRST
+        self.counted = counted
 
     def count(self, event: Sealed, first: int) -> tuple[int, ...]:
         """The records by bucket of a range that are nobody's, and were not counted yet.
@@ -25,11 +31,11 @@ class PreStartCounts:
             event: as much of a sealed range as is part of the job.
             first: this member's first interval.
         """
-        since = max(self._reported, self._counted)
+        since = max(self._reported, self.counted)
         entries = event.parts[0].entries
         found = add_counts(each.counts for each in entries if since <= each.interval < first)
         self._reported = max(self._reported, event.stop)
-        self._counted = max(self._counted, min(event.stop, first))
+        self.counted = max(self.counted, min(event.stop, first))
         return found
 
     def rewind(self, at: int) -> None:

@@ -35,7 +35,6 @@ class Applicant(Protocol):
         epoch: of the newest roster.
         version: of the newest roster.
         entry: its own on that roster.
-        start: the first interval that its worker seals, None before it has begun.
     """
 
     manifest: Manifest
@@ -43,7 +42,11 @@ class Applicant(Protocol):
     epoch: int
     version: int
     entry: RosterEntry | None
-    start: int | None
+
+    @property
+    def begun(self) -> int:
+        """The first interval of which it may still contribute something."""
+        ...
 
     @property
     def frontier(self) -> int | None:
@@ -83,9 +86,8 @@ class RosterRequests:
 
     def enrolment(self) -> Enroll:
         member, me = self._member, Participant(self._context.me, self._context.name)
-        begun = FIRST if member.start is None else member.start
-        manifest = member.manifest
-        return Enroll(manifest.job_id, manifest.incarnation, me, member.epoch, member.version, begun)
+        job, incarnation = member.manifest.job_id, member.manifest.incarnation
+        return Enroll(job, incarnation, me, member.epoch, member.version, member.begun)
 
     def leave(self) -> None:
         """Ask the master for a last interval, again until nothing is expected of us (D-14).

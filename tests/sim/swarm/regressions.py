@@ -118,17 +118,16 @@ REGRESSIONS: dict[str, str] = {
     "corrected-twice-after-a-rejoin": "an agent came back without its disk and missed two versions: its"
     " worker was"
     " begun again and said again what it had from before the agent's first interval, which counted each time",
+    "final-that-lacks-records-of-its-master": "a roster that its successor never saw gave a member a late"
+    " first interval, and the member counted its earlier records as expired; it became master, expected"
+    " itself from the first interval on, and said that these intervals were empty: five FINAL records at"
+    " completeness 1.0 lacked nine records",
 }
 
-OPEN: dict[str, str] = {
-    "final-that-lacks-records-of-its-master": "a job is deleted and applied again and again while disks fail"
-    " and power is cut: five FINAL records of one incarnation, published by an agent that lost its power two"
-    " seconds later, lack the first records of that agent (I5), which the first interval of the next master"
-    " has as expired; the cause is not known",
-}
+OPEN: dict[str, str] = {}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = (238,)
+OPEN_SEEDS: tuple[int, ...] = ()
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
