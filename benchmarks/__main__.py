@@ -29,7 +29,7 @@ NAMES = (
     "host",
 )
 WIDTH = 160
-"""Columns of the table where nobody says how wide the terminal is."""
+"""Columns of the table where the width of the terminal is unknown."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

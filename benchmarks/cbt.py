@@ -95,7 +95,7 @@ def _shootout(work: str, stream: Path, small: bool) -> list[Figure]:
 
 
 def _compare(what: str, outcomes: Mapping[str, Outcome]) -> list[Figure]:
-    """Rate and bytes per key of everybody, as ratios to ours."""
+    """Rate and bytes per key of each, as ratios to ours."""
     ours = outcomes[OURS]
     figures = [_rate(what, ours), _per_key(what, ours), _result(what, ours), *_stated(what, ours)]
     for name, peer in outcomes.items():

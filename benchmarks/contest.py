@@ -128,7 +128,7 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(contestants: Sequence[Contestant], *, repeats: int = 1) -> dict[str, Outcome]:
-    """Run all, round by round, so that a noisy minute hits everybody alike.
+    """Run all, round by round, so that a noisy minute hits all alike.
 
     Raises:
         Disagreement: the checksums differ.

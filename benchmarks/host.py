@@ -1,7 +1,7 @@
 """What an agent costs its host: memory without a job, heartbeats of a large overlay, lines of an access log.
 
 A real agent process each time; what it takes is read from the kernel's accounts, all its threads, user and
-system. The peers read the same growing log, where they are installed: whoever is not is skipped by name.
+system. The peers read the same growing log, where they are installed: one that is not is skipped by name.
 """
 
 from __future__ import annotations

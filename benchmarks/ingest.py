@@ -44,7 +44,7 @@ SPACINGS_US = {BUSY: 72, QUIET: 720}
 """How dense a log's event time is; a backlog is read as fast as it can be."""
 
 RARELY_S = 0.5
-"""Between two looks at a loop whose delays nobody asks for: looking costs CPU, which is what is measured."""
+"""Between two looks at a loop whose delays no reader asks for: looking costs the CPU that is measured."""
 
 START_UP_LINES = 200
 REPEATS = 3

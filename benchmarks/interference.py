@@ -319,7 +319,7 @@ def bad(part: str, *, small: bool) -> list[Figure]:
 
 
 def _tells(client: Client, second: int) -> bool:
-    """Whether the bad job has told the window of this second. Nobody reads its rows: that would cost us."""
+    """Whether the bad job has closed the window of this second. No client reads its rows: that costs CPU."""
     return (latest(client)["bench/bad"] or 0) >= second
 
 

@@ -267,7 +267,7 @@ def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) 
 
     On a machine that is too busy an agent may be taken for dead: an interval that says so is compared with
     what the embedded engine says of the others' logs, but for what goes on from other intervals: jobs that
-    read other jobs, and sessions, which say so without naming anybody where they began with a part missing.
+    read other jobs, and sessions, which say so without naming an agent where they began with a part missing.
 
     Raises:
         RuntimeFailure: one differs, is missing, or came twice.

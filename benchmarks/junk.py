@@ -1,4 +1,4 @@
-"""A second log at each agent, four of five lines of which nobody can use: what one bad job reads."""
+"""A second log at each agent, four of five lines of which are unusable: what one bad job reads."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _spark(directory: Path, seconds: int) -> dict[int, float]:
 
 
 def _forward(server: socket.socket, paths: list[Path], stop: threading.Event) -> None:
-    """Send what is appended to the files, whole lines, to whoever connects; Spark opens a probe first."""
+    """Send what is appended to the files, whole lines, to each client; Spark opens a probe first."""
     connection, _ = server.accept()
     with connection:
         files = [path.open("rb") for path in paths]

@@ -53,7 +53,7 @@ def contestants(form: str, path: Path, passes: int) -> list[Contestant]:
 
 
 def measure(form: str, *, small: bool) -> list[Figure]:
-    """Million lines a second of everybody."""
+    """Million lines a second of each."""
     path = FILES[form](LINES[small])
     outcomes = contest.run(contestants(form, path, PASSES[small]))
     ours = outcomes[OURS].median("rows") / outcomes[OURS].median("cpu_s") / 1e6

@@ -3,7 +3,7 @@
 A job closes an interval twice a second. A follower of its results notes when each is there; a
 stream's `foreachBatch` notes when it is called with its rows, and when it has collected them. The peers are
 told by the follower: a line in a socket, a Parquet file that appears in a directory, and, for what any source
-in Python costs, one that asks nobody and only looks at a file that has the interval's number.
+in Python costs, one that asks no agent and only looks at a file that has the interval's number.
 """
 
 from __future__ import annotations

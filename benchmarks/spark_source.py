@@ -200,7 +200,7 @@ def digest_of_socket(spark: Any, lines: bytes, directory: Path) -> tuple[int, in
 
 @contextmanager
 def streamed(spark: Any, lines: bytes, directory: Path) -> Iterator[Any]:
-    """A streaming DataFrame of rows that are sent through a socket, to whoever connects."""
+    """A streaming DataFrame of rows that are sent through a socket, to each client."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def send() -> None:

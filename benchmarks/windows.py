@@ -22,7 +22,7 @@ AGAIN = {"panes": "pyarrow, from the panes' groups", "records": "pyarrow, from r
 
 
 def measure(aggregates: str, *, small: bool) -> list[Figure]:
-    """Slides of ours, and the same last window by everybody."""
+    """Slides of ours, and the same last window by each."""
     panes, rows, slides = PANES[small], PANE_ROWS[small], SLIDES[small]
     stream = data.wide((panes + slides) * rows, KEYS[small])
 

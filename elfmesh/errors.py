@@ -87,7 +87,7 @@ class QueryError(ElfError):
 
 
 class RuntimeFailure(ElfError):
-    """Something failed while running, through nobody's input."""
+    """Something failed while running, not through any input."""
 
 
 class NotInstalled(RuntimeFailure):

@@ -42,7 +42,7 @@ def partition_tree(job: bytes, partition: int) -> bytes:
 
 
 def named_agent_id(cluster: str, name: str) -> bytes:
-    """The id of an agent whose certificate has a name but no id of ours: whoever gave the name chose it."""
+    """The id of an agent whose certificate has a name but no id of ours: the issuer of the name chose it."""
     return _sha1(b"agent", cluster.encode(), name.encode())
 
 

@@ -13,8 +13,8 @@ _UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     r"\U000e0000-\U000e007f]"
 )
-"""Controls, what turns the direction of text, line separators, and letters that nobody sees. Joiners (U+200C,
-U+200D) stay: scripts and emoji need them."""
+"""Controls, what turns the direction of text, line separators, and letters that no reader sees. Joiners
+(U+200C, U+200D) stay: scripts and emoji need them."""
 
 
 CSV_END = "\r\n"

@@ -71,7 +71,7 @@ class State(NamedTuple):
         text: what it evaluates; None: not known, after an undo.
         version: of the text.
         paused: whether its members read.
-        incarnation: of its results; "" until somebody has read it.
+        incarnation: of its results; "" until a client has read it.
         over: the incarnations before.
     """
 

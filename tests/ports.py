@@ -1,8 +1,8 @@
-"""Ports that a process of these tests may take, give up and take again, and nobody else gets meanwhile.
+"""Ports that a process of these tests may take, give up and take again, and no other process gets meanwhile.
 
-A port from the kernel's own range may be somebody's outgoing connection as soon as the process that had it is
-gone; below it nobody gets one without asking. Other processes of tests ask here: each port has a file that is
-locked as long as the process that chose it lives.
+A port from the kernel's own range may be an outgoing connection as soon as the process that had it is
+gone; below it no process gets one without asking. Other processes of tests ask here: each port has a file
+that is locked as long as the process that chose it lives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _locks: dict[int, IO[str]] = {}
 
 
 def kernels_first() -> int:
-    """The lowest port that the kernel gives to whoever names none; Linux' usual one if it does not say."""
+    """The lowest port that the kernel gives to a process that names none; Linux' usual one if unknown."""
     return int(KERNEL.read_text().split()[0]) if KERNEL.exists() else 32_768
 
 

@@ -57,7 +57,7 @@ POSSIBLE: dict[str, list[Asked]] = {
         notified("update", 5.0, 6.0, A, state=UPDATED, version=3),
     ],
     "what was refused has changed nothing": [NEW, Asked("update", 2.0, 3.0, B, 400), read(4.0, 1, A)],
-    "nobody knows the job where it was asked for": [NEW, Asked("delete", 2.0, 3.0, "", 404), read(4.0, 1, A)],
+    "the agent that was asked knows no such job": [NEW, Asked("delete", 2.0, 3.0, "", 404), read(4.0, 1, A)],
     "an undo brings some text back": [
         NEW,
         CHANGED,
@@ -80,7 +80,7 @@ IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
         [NEW, CHANGED, notified("update", 4.0, 5.0, A, state=UPDATED, version=2)],
         "update",
     ),
-    "a text that nobody asked for": ([NEW, read(2.0, 1, B)], "describe"),
+    "a text that no client asked for": ([NEW, read(2.0, 1, B)], "describe"),
     "a read of what is to come": ([NEW, read(1.5, 2, B), CHANGED], "describe"),
     "a version that was refused": ([NEW, Asked("update", 2.0, 3.0, B, 400), read(4.0, 2, B)], "describe"),
     "founded beside itself": ([NEW, notified("apply", 2.0, 3.0, B, state="new", version=1)], "apply"),
@@ -88,11 +88,11 @@ IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
         [NEW, notified("delete", 2.0, 3.0), notified("update", 4.0, 5.0, B, state=UPDATED, version=2)],
         "update",
     ),
-    "results of an incarnation that nobody founded": (
+    "results of an incarnation that no client founded": (
         [NEW, read(1.5, 1, A, "i"), read(2.5, 1, A, "k")],
         "describe",
     ),
-    "a pause that nobody ended": (
+    "a pause that no client ended": (
         [NEW, notified("pause", 1.6, 1.9), CHANGED, read(4.0, 2, B, state="running")],
         "describe",
     ),

@@ -15,7 +15,7 @@ from tests import ports
 def test_what_is_taken_here_or_in_another_process_is_not_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked, served, free = some = [ports.reserve() for _ in range(3)]  # nobody else has these
+    locked, served, free = some = [ports.reserve() for _ in range(3)]  # no other process has these
     monkeypatch.setattr(ports, "PLACE", tmp_path)
     monkeypatch.setattr(ports, "_locks", {})
     code = f"""

@@ -54,7 +54,7 @@ from elfmesh.storage.spill import SpillStore
 from elfmesh.text import suggest
 
 MEMORY_BYTES = 16_000_000
-"""What aggregates may take unless somebody says otherwise: with it a run takes 130 to 155 MB."""
+"""What aggregates may take unless the caller says otherwise: with it a run takes 130 to 155 MB."""
 
 GIVE_BACK_BLOCKS = 16
 """After so many blocks, freed memory goes back to the system."""

@@ -93,7 +93,7 @@ class LogInput:
             self._check_static()
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
+        # A pipe is read by the thread that waits for it: a thread that waits for ever could not be ended.
         waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
         items = self._parse_all() if waits else ahead(self._parse_all())
         with contextlib.closing(items):

@@ -3,7 +3,7 @@
 Every writer takes intervals (`interval`) or, for a plain projection, its rows block by block (`rows`, then
 `end`), and holds no more than a thousand rows. Values of logs are escaped on a table, where a terminal would
 obey them; json and csv are data and stay exact. In particular csv does not change cells that begin with `=`,
-`+`, `-` or `@`: whoever opens it in a spreadsheet must import it as text.
+`+`, `-` or `@`: a user who opens it in a spreadsheet must import it as text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns request ids, time-outs and the measured round trips behind them, and the agent's knowledge of its own
 lateness: while its loop lags, answers lie unread, so a time-out that fires then is put off, not believed.
-Refuses to know what a request means: whoever asked gets the answer, or None.
+Refuses to know what a request means: the caller gets the answer, or None.
 
 A link may be slower than the first time-out. An answer on it comes late and ends no request, but it tells the
 round trip, so that the following time-outs are long enough for the link.
@@ -168,7 +168,7 @@ class Calls:
         call.done(None, call.to)
 
     def match(self, rid: int, sender: Contact, message: Message) -> tuple[float, Answered] | None:
-        """The round trip and the asker of an answer, or None if nobody waits for it. Ends the request."""
+        """The round trip and the asker of an answer, or None if no caller waits for it. Ends the request."""
         call = self._waiting.get(rid)
         if call is None or not call.answered_by(sender, message):
             return None

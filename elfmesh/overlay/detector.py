@@ -9,8 +9,8 @@ Anything heard from the peer itself ends the examination at any stage. Owns the 
 on behalf of others; refuses to know the table's structure. Time-outs follow the peer's round trip within
 bounds and this agent's own loop lag (calls.py). A broken connection makes everything faster, never certain.
 
-Invariant: one examination per peer at a time; nobody is buried without four unanswered stages, or its own
-good-bye.
+Invariant: one examination per peer at a time; no peer is declared dead without four unanswered stages, or its
+own good-bye.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAST_TIMEOUT_S = 0.15
 """After a lost connection: four stages then take about 0.75 s."""
 
 RELAYS_MAX = 64
-"""Pings on behalf of others at once; more is refused, so that nobody can make us flood."""
+"""Pings on behalf of others at once; more is refused, so that no peer can make us flood."""
 
 _SUSPECT_STAGE = 2
 _DEAD_STAGE = 4
@@ -126,7 +126,7 @@ class Detector:
             self._enter(case)
 
     def relay(self, asker: Contact, message: Relay) -> None:
-        """Ping `message.target` for somebody who cannot reach it, and tell him the outcome."""
+        """Ping `message.target` for a peer that cannot reach it, and report the outcome."""
         context, target = self._context, message.target
         if target.id == context.me.id:
             context.send(asker, Relayed(message.rid, True))

@@ -26,7 +26,7 @@ from elfmesh.overlay.messages import Found, Rows
 from elfmesh.overlay.table import SIBLINGS
 
 JOIN_LIMIT_S = 10.0
-"""After this, whoever started the agent should know that it is not in."""
+"""After this, the operator should know that it is not in."""
 
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 5.0
@@ -168,7 +168,7 @@ class Joiner:
         closest = [contact for contact in contacts if contact.id != self._context.me.id][:ROWS_FROM]
         if not closest:
             self.stage = "seeding"
-            self._problem = "the seeds answered, but nobody answered a look-up"
+            self._problem = "the seeds answered, but no agent answered a look-up"
             self._later()
             return
         self.stage = "fetching"
@@ -217,7 +217,7 @@ class Joiner:
         self._lookups.start(key.to_bytes(ID_BYTES), lambda contacts: None)
 
     def merge(self, other: Contact) -> None:
-        """Somebody from beyond a broken path is back: look for more of them, not too often."""
+        """An agent from beyond a broken path is back: look for more of them, not too often."""
         context = self._context
         if not self.joined or context.now < self._merged + MERGE_S:
             return

@@ -29,7 +29,7 @@ ALPHA = 3
 """Requests in flight per look-up."""
 
 ASKED_MAX = 96
-"""Agents asked by one look-up: it needs about 20; more means somebody invents contacts."""
+"""Agents asked by one look-up: it needs about 20; more means that an agent invents contacts."""
 
 LOOKUPS_MAX = 32
 """Look-ups at once; the others wait in line."""
@@ -199,7 +199,7 @@ class Lookups:
         self._admit()
 
     def useful(self, contact: Contact, quarantined_too: bool) -> bool:
-        """Whether a contact somebody named may be asked."""
+        """Whether a contact that an answer named may be asked."""
         return self._context.acceptable(contact) and (
             quarantined_too or not self._members.is_quarantined(contact)
         )
@@ -257,7 +257,7 @@ class _Search:
 
     def timed_out(self, to: Contact, attempt: int) -> None:
         if self._ended:
-            return  # one silence proves little, and nobody waits any more
+            return  # one silence proves little, and no caller waits any more
         if attempt == 1:
             self._lookup.stalled(to)
             for _ in range(SECOND_TRY):

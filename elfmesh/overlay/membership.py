@@ -5,7 +5,7 @@ who is dead (detector.py) and when to look around (upkeep.py).
 
 Rules:
     - A second-hand contact is pinged first; only its answer admits it. A first-hand sender is admitted at
-      once if it is useful: the transport vouches for its id, and being unmeasured it is nobody's first
+      once if it is useful: the transport vouches for its id, and being unmeasured it is no look-up's first
       choice.
     - The buried are quarantined: hearsay about them is ignored until 30 s have passed. What ends it early
       is a later incarnation, or a fresh answer to a challenge (a ping sent after the burial).
@@ -37,7 +37,7 @@ GRAVES_MAX = 256
 OBITUARIES_SENT_MAX = 16
 OBITUARIES_RECEIVED_MAX = 16
 OBITUARY_S = 20.0
-"""An obituary is told for this long: everybody that shares a contact talks within it."""
+"""An obituary is told for this long: all agents that share a contact talk within it."""
 
 CANDIDATES_MAX = 128
 """Second-hand contacts being pinged at once; the rest comes again with the next exchange."""
@@ -183,7 +183,7 @@ class Membership:
         context.ping(contact, None, done)
 
     def bury(self, contact: Contact) -> None:
-        """An agent is dead or has left: out of the table, into quarantine, and everybody is told."""
+        """An agent is dead or has left: out of the table, into quarantine, and all peers are notified."""
         context = self._context
         peer = self.peer(contact.id)
         if peer is None:
@@ -221,7 +221,7 @@ class Membership:
             self._tell()
 
     def hear_obituaries(self, obituaries: tuple[Obituary, ...]) -> None:
-        """Somebody says these are dead: have the ones we know pinged, each rumour once."""
+        """A peer says these are dead: have the ones we know pinged, each rumour once."""
         context = self._context
         for obituary in obituaries[:OBITUARIES_RECEIVED_MAX]:
             id = obituary.id

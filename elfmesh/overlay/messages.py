@@ -2,7 +2,7 @@
 
 Owns the typed messages with the tag "ov.*"; refuses to know when they are sent or what follows. Every
 request carries `rid`, a number the asker chose; its answer carries the same. The sender is never a field:
-the transport says who a message came from (`Received.sender`), so nobody can speak for somebody else.
+the transport says who a message came from (`Received.sender`), so no agent can speak for another.
 
 Paper: ELF 2.3 (the substrate under JOIN, multicast and "messages routed by key").
 """

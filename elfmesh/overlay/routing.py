@@ -2,8 +2,8 @@
 
 Owns messages on their way through this agent; refuses to know what they say. A hop is acknowledged as soon
 as the receiver has taken charge; an unacknowledged one is followed by the next best. An agent that knows
-nobody closer looks the key up iteratively before it delivers, and passes the message on if that finds
-somebody closer.
+no closer agent looks the key up iteratively before it delivers, and passes the message on if that finds
+a closer agent.
 
 Invariants: the distance to the key shrinks with each hop, so no message can circle; an agent takes charge
 of one message at most once; what is dropped is counted.

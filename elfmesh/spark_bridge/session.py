@@ -145,7 +145,7 @@ def any_session(master: str | None = None) -> Iterator[Any]:
         master: "local[4]", "spark://host:port", "yarn", ..., or "sc://host:port"; None: this machine.
 
     Raises:
-        RuntimeFailure: pyspark or Java is missing, or nobody answers there.
+        RuntimeFailure: pyspark or Java is missing, or no server answers there.
     """
     require_pyspark()
     from pyspark.sql import SparkSession

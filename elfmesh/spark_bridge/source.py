@@ -61,7 +61,7 @@ class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
         turn: which agent is asked first.
         revision: tentative results newer than this are wanted, too; None: they are not.
         only: states wanted; None: all.
-        incarnation: of the job that the read was planned for; "": nobody knows.
+        incarnation: of the job that the read was planned for; "" if unknown.
     """
 
     after: int
@@ -307,7 +307,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, newest = start.get("revision", 0), end.get("revision", 0)
         if same and after >= upto and before >= newest:
             return []
-        # A batch is planned as soon as its end is known; one of a checkpoint before anybody has asked.
+        # A batch is planned as soon as its end is known; one of a checkpoint before Spark has asked.
         held = self.log.offsets() if self.held is None or self.held.latest < upto else self.held
         whose = self._numbering(end, held)
         if not same:  # what was before is read to its end

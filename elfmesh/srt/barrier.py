@@ -96,7 +96,7 @@ class Barrier:
             self.advance()
 
     def child_left(self, child: bytes) -> None:
-        """A child is dead or gone: nobody waits for it, and what it left goes up as it came."""
+        """A child is dead or gone: no interval waits for it, and what it left goes up as it came."""
         self._gates.leave(child)
         for part in self._held.pending.take_from(child):
             self._up.forward(replace(part, alone=True))
@@ -173,7 +173,7 @@ class Barrier:
         self.advance()
 
     def recollect(self, epoch: int, start: int, stop: int, attempt: int, *, ordered: bool) -> None:
-        """Collect the range again. `ordered`: the root told everybody; otherwise it is told that it must."""
+        """Collect the range again. `ordered`: the root told all agents; otherwise it is told that it must."""
         if not self.meet(epoch):
             return
         behind: list[tuple[int, int]] = []
@@ -325,7 +325,7 @@ class Barrier:
                 self._intake(replace(part.cut(start, stop), attempt=attempt))
 
     def _refuse_oversize(self, part: Part) -> list[Part]:
-        """Leave out intervals whose payload no message can carry: they are nobody's, and named."""
+        """Leave out intervals whose payload no message can carry: no record has them, and they are named."""
         pieces, oversize = part.without_oversize(self._payload_bytes_max)
         for item in oversize:
             self._count("entry_oversize")

@@ -4,7 +4,7 @@ Owns the arithmetic of coverage; refuses to know trees, peers and payloads. A ra
 astronomically long (it may start at `FIRST`), so nothing here ever iterates over intervals.
 
 Invariant of `Cells`: cells are sorted and disjoint, neighbours differ, and what no cell mentions is
-attempt 0 with nobody counted.
+attempt 0 with no member counted.
 
 Deviation: the paper names snapshots by interval only and trusts the tree's shape; we count every
 partial by the set of agents in it, because retransmission and re-parenting must not change a result

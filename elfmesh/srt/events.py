@@ -24,7 +24,7 @@ class Subscribe(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe(Event, Effect):
-    """Stop delivering and contributing; the agent leaves the tree once nobody depends on it. Idempotent."""
+    """Stop delivering and contributing; the agent leaves the tree once no child depends on it. Idempotent."""
 
     tree: bytes
 
@@ -109,14 +109,14 @@ class Answer(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class BecameRoot(Effect, Event):
-    """A verified look-up found nobody closer to the tree's id than this agent."""
+    """A verified look-up found no agent closer to the tree's id than this agent."""
 
     tree: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LostRoot(Effect, Event):
-    """Somebody closer is there, or the tree is gone from this agent."""
+    """A closer agent is there, or the tree is gone from this agent."""
 
     tree: bytes
 

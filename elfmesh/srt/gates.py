@@ -1,7 +1,7 @@
 """How far every contributor of a tree has come at one agent: this agent itself and its children.
 
 Owns the frontiers and what was claimed beyond them; refuses to know parts, coverage and who decides that
-somebody is not waited for.
+one child is not waited for.
 
 Paper: ELF 3, Figure 9 (the barrier waits for the slowest).
 """
@@ -55,18 +55,18 @@ class Gates:
         self._hastened = FIRST
 
     def renew(self) -> None:
-        """Another epoch: the children are there, and nobody is waited for yet."""
+        """Another epoch: the children are there, and none is waited for yet."""
         self._own = Gate()
         self._children = {child: Gate() for child in self._children}
         self._hastened = FIRST
 
     def frontier(self, released: int) -> int | None:
-        """Nobody is waited for below: all have claimed it, or it is closed; None: nobody contributes."""
+        """No child is waited for below: all have claimed it, or it is closed; None: no child contributes."""
         lowest = earliest(self._own.frontier, *[gate.frontier for gate in self._children.values()])
         return None if lowest is None else max(lowest, released, self._hastened)
 
     def hasten(self, stop: int) -> bool:
-        """Wait for nobody below `stop`; whether that is new."""
+        """Wait for no child below `stop`; whether that is new."""
         if stop <= self._hastened:
             return False
         self._hastened = stop

@@ -3,7 +3,7 @@
 Owns the shelves and their limit in bytes; refuses to know why a part is on one of them.
 
 Invariants: nothing below what was released is held; own contributions are held until they are released, since
-nobody else has them; what went up goes first where there is no room, it has an original elsewhere.
+no other agent has them; what went up goes first where there is no room, it has an original elsewhere.
 """
 
 from __future__ import annotations

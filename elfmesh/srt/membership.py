@@ -7,13 +7,13 @@ Rules:
 1. The next hop towards the root is the XOR-closest active peer to the tree's id, only if strictly
    closer than I.
 2. A local minimum looks the id up before it acts as root; the root looks again every VERIFY_S and
-   whenever the siblings change. Somebody closer: join it.
+   whenever the siblings change. A closer agent: join it.
 3. A parent holds at most `fanout` children. When full it redirects the joiner to its own parent if that
    had room lately (a few times per joiner: slots near the root fill first), else to a child that is closer to
    the id than the joiner, the one with fewest children, counted at once; if no child is closer, the
    joiner takes the farthest child's slot and adopts it.
 4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
-   joins. A forwarder nobody needs prunes itself.
+   joins. A forwarder that no child needs prunes itself.
 5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot; one that sits deeper
    still is sent to the root, which places it again.
 

@@ -119,7 +119,7 @@ class Joined(Message, frozen=True, tag="srt.joined"):
 
 
 class Redirect(Message, frozen=True, tag="srt.redirect"):
-    """Not me: ask `to`, or nobody I know (None)."""
+    """Not me: ask `to`; None: the sender knows no other agent."""
 
     tree: Id
     token: Count
@@ -190,7 +190,7 @@ class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
 class Overlap(Message, frozen=True, tag="srt.overlap"):
     """Two partials of [start, stop) overlapped in attempt `attempt`; goes to the root.
 
-    `lagging`: none did, but somebody has not heard that `attempt` is on.
+    `lagging`: none did, but an agent has not heard that `attempt` is on.
     """
 
     tree: Id

@@ -12,7 +12,7 @@ Rules:
 3. A child acknowledges at once (not final) and again with all answers of its subtree (final). Its time
    for that is a fraction of its parent's, so that one dead grandchild costs its own branch only, never
    the whole one.
-4. The last LOG_MAX messages are replayed to whoever joins, and so down its whole subtree; heartbeat
+4. The last LOG_MAX messages are replayed to each agent that joins, and so down its whole subtree; heartbeat
    digests name the newest (era, seq), and what is missing is pulled.
 
 Order of delivery is not promised: holding messages back for order would delay all for the loss of one.

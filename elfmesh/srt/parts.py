@@ -180,7 +180,7 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
         position += entry.size
     coverage = bits_of(segment.coverage)
     if items and not coverage:
-        raise ProtocolError("a segment with entries covers nobody")
+        raise ProtocolError("a segment with entries covers no member")
     return Part(segment.start, segment.stop, coverage, tuple(items), segment.attempt, source, alone)
 
 

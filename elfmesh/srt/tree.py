@@ -105,12 +105,12 @@ class Tree:
         self.multicasts.publish(USER, body, timeout_s, token, now)
 
     def recollect(self, epoch: int, ranges: tuple[Refused, ...], now: float) -> None:
-        """Order everybody to send their own contributions again."""
+        """Order all agents to send their own contributions again."""
         self._check_root("recollect")
         self.multicasts.publish(RECOLLECT, msgspec.msgpack.encode(Order(epoch, ranges)), 0.0, 0, now)
 
     def hasten(self, epoch: int, stop: int, now: float) -> None:
-        """Order everybody not to wait below `stop`."""
+        """Order all agents not to wait below `stop`."""
         self._check_root("hasten")
         self.multicasts.publish(HASTEN, msgspec.msgpack.encode(Order(epoch, (), stop)), 0.0, 0, now)
 
@@ -327,7 +327,7 @@ class Tree:
 
     @property
     def needless(self) -> bool:
-        """Nobody here or below needs the tree, and nothing is on its way up."""
+        """No agent here or below needs the tree, and nothing is on its way up."""
         wanted = self.multicasts.subscribed or self.membership.children or self.barrier.merging
         return not wanted and not (self.uplink.parent is not None and len(self.uplink))
 

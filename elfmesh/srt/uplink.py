@@ -105,7 +105,7 @@ class Uplink:
         self.report(start, stop, attempt, lagging=False)
 
     def lagging(self, start: int, stop: int, attempt: int) -> None:
-        """Report to the root that its order, or its predecessor's, has not reached everybody."""
+        """Report to the root that its order, or its predecessor's, has not reached all agents."""
         self.report(start, stop, attempt, lagging=True)
 
     def report(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:

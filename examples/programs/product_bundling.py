@@ -78,7 +78,7 @@ class ProductBundling(elfmesh.Job):
             self.current, self.labels, self.smaller = window, labels, {}
             delivery = await self.multicast({"window": window, "epoch": epoch, "labels": changed})
             if delivery.acknowledged < delivery.expected:
-                continue  # somebody did not handle it in time: the same epoch again changes nothing
+                continue  # a side did not handle it in time: the same epoch again changes nothing
             if not self.smaller:
                 break
             labels, changed, epoch = labels | self.smaller, self.smaller, epoch + 1
@@ -90,7 +90,7 @@ class ProductBundling(elfmesh.Job):
         """An epoch begins: send up what the own edges make of the labels. Or a window has its bundles."""
         window = tuple(message.body["window"])
         if "bundles" in message.body:
-            if message.order > self.newest:  # whoever is asked next, as master side, knows them
+            if message.order > self.newest:  # the next master side knows them
                 self.newest, self.bundles = message.order, message.body["bundles"]
             self.finished.add(window)
             return
@@ -119,7 +119,7 @@ class ProductBundling(elfmesh.Job):
             await self.route(self.name, body)
 
     async def on_route(self, message: Message) -> Any:
-        """Master side: labels from a root, or somebody asks for the bundle of a product."""
+        """Master side: labels from a root, or a client asks for the bundle of a product."""
         if "product" in message.body:
             product = message.body["product"]
             return next((bundle for bundle in self.bundles if product in bundle), [product])

@@ -3,7 +3,7 @@
     python examples/programs/sale_prediction.py
 
 Product bundling knows what is bought together with a game, micro-promotion knows what is popular now: both
-are asked by name, over the overlay. Nobody needs to know where they run.
+are asked by name, over the overlay. No program needs to know where they run.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Servers:
         self._rotations[name] += 1
         path = directory / NAME
         path.rename(path.with_name(f"{NAME}.{self._rotations[name]}"))
-        if self._rng.random() < 0.8:  # else nobody makes the new one before the next line does
+        if self._rng.random() < 0.8:  # else no process makes the new one before the next line does
             path.touch()
 
     def _write(self, name: str, directory: Path, count: int) -> None:

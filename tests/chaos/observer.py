@@ -19,7 +19,7 @@ from tests.chaos.verify import IDS, SUMS
 
 PERIOD_S = 0.1
 AGAIN = 32
-"""Each so many looks, old results are read again from somebody: they must be what they were."""
+"""Each so many looks, old results are read again from some agent: they must be what they were."""
 
 BACK = 20
 ASKERS = 24

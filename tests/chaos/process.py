@@ -1,4 +1,4 @@
-"""Agents behind the proxy that are killed, stopped and started again; nobody waits for any of them."""
+"""Agents behind the proxy that are killed, stopped and started again; no test waits for any of them."""
 
 from __future__ import annotations
 

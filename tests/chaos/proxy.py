@@ -181,7 +181,7 @@ class FaultProxy:
         tasks: list[asyncio.Future[None]] = []
         try:
             chunk, pair.source = await self._hello(reader)
-            await self._wait_open(pair.source, target)  # who is cut off is not refused: nobody answers
+            await self._wait_open(pair.source, target)  # who is cut off is not refused: no agent answers
             far_reader, far_writer = await asyncio.open_connection(*self._targets[target])
             pair.writers.append(far_writer)
             self._pairs.add(pair)

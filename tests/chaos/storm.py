@@ -238,7 +238,7 @@ class Storm:
     # -- faults ----------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        """One fault, if there is anybody left to suffer it."""
+        """One fault, if an agent is left to suffer it."""
         up = self._up()
         starting = [agent for agent in self.agents if agent.state == STARTING]
         if starting and self._rng.random() < 0.08:

@@ -104,7 +104,7 @@ async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
     began, count = time.monotonic(), 2_000
     for rid in range(count):
         a.say(b, rid)
-    await until(lambda: len(b.arrived) == count)  # delays that add up would take longer than anybody waits
+    await until(lambda: len(b.arrived) == count)  # delays that add up would take longer than the limit
     assert b.arrived == list(range(count))
     assert time.monotonic() - began >= 0.2
 

@@ -10,7 +10,7 @@ interval of a time in which all agents were in again, so that everything up to i
 
     lost          a record of an agent that is not named as missing, in no bucket of its interval
     doubled       a record counted more than once, or in an interval that is not its own
-    stray         a record of an agent that is named as missing, or of nobody
+    stray         a record of an agent that is named as missing, or of no agent
     gaps          intervals that have no record between others that have one
     contradicted  an interval that ended in more than one way, in any two logs or to any two readers
     completeness  a figure that is not what its own record says, or not true
@@ -133,7 +133,7 @@ def verify(directory: Path) -> Verdict:
 
 
 def _all_results(directory: Path, agents: Iterable[str], job: str) -> Iterable[tuple[str, Result]]:
-    """Every terminal record of a job that lies anywhere or was told to anybody, with where it was found."""
+    """Every terminal record of a job on any disk or at any client, with where it was found."""
     history = directory / "history.ndjson"
     if history.exists():
         for number, line in enumerate(history.read_text().splitlines(), 1):

@@ -2,7 +2,7 @@
 
 A storm kills and starts agents all the time, and of the second of processor time that a start takes, nearly
 all goes into imports. A zygote does these once. What it forks runs `elf agent` from its command line on, as a
-process of its own: own memory, files, threads and death. It is a child of whoever made the zygote.
+process of its own: own memory, files, threads and death. It is a child of the process that made the zygote.
 
     python -m tests.chaos.zygote DESCRIPTOR [MODULE...]     the zygote itself: requests come through a socket
 """

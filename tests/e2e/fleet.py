@@ -81,7 +81,7 @@ class Agent:
         return f"127.0.0.1:{reserve()}"
 
     def start(self, join: Sequence[str] = ()) -> None:
-        """Start without waiting; a restart takes the same ports, which nobody gets meanwhile.
+        """Start without waiting; a restart takes the same ports, which no other process gets meanwhile.
 
         An agent without variables of its own is forked by a zygote: imports are most of what a start costs.
         """

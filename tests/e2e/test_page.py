@@ -172,7 +172,7 @@ EDITOR = "document.querySelector('.editor').shadowRoot"
 
 
 def write(chrome: Browser, text: str) -> None:
-    """Replace the text of the editor, as somebody who types would."""
+    """Replace the text of the editor, as a user who types would."""
     chrome.until(f"{EDITOR}?.querySelector('.cm-content') && !document.querySelector('.verdict:empty')")
     chrome.run(f"{EDITOR}.querySelector('.cm-content').focus()")
     chrome.press("a", 65, control=True)
@@ -244,7 +244,7 @@ def test_a_job_is_planned_applied_changed_paused_and_deleted_from_the_page(
     eventually(lambda: [each["job"] for each in fleet[1].get("/v1/jobs")["jobs"]] == [JOB])
 
 
-# -- for everybody -------------------------------------------------------------------------------------
+# -- for all users ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -62,7 +62,7 @@ class Namespaces:
         return ["ip", "netns", "exec", self._name(host), *argv]
 
     def cut(self, host: str) -> None:
-        """Pull the cable: nothing comes in, nothing goes out, and nobody is told."""
+        """Pull the cable: nothing comes in, nothing goes out, and no process is notified."""
         self._cable(host, "down")
 
     def mend(self, host: str) -> None:

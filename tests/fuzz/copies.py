@@ -1,4 +1,4 @@
-"""Runs something on a copy of this whole process, so that what it changes is changed for nobody else.
+"""Runs something on a copy of this whole process, so that what it changes is changed for no other.
 
 A machine cannot be copied by value: its timers hold functions that hold the machine.
 """

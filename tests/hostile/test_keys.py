@@ -95,7 +95,7 @@ def test_keys_of_one_placement_hash_cost_no_more_than_others(crafted: list[str],
 
 
 def test_the_index_of_a_table_is_keyed_by_the_process() -> None:
-    """The same keys lie elsewhere in the index of another process, so nobody can know which collide."""
+    """The same keys lie elsewhere in the index of another process, so no sender can know which collide."""
     script = (
         "import numpy as np; from elfmesh.cbt import kernel; from elfmesh.cbt.kernel.protocol import Keys;"
         "k = kernel.active; t = k.table(7); n = 20000;"

@@ -48,7 +48,7 @@ async def test_addresses_that_peers_tell_are_not_all_dialled_at_once(monkeypatch
 
 
 async def test_who_says_to_be_another_agent_gets_nothing_that_is_meant_for_it() -> None:
-    """A spoofed contact leads to whoever listens there, and that one does not answer by that id."""
+    """A spoofed contact leads to the process that listens there, which does not answer by that id."""
     a, b, liar = Peer(1), Peer(2), Peer(3)
     async with fleet(a, b, liar):
         a.say(Contact(b.id, liar.contact.host, liar.contact.port), 1)

@@ -24,7 +24,7 @@ from tests.cli.test_remote_cli import elf
 ORDERS = (
     "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\r", "\b", "\n", "\x00", "\x7f",  # what terminals obey
     "\u202e", "\u2066", "\u061c", "\u200f",  # what turns text round
-    "\u200b", "\u2060", "\ufeff", "\u2028", "\u2029", "\U000e0041", "\ud800",  # what nobody sees
+    "\u200b", "\u2060", "\ufeff", "\u2028", "\u2029", "\U000e0041", "\ud800",  # what no reader sees
 )  # fmt: skip
 
 

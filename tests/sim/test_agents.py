@@ -44,7 +44,7 @@ async def write(fleet: SimFleet, seconds: float, rng: random.Random, every_s: fl
 
 
 def masters(fleet: SimFleet) -> list[SimAgent]:
-    """Who leads a job just now; anybody if nobody does."""
+    """Who leads a job just now; any agent if none does."""
     leading = [a for a in fleet.agents if a.local is not None and a.local.control.leadership.masters]
     return leading or [agent for agent in fleet.agents if agent.local is not None]
 
@@ -129,7 +129,7 @@ def test_a_master_whose_own_log_lags_behind_waits_for_itself(tmp_path: Path) -> 
         for agent in fleet.agents:
             for second in range(8 if agent is master else 40):
                 agent.log.write(line(begin + second * 1_000_000, "a", 1))
-        for _ in range(20):  # it is not silent, so nobody takes its log for ended
+        for _ in range(20):  # it is not silent, so no agent takes its log for ended
             await asyncio.sleep(0.5)
             master.log.write(line(begin + 8_000_000, "b", 1))
         upto = begin + 40_000_000

@@ -1,4 +1,4 @@
-"""What clients of whole agents are told could have happened one after the other, whoever leads."""
+"""What clients of whole agents are told could have happened one after the other, whichever agent leads."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k ORD
 
 
 def simple_member(fleet: SimFleet) -> SimAgent:
-    """Somebody who neither leads nor votes."""
+    """An agent that neither leads nor votes."""
     (leading,) = masters(fleet)
     assert leading.local is not None
     (master,) = leading.local.control.leadership.masters.values()

@@ -131,7 +131,7 @@ async def _wait_and_go_on(scenario: Scenario, system: SimOS, path: type[SimPath]
     await asyncio.sleep(80.0)  # its own contributions are waited for until the horizon
     led = swarm.master()
     assert led is not None
-    assert led is not host, "nobody took over from a master that can promise nothing"
+    assert led is not host, "no agent took over from a master that can promise nothing"
     assert local.pump.counters["disk_full"] > 10
     assert local.pump.queues["effects"] < 200, "what waits must not grow with every message"
     host.disk.space = None

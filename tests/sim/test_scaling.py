@@ -48,7 +48,7 @@ async def _scaled(scenario: Scenario, system: SimOS, path: type[SimPath], *, tog
         host.start()
     await asyncio.sleep(30.0)
     again = await _last(swarm)
-    assert again.index > after.index + 15, "nobody was left to join by but each other"
+    assert again.index > after.index + 15, "no peer was left to join by but each other"
     assert (again.agents_in, again.agents_expected) == (3, 3)
 
     for host in going[:2]:

@@ -33,7 +33,7 @@ from tests.sim.swarm.workload import Written
 KEY: Incarnation = ("sim/ids", "1")
 JOB = Job("ids", True, 1, 1, 0, 1.0, "wait", 1, None)
 UNDONE = Reply(1, 200, {"version": 2})
-"""What a client hears of the undo of a job that nobody has applied."""
+"""What a client hears of the undo of a job that no client has applied."""
 
 ZEROS = (0,) * (len(BUCKETS) - 1)
 

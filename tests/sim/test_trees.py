@@ -26,7 +26,7 @@ ROUGH = Faults(loss=0.05, duplicate=0.1, reorder=0.2, reorder_delay=0.1)
 def grown(
     *, agents: int = AGENTS, trees: int = JOBS, seed: int = 1, faults: Faults | None = None, **options: int
 ) -> Grove:
-    """Trees that have formed, with everybody contributing from ever on."""
+    """Trees that have formed, with all agents contributing from ever on."""
     grove = Grove(agents, trees, seed=seed, faults=faults, **options)
     grove.form(60.0)
     grove.declare()

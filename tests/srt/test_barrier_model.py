@@ -1,4 +1,4 @@
-"""The barrier against a model: whatever comes in whatever order, the parent counts everybody exactly once."""
+"""The barrier against a model: whatever comes in any order, the parent counts each child exactly once."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class BarrierModel(RuleBasedStateMachine):
         attempt = max(self.attempt[start:]) + 1
         self.rig.barrier.recollect(0, start, INTERVALS, attempt, ordered=True)
         self.attempt[start:] = [attempt] * (INTERVALS - start)
-        for part in list(self.history):  # everybody below obeys: own contributions, alone
+        for part in list(self.history):  # all below obey: own contributions, alone
             again = replace(part, attempt=attempt, alone=True).cut(start, INTERVALS)
             if again.start < again.stop:
                 self.receive(again)
@@ -183,7 +183,7 @@ class BarrierModel(RuleBasedStateMachine):
             for part in self.history:
                 if part.start <= interval < part.stop:
                     expected |= part.coverage
-            assert cell.known == expected, "everybody who sent is counted in the last attempt"
+            assert cell.known == expected, "each child that sent is counted in the last attempt"
 
 
 TestBarrierModel = BarrierModel.TestCase

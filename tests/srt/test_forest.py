@@ -41,7 +41,7 @@ def segment(start: int, stop: int, *agents: int, epoch: int = 1, attempt: int = 
 
 
 def grow(*numbers: int) -> Wire:
-    """1 is the root, the others its children; everybody contributes from 0 on."""
+    """1 is the root, the others its children; all contribute from 0 on."""
     wire = Wire(*numbers)
     for number in numbers:
         wire.give(number, Subscribe(TREE))

@@ -37,7 +37,7 @@ def test_nobody_waits_for_a_gate_without_frontier() -> None:
 
 def test_the_slowest_who_contributes_is_waited_for() -> None:
     gates = Gates()
-    assert gates.frontier(FIRST) is None, "nobody contributes"
+    assert gates.frontier(FIRST) is None, "no child contributes"
     assert gates.begin(3)
     assert not gates.begin(9), "it has begun"
     gates.enter(b"child")
@@ -66,7 +66,7 @@ def test_nobody_is_waited_for_below_what_is_closed_or_hastened() -> None:
 def test_a_child_is_only_ever_corrected_forwards() -> None:
     gates = Gates()
     gates.enter(b"child")
-    assert not gates.correct(b"child", 2), "nobody waits for it"
+    assert not gates.correct(b"child", 2), "no interval waits for it"
     gates.place(b"child", 2)
     assert not gates.correct(b"child", 2)
     assert gates.correct(b"child", 3)

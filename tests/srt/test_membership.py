@@ -175,7 +175,7 @@ def test_a_forwarder_nobody_needs_prunes_itself() -> None:
     wire.deliver()
     assert [forest.tree(TREE) for forest in wire.forests.values()] == [None, None, None]
     assert LostRoot(TREE) in wire.take(1)
-    assert all(not forest._context.links for forest in wire.forests.values()), "nobody is watched"
+    assert all(not forest._context.links for forest in wire.forests.values()), "no child is watched"
 
 
 def test_an_old_leave_does_not_end_a_newer_join() -> None:

@@ -244,4 +244,4 @@ def test_a_window_remembers_what_was_heard_within_the_log() -> None:
     window.add(2)
     assert window.upto == 4
     window.add(4 + LOG_MAX + 1)
-    assert window.upto == 5, "older ones are in nobody's log"
+    assert window.upto == 5, "older ones are in no log"

@@ -129,7 +129,7 @@ def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[st
 
 
 def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
-    """Refuse a query over a stream that nobody named.
+    """Refuse a query over a stream that has no path.
 
     Raises:
         UsageError: says which there are.

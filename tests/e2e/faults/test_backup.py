@@ -85,7 +85,7 @@ def test_an_agent_from_a_backup_is_another_one_and_no_record_counts_twice(
             continue
         whole += got["rows"] == result["rows"]
         if got["rows"] != result["rows"]:
-            assert got["agents"]["missing"], f"interval {index} lacks records, and says so of nobody"
+            assert got["agents"]["missing"], f"interval {index} lacks records, and names no agent"
             there = {row["k"]: row["n"] for row in result["rows"]}
             assert all(row["n"] <= there[row["k"]] for row in got["rows"]), index
     assert whole >= len(before)

@@ -20,7 +20,7 @@ INTERVALS = 9
 
 
 def results(agent: Agent) -> list[dict[str, Any]]:
-    """What a reader gets; nothing while some of it is being fetched, or nobody leads."""
+    """What a reader gets; nothing while some of it is being fetched, or no agent leads."""
     try:
         return agent.results(JOB)
     except AssertionError:

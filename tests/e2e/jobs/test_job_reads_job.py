@@ -1,4 +1,4 @@
-"""A job reads another on real agents: what `elf run` says of both in one file, whoever dies meanwhile."""
+"""A job reads another on real agents: `elf run` says the same of both in one file, whichever agent dies."""
 
 from __future__ import annotations
 

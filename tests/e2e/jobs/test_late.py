@@ -127,7 +127,7 @@ def test_what_comes_late_is_in_the_last_revision_and_in_spark_once(fleet: Fleet)
         "rows": expected,
     }
 
-    write(fleet, 0, 5, 5, "late", 10_000)  # nobody waits for anybody any more
+    write(fleet, 0, 5, 5, "late", 10_000)  # no interval waits for any agent any more
     for number in range(3):
         write(fleet, number, 9, 0)
     results = eventually(

@@ -52,7 +52,7 @@ class Swarm:
         self.current: dict[str, Incarnation] = {}
         self.unsure: set[str] = set()
         self.pausing: set[str] = set()
-        """Jobs that were asked to pause, and nobody has said that they do: they may still."""
+        """Jobs that were asked to pause, and no agent has said that they do: they may still."""
         self.founders: dict[Incarnation, tuple[str, ...]] = {}
         self.faults = self.updates = 0
         self._silent_until: dict[int, float] = {}
@@ -163,7 +163,7 @@ class Swarm:
         return True
 
     def _incarnation(self, name: str) -> str:
-        """The newest incarnation of a job that anybody leads."""
+        """The newest incarnation of a job that any agent leads."""
         found = [
             (master.epoch, master.manifest.incarnation)
             for host in self.hosts
@@ -189,7 +189,7 @@ class Swarm:
             await asyncio.sleep(WRITE_EVERY_S)
 
     async def _follow(self) -> None:
-        """A reader with a stored position, as Spark is one: it asks anybody, from where it stopped."""
+        """A reader with a stored position, as Spark is one: it asks any agent, from where it stopped."""
         at: dict[Incarnation, int | None] = {}
         pause_s = max(FOLLOW_S_MIN, min(job.slide_s for job in self.scenario.jobs) / FOLLOWS_PER_INTERVAL)
         while True:
@@ -285,12 +285,12 @@ class Swarm:
 
     @property
     def lost(self) -> dict[str, str]:
-        """Jobs that nobody can decide about any more."""
+        """Jobs that no quorum can decide about any more."""
         jobs = {job: self.history.register_lost(job, self.history.now()) for job in self.history.voters}
         return {job: how for job, how in jobs.items() if how}
 
     def fall_silent(self) -> None:
-        """The web servers write no more, and nobody changes anything."""
+        """The web servers write no more, and no client changes anything."""
         for task in (self._tasks[0], *self._tasks[2:]):
             task.cancel()
 

@@ -339,7 +339,7 @@ class Host:
         self.around.system.hang_up(self.folder)
         self.gate.open()
         self.down_since = asyncio.get_running_loop().time()
-        if self.left:  # nobody starts it again
+        if self.left:  # no operator starts it again
             self._gone_for_good()
 
     def power_cut(self) -> None:
@@ -377,7 +377,7 @@ class Host:
     async def leave(self) -> None:
         """`elf leave`; who cannot go in order, in a paused job or without a majority, is switched off."""
         if self.local is not None and not self.left:
-            self.left, self.was[self.name] = True, float("-inf")  # it says so: nobody expects it
+            self.left, self.was[self.name] = True, float("-inf")  # it says so: no agent expects it
             self._leaving = asyncio.get_running_loop().create_task(self._leave(self.local))
             await asyncio.shield(self._leaving)  # it goes on when the faults are over
 

@@ -266,7 +266,7 @@ class Nemesis:
             await self._down(host)
 
     async def _failpoint(self) -> None:
-        """Kill whoever is the next to reach a place in the product's code, sometimes with the power."""
+        """Kill the next agent to reach a place in the product's code, sometimes with the power."""
         self._disarm()
         place, count = self.rng.choice(KILL_PLACES), self.rng.choice((1, 1, 2, 5))
         cut = self.rng.random() < 0.5
@@ -362,7 +362,7 @@ class Nemesis:
             path = f"/{host.folder}/data/{FILE_NAME}"
             inode = host.disk.names.get(path)
             if inode is not None and inode.data:
-                # Mostly where somebody will still ask for it: most of a frame log is closed long ago.
+                # Mostly where a peer will still ask for it: most of a frame log is closed long ago.
                 size = len(inode.data)
                 at = 8 * size - 1 - self.rng.randrange(8 * min(size, self.rng.choice((400, 2000, size))))
                 self.swarm.say(f"bit {at} of the frame log of {host.name} flips")

@@ -64,7 +64,7 @@ class SwarmLink(LinkModel):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everybody can reach everybody."""
+        """Whether every agent can reach every other."""
         return not self._cuts
 
     def connected(self, src: bytes, dst: bytes) -> bool:

@@ -210,7 +210,7 @@ class Recovering:
 
 
 def adopt(swarm: Any, recovery: Recovery) -> None:
-    """The newest incarnation is the one that clients mean from now on, whoever was told of it."""
+    """The newest incarnation is the one that clients mean from now on, whichever agents know it."""
     newest, name = swarm._incarnation(recovery.job), recovery.job.partition("/")[2]
     before = swarm.current.get(name)
     if not recovery.after and newest and before is not None and newest != before[1]:

@@ -43,12 +43,12 @@ REGRESSIONS: dict[str, str] = {
     " the job stayed paused",
     "founded-beside-a-tombstone": "while all who voted on a deleted job were away, an agent that had just"
     " joined founded it again as a fleet of one",
-    "epochs-led-twice": "a new incarnation was founded twice, by an agent that found nobody else and by one"
+    "epochs-led-twice": "a new incarnation was founded twice, by an agent that found no other and by one"
     " that had not joined yet: two registers, and an epoch with two masters",
     "deleted-by-who-had-given-up": "a delete waited at an agent until that had joined; its client gave up,"
     " asked another agent, had its answer and applied the job again: then the first one was obeyed",
-    "silent-after-lost-disks": "after several lost disks nobody closed a job, and agents did not know it: not"
-    " seen since the frame log is written again at each start",
+    "silent-after-lost-disks": "after several lost disks no agent closed a job, and agents did not know it:"
+    " not seen since the frame log is written again at each start",
     "changed-twice": "an undo was asked again under its number when the master that had made it was gone: its"
     " successor made it once more, and the version that was taken back came back",
     "errors-of-a-part": "a part of what was sealed together was annulled by two changes: bad lines of the"
@@ -60,15 +60,15 @@ REGRESSIONS: dict[str, str] = {
     "torn-by-the-dead": "who had been cut off was only in a collection that lacked the dead, whom only the"
     " one before had: each such interval waited a minute for who had said everything",
     "founded-when-most-had-left": "most agents had left for good: the others are no majority of those that"
-    " were there, and found jobs five minutes later, as is promised; it was taken for a job that nobody runs",
+    " were there, and found jobs five minutes later, as is promised; it was taken for one without agents",
     "notified-before-it-was-written": "what a step had wanted in front of an epoch's write went out, and the"
     " history took the epoch for told; a crash before the write made it unknown, as it may",
-    "epoch-one-led-twice": "whoever had heard of a job had lost its disk or was killed while it left, and"
-    " nobody started that one again: the job's register was gone, which its judge did not know",
-    "replay-takes-the-results": "a delete was refused because nobody led the job, and the client told so;"
+    "epoch-one-led-twice": "each agent that had heard of a job had lost its disk or was killed while it"
+    " left, and no agent started that one again: the job's register was gone, which its judge did not know",
+    "replay-takes-the-results": "a delete was refused because no agent led the job, and the client told so;"
     " when the job had been applied again, a late copy of the word was obeyed by who led it then",
     "no-agent-runs-it-afterwards": "the hosts that all others had for seeds had left: who was restarted found"
-    " nobody, though it had met those that stayed; and votes were handed over only behind the last intervals",
+    " no peer, though it had met those that stayed; and votes were handed over only after the last intervals",
     "errors-of-two-boots": "a line without a time belonged to the interval of the newest record that its life"
     " had read; when its frame was annulled, a replay from farther back took it for a newer one's as well",
     "begun-by-an-older-version": "who had been away while a job changed its version four times, and was not"
@@ -84,13 +84,13 @@ REGRESSIONS: dict[str, str] = {
     " the successor did from intervals before its worker's beginning, and trees held back what all had",
     "received-after-its-end": "what had been on its way to a paused agent since before its senders left"
     " made it"
-    " take them for there, for ever: most of the fleet did not answer, and nobody founded a job any more",
+    " take them for there, for ever: most of the fleet did not answer, and no agent founded a job any more",
     "wanted-before-it-was-written": "a record was taken for published as soon as its master wanted it"
     " appended behind the write of its own vote; the disk was full, nothing was told, and a crash took both",
     "ended-while-it-was-away": "who had missed a job's end, and was the closest to it, passed on every word"
     " to begin it again to a master that had left: a job that is over has no tree whose root would look",
     "rotated-between-two-boots": "a log that was not there when its job first looked, and was made and"
-    " rotated while nobody worked on the job, was no part of it for the judge: what expired was too many",
+    " rotated while no agent worked on the job, was no part of it for the judge: what expired was too many",
     "passed-on-at-one-placement": "the closest agent to both placements of a job passed a word on at one"
     " and sent"
     " it back at the other as if it led there: its client asked again each time, and two updates made seven",

@@ -291,7 +291,7 @@ def _recovering(scenario: Scenario) -> Scenario:
 
 
 def losing(scenario: Scenario) -> Scenario:
-    """The same where agents are lost with their disks, and nothing else happens to anybody (I11)."""
+    """The same where agents are lost with their disks, and nothing else happens (I11)."""
     return replace(
         scenario,
         faults=(NEW_DISK,),

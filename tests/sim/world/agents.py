@@ -4,7 +4,7 @@ Only the host is replaced: network, disk, clock, threads and log files are in me
 back what was not synced.
 
 For stories: the test writes each line itself, says when who crashes or is cut off, and names the rows that
-follow. The swarm (`swarm/`) is for what nobody thought of: it draws fleets, faults and traffic from a seed,
+follow. The swarm (`swarm/`) is for what no test names: it draws fleets, faults and traffic from a seed,
 has the real reader on a simulated file system, and can only be held against invariants. What a story here
 cannot show is anything about files: their rotation, torn lines, full disks.
 """

@@ -72,7 +72,7 @@ class Book:
     def note(self, collected: Collected, intervals: int) -> None:
         segment = collected.segment
         coverage = bits_of(segment.coverage)
-        assert coverage, "a root is not told of nobody"
+        assert coverage, "a root is told of at least one member"
         for interval in range(max(0, segment.start), min(intervals, segment.stop)):
             known = self.coverage[interval].get(segment.attempt, 0)
             assert not known & coverage, f"interval {interval} attempt {segment.attempt} counts agents twice"
@@ -197,7 +197,7 @@ class Grove:
                 self.give(agent, Subscribe(tree))
 
     def declare(self) -> None:
-        """Everybody says it contributes from ever on."""
+        """All agents contribute from ever on."""
         for tree in self.trees:
             for agent in self.alive:
                 segment = Segment(1, 0, FIRST, FIRST, bitmap_of(1 << agent.number))
@@ -218,7 +218,7 @@ class Grove:
         self.give(agent, Contribute(tree, segment, (payload,) if records else ()))
 
     def roll(self, intervals: int, *, every_s: float = 0.5, spread_s: float = 0.2) -> None:
-        """Everybody alive at its time contributes every interval to every tree, a little out of step."""
+        """Each living agent contributes every interval to every tree at its time, a little out of step."""
         begin = self.network.now
         first = self.intervals
         self.intervals += intervals
@@ -264,7 +264,7 @@ class Grove:
         return steps
 
     def whole(self, tree: bytes) -> bool:
-        """One root, the right one, and everybody under it."""
+        """One root, the right one, and all agents under it."""
         return self.roots(tree) == [self.closest(tree)] and all(
             self.depth(agent, tree) is not None for agent in self.alive
         )
@@ -273,7 +273,7 @@ class Grove:
         return all(self.whole(tree) for tree in self.trees)
 
     def form(self, limit: float = 30.0) -> float:
-        """Everybody joins every tree; how long it took."""
+        """All agents join every tree; how long it took."""
         begin = self.network.now
         self.subscribe_all()
         assert self.network.run_while(lambda: not self.all_whole(), limit=limit), "trees do not form"

@@ -44,7 +44,7 @@ class MemoryNetwork:
         assert source.me is not None
         target = self.hosts.get((to.host, to.port))
         if target is None or target.me is None or target is source or (to.id and target.me.id != to.id):
-            # nobody listens there any more, or it is the sender itself: the connection is refused
+            # no agent listens there any more, or it is the sender itself: the connection is refused
             if to.id and self.link.connected(source.me.id, to.id):
                 loop.call_later(0.001, source.refused, to.id)
             self.counters["refused"] += 1

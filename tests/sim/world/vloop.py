@@ -99,7 +99,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             while timers and timers[0][2]._cancelled:
                 heappop(timers)
             if not timers:
-                raise DeadlockError("every task of the simulation waits for something that nobody will do")
+                raise DeadlockError("every task of the simulation waits for something that no task will do")
             self._now = max(self._now, timers[0][0])
         end = self._now + SAME_TIME_S
         while timers and timers[0][0] < end:

@@ -316,7 +316,7 @@ REGISTRY: dict[str, Ablation] = {
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
     "asked-by-the-waiting": Ablation(
-        "a change that a life has not heard of is made while somebody waits for it",
+        "a change that a life has not heard of is made while an agent waits for it",
         "D-16",
         always(("asked-by-the-waiting", lambda self, message: False)),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),

@@ -86,7 +86,7 @@ AHEAD = lines(
     late=0.3,
     late_s=4.0,
 )
-"""Nobody dies: who is behind keeps open what the others have sealed, revised and make again."""
+"""No agent dies: one that is behind keeps open what the others have sealed, revised and make again."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "carried-counts": (

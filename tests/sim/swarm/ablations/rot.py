@@ -22,7 +22,7 @@ def without_holes() -> list[Patch]:
 
 
 def never_filled(self: Any, holes: Any) -> None:
-    """Nobody asks for records that lack."""
+    """No agent asks for records that lack."""
 
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {

@@ -77,7 +77,7 @@ def _part_of_the_job(host: Host, opened: Mapping[int, float], began: float) -> l
         host: whose log.
         opened: by file, when it was first opened for the job.
         began: when the first frame of the job was written. The log was looked at before: a file that was
-            not there then, and was made and rotated while nobody worked on the job, is found and read.
+            not there then, and was made and rotated while no agent worked on the job, is found and read.
     """
     server = host.server
     if host.around.scenario.glob:

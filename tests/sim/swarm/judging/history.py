@@ -84,7 +84,7 @@ class Safe:
     Attributes:
         at: when that was.
         host: who was lost.
-        start: first interval of it that nobody had told the host to be closed.
+        start: first interval of it that the host did not know to be closed.
         stop: end of the contribution.
         copy_hosts: ids of the peers.
         evaluated: the version that has evaluated it.
@@ -295,7 +295,7 @@ class History:
         """Note the epochs that an agent has told of, and the versions that it has begun.
 
         What it has learned and not yet written counts from the first effect that goes out behind the write: a
-        crash before makes it unknown again, to everybody.
+        crash before makes it unknown again, to all agents.
         """
         step, carry_out = local.core.step, local.pump._outbox._carry_out
         knew: dict[bytes, int] = {}

@@ -153,7 +153,7 @@ def i3_consecutive(out: Outcome) -> Iterator[str]:
 
 
 def i3_no_silent_gap(out: Outcome) -> Iterator[str]:
-    """Whoever was expected and has records is in the interval's record, or missing from the run it is in."""
+    """An expected member with records is in the interval's record, or missing from the run it is in."""
     for key, published in out.final.items():
         truth = out.truths[key]
         upto = max([*published, out.due.get(key, FIRST)])
@@ -166,7 +166,7 @@ def i3_no_silent_gap(out: Outcome) -> Iterator[str]:
                 if host.name not in _expected(out, key, index, run) or (run and host.name in run.missing):
                     continue
                 if host.name in out.history.tampered and _gap_declared(out, key, index):
-                    continue  # the frame was damaged before anybody had it, and its host has said so
+                    continue  # the frame was damaged before any peer had it, and its host has said so
                 what = "no record" if run is None else f"only {_say(run)} at {run.index}"
                 yield f"{key[0]} {index}: {what}, and {host.name} contributed"
 
@@ -288,7 +288,7 @@ def i8_one_master_per_epoch(out: Outcome) -> Iterator[str]:
 
 
 def i9_revisions_grow(out: Outcome) -> Iterator[str]:
-    """Tentative revisions of an interval grow, and nobody who is inside falls out within a roster."""
+    """Tentative revisions of an interval grow, and no member that is inside falls out within a roster."""
     last: dict[tuple[str, Incarnation, int, int], ResultRecord] = {}
     for key, appended in out.history.appended.items():
         for each in appended:

@@ -29,7 +29,7 @@ def i1_rows_and_counts_agree(out: Outcome) -> Iterator[str]:
             known = {line.id for host in hosts for line in host.written(truth.job, record.index)}
             alien = [row for row in rows if row["id"] not in known or row["n"] != 1]
             if alien:
-                yield f"{truth.key[0]} {record.index}: nobody has written this: {alien}"
+                yield f"{truth.key[0]} {record.index}: no host has written this: {alien}"
 
 
 def i11_safe_is_recovered(out: Outcome) -> Iterator[str]:
@@ -50,7 +50,7 @@ def i11_safe_is_recovered(out: Outcome) -> Iterator[str]:
                 if all(out.history.gone.get(peer, found.at) < found.at for peer in safe.copy_hosts):
                     continue
                 if out.version(key, found.record) != safe.evaluated:
-                    continue  # nobody is there who could evaluate it again
+                    continue  # no agent is there that could evaluate it again
                 roster = out.roster(key, found.record) or ()
                 if safe.host in found.record.missing or safe.host not in roster:
                     reported = f"{found.record.state} without {found.record.missing}"

@@ -1,7 +1,7 @@
 """After the faults: every job runs again, all that is due closes, every agent answers; or it is noted.
 
 Owns what clients do then and how long they wait. A delete without an answer is asked for again until it has
-one; a job whose register has lost its majority for good is waited for by nobody.
+one; a job whose register has lost its majority for good is not waited for.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.sim.swarm.workload import Traffic
 from tests.sim.world.wall import EPOCH_US
 
 ANSWERS_S = 90.0
-"""How soon after the faults a job that was deleted, or whose end nobody knows, runs."""
+"""How soon after the faults a job that was deleted, or whose end no agent knows, runs."""
 
 FORGOTTEN_S = known_peers.FORGOTTEN_S
-"""How long an agent that is away for good counts as one of the fleet: D-4 and D-15 promise that nobody founds
-a job without a majority of those that were there in the last 5 minutes."""
+"""How long an agent that is away for good counts as one of the fleet: D-4 and D-15 promise that no agent
+founds a job without a majority of those that were there in the last 5 minutes."""
 
 REQUEST_S = 35.0
 """After this, no agent makes a change any more whose client has given up: a pause would undo a resume, and a
@@ -77,7 +77,7 @@ class Settling:
         self.counted: dict[Incarnation, int] = {}
 
     async def run(self) -> dict[Incarnation, float | None]:
-        """Everybody writes a little more, then falls silent; how long it takes until all of it is closed."""
+        """All agents write a little more, then fall silent; how long it takes until all of it is closed."""
         loop = asyncio.get_running_loop()
         if self._swarm.pausing or self._swarm.unsure:
             await asyncio.sleep(REQUEST_S)
@@ -178,7 +178,7 @@ class Settling:
                 return
             await asyncio.sleep(1.0)
         if name not in self._swarm.lost:
-            self.silent.append(f"{name}: nobody has it run {ANSWERS_S} s after the faults")
+            self.silent.append(f"{name}: no agent has run it {ANSWERS_S} s after the faults")
         self._swarm.current.pop(job.name, None)
 
     async def _all_answer(self, deadline: float) -> None:
@@ -198,7 +198,7 @@ class Settling:
                     await asyncio.sleep(0.5)
 
     def _due_index(self, key: Incarnation) -> int:
-        """The last interval that anybody has written into."""
+        """The last interval that any agent has written into."""
         slide_us = self._swarm.jobs[key].slide_us
         stamps = [
             line.ts_us for host in self._swarm.hosts for line in host.server.ledger if line.kind == "good"

@@ -26,7 +26,7 @@ def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect
     """The last effect of a step that is not stored, and waits for what is; None if there is none.
 
     `behind_an_epoch`: the step has learned one. What it wants before goes out before that is written, and a
-    crash in between makes the epoch unknown again, to everybody.
+    crash in between makes the epoch unknown again, to all agents.
     """
     for effect in reversed(effects):
         if not isinstance(effect, Store) and not overtakes(effect, 0.0):
