@@ -108,7 +108,8 @@ def make_app(
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     request_limits = request_limits or RequestLimits()
-    middlewares = [request_limits.middleware, _errors, _local_only, known, request_limits.shares, authorised]
+    limits = (request_limits.until_gone, request_limits.middleware)
+    middlewares = [*limits, _errors, _local_only, known, request_limits.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend

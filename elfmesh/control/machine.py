@@ -34,6 +34,7 @@ from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs import beside
 from elfmesh.control.protocol.events import (
+    ClientGone,
     ClientRequest,
     EngineLoaded,
     Finalised,
@@ -201,6 +202,8 @@ class Control:
                 self.context.after(REQUEST_S, partial(self._too_early, event.token))
             case ClientRequest():
                 self._not_joined(event.token)
+            case ClientGone():
+                self.requests.gone(event.token)
             case _:
                 self._host_reported(event)
 

@@ -15,6 +15,7 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.messages import (
     MESSAGES,
     Announce,
+    Ask,
     Submit,
     Verdict,
     WhatRuns,
@@ -114,6 +115,20 @@ def test_every_request_is_answered_even_the_senseless() -> None:
         (reply,) = machine.step(ctl.ClientRequest(token, verb, body), 0.0)
         assert isinstance(reply, ctl.Reply)
         assert (reply.token, reply.status) == (token, status)
+
+
+def test_what_a_client_that_is_gone_has_read_is_not_asked_for_any_more() -> None:
+    machine = control()
+    machine.step(Joined(), 0.0)
+    read, change = ((1, "results", {"job": "a/b", "wait": 30}), (2, "delete", {"job": "a/b"}))
+    for token, verb, body in (read, change):
+        machine.step(ctl.ClientRequest(token, verb, body), 0.0)
+    for token, _, _ in (read, change):
+        assert machine.step(ctl.ClientGone(token), 0.1) == []
+    effects = [effect for at in range(1, 60) for effect in machine.step(Tick(), float(at))]
+    asked = [unpack(effect.body) for effect in effects if isinstance(effect, Route)]
+    assert {each.verb for each in asked if isinstance(each, Ask)} == {"delete"}
+    assert [effect.token for effect in effects if isinstance(effect, ctl.Reply)] == [2]
 
 
 def test_an_event_of_no_concern_is_misuse() -> None:

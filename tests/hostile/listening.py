@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from elfmesh.api.web.request_limits import RequestLimits
+from elfmesh.api.web.request_limits import SERVER_OPTIONS, RequestLimits
 from tests.patience import PATIENCE_S
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -53,15 +53,21 @@ class Listening:
             while len(self.server.connections) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 
-    async def until_busy(self, count: int) -> None:
+    async def until_busy(self, count: int, *, at_most: bool = False) -> None:
+        """Wait until so many requests are being answered, or more; `at_most`: or fewer."""
+
+        def is_reached() -> bool:
+            busy = sum(self.request_limits._busy.values())
+            return busy <= count if at_most else busy >= count
+
         async with asyncio.timeout(PATIENCE_S):
-            while sum(self.request_limits._busy.values()) < count:  # noqa: ASYNC110 - nothing sets an event
+            while not is_reached():  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
 async def listening(app: web.Application, request_limits: RequestLimits) -> AsyncIterator[Listening]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, auto_decompress=False)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, **SERVER_OPTIONS)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     assert runner.server is not None

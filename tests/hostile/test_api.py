@@ -246,3 +246,27 @@ async def test_what_is_reserved_is_left_by_all_others_together() -> None:
         backend.release.set()
         assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 6
         assert (await api.ask(head("GET", "/v1/jobs", **OPERATOR)))[0] == 200
+
+
+async def test_who_hangs_up_leaves_its_place_to_others_and_what_it_has_changed_is_finished() -> None:
+    class Waiting(Polled):
+        """Only a list of jobs is answered at once."""
+
+        async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 0) -> Reply:
+            return await super().request(verb, body | {"wait": verb != "list"}, timeout_s)
+
+    request_limits, backend = RequestLimits(requests_max=3, reserved=0, share_max=3), Waiting()
+    async with listening(make_app(backend, request_limits=request_limits), request_limits) as api:
+        callers = [await api.connect() for _ in range(3)]
+        for number, (_, writer) in enumerate(callers):
+            writer.write(head("GET", POLL) if number else head("DELETE", "/v1/jobs/shop/top"))
+        await api.until_busy(3)
+        assert (await api.ask(head("GET", "/v1/jobs")))[0] == 429
+        for _, writer in callers:
+            writer.close()
+        await api.until_busy(1, at_most=True)
+        assert (await api.ask(head("GET", "/v1/jobs")))[0] == 200
+        assert [verb for verb, _ in backend.asked] == ["list"]
+        backend.release.set()
+        await api.until_busy(0, at_most=True)
+        assert [verb for verb, _ in backend.asked] == ["list", "delete"]

@@ -160,7 +160,7 @@ class ApiServer:
         from elfmesh.api.app import make_app
         from elfmesh.api.identity.identify import Identifier
         from elfmesh.api.web.handshake_limits import HandshakeLimits
-        from elfmesh.api.web.request_limits import RequestLimits
+        from elfmesh.api.web.request_limits import SERVER_OPTIONS, RequestLimits
 
         request_limits, trust = RequestLimits(), self._security.trust
         if trust is None:
@@ -176,7 +176,7 @@ class ApiServer:
             access_log=None,
             logger=_api_log(),
             shutdown_timeout=SHUTDOWN_S,
-            auto_decompress=False,  # nobody has to fold requests, and what unfolds without end must not
+            **SERVER_OPTIONS,
         )
         await runner.setup()
         self._close.push_async_callback(runner.cleanup)

@@ -175,6 +175,9 @@ class Pump:
                 return await future
         except TimeoutError:
             raise Unreachable(f"no answer to {verb!r} within {timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            self.step(ctl.ClientGone(token))
+            raise
         finally:
             del self._replies[token]
             self._harmless.pop(token, None)

@@ -4,9 +4,11 @@ Owns counts of requests and the ages of connections; of the routes it knows only
 connection that asks nothing for long is closed, whether it is silent or sends a byte a minute; of too many,
 those go first that wait for nothing.
 
-Invariants: a request that is being answered is never cut off here; what is refused is answered 429, with a
-time to come back after; no principal takes more than its share, and all that are no operators together leave
-`reserved` requests and `streams_reserved` streams to operators; health is answered whatever else is asked.
+Invariants: a request that is being answered is never cut off here while its connection is open. When its
+connection closes, what only reads ends and its place is free; what changes something keeps its place until it
+is done. What is refused is answered 429, with a time to come back after; no principal takes more than its
+share, and all that are no operators together leave `reserved` requests and `streams_reserved` streams to
+operators; health is answered whatever else is asked.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 
@@ -43,11 +46,17 @@ SWEEP_S = 1.0
 RETRY_S = 5
 TOO_MANY = 429
 
+SERVER_OPTIONS: dict[str, Any] = {
+    "auto_decompress": False,  # nobody has to fold requests, and what unfolds without end must not
+    "handler_cancellation": True,  # see `RequestLimits.until_gone`
+}
+"""What an aiohttp server of the API is made with."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RequestLimits:
-    """Counts who is inside. Its `middleware` goes first; `watch` looks after connections.
+    """Counts who is inside. `until_gone` goes first, then `middleware`; `watch` looks after connections.
 
     Where callers are told apart, `shares` goes behind what tells them apart.
 
@@ -84,8 +93,24 @@ class RequestLimits:
         self._quiet_since: dict[asyncio.BaseTransport, float] = {}
         self._streams = self._inside = self._health = 0
         self._task: asyncio.Task[None] | None = None
+        self._changing: set[asyncio.Future[web.StreamResponse]] = set()
         self.refused = 0
         self.closed = 0
+
+    @web.middleware
+    async def until_gone(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let the server end what only reads when its connection closes, and nothing else."""
+        if request.method in ("GET", "HEAD") or _stays(request):
+            return await handler(request)
+        work = asyncio.ensure_future(handler(request))
+        self._changing.add(work)
+        work.add_done_callback(self._changed)
+        return await asyncio.shield(work)
+
+    def _changed(self, work: asyncio.Future[web.StreamResponse]) -> None:
+        self._changing.discard(work)
+        if not work.cancelled():
+            work.exception()  # its caller has it, or is gone
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -90,6 +90,13 @@ class ClientRequest(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientGone(Event):
+    """Who sent a `ClientRequest` waits for its answer no more: what only reads is not asked for any more."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reply(Effect):
     """The answer to a `ClientRequest`: an HTTP status, JSON values and raw data beside them."""
 
@@ -287,6 +294,7 @@ INPUTS: tuple[type[Event], ...] = (
     PublishDone,
     LocalStreams,
     ClientRequest,
+    ClientGone,
     ProgramAttached,
     ProgramReported,
     ProgramGone,

@@ -143,6 +143,14 @@ class Requests:
         else:
             self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
 
+    def gone(self, client: int) -> None:
+        """A client waits no more. What changes something is asked for on, until it is known to be done."""
+        for waiting in [each for each in self._open.values() if each.client == client and each.patient]:
+            del self._open[waiting.token]
+            waiting.over.cancel()
+            if waiting.again is not None:
+                waiting.again.cancel()
+
     def answered(self, message: Answered, payload: bytes) -> None:
         """An answer arrived; late or repeated ones are nobody's."""
         waiting = self._open.get(message.token)
