@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elfmesh.errors import StorageError
+from elfmesh.starving import off_the_loop
 
 SEGMENT_BYTES = 64 << 20
 """Size from which a segment is full: the unit in which space is given back."""
@@ -213,7 +214,9 @@ class SpillStore:
             if self.directory is None:
                 self.directory = Path(tempfile.gettempdir())
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd, name = tempfile.mkstemp(prefix="elf-spill-", dir=self.directory)
+            fd, name = off_the_loop(
+                lambda: tempfile.mkstemp(prefix="elf-spill-", dir=self.directory), "spilling"
+            )
             Path(name).unlink()
         except OSError as error:
             raise self._cannot(error) from None

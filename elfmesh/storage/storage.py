@@ -16,6 +16,7 @@ from typing import Protocol
 
 from elfmesh.errors import ConfigError, DiskFull, StorageError
 from elfmesh.safeguards import safeguard
+from elfmesh.starving import content, opened
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import private, write_all
 
@@ -203,7 +204,7 @@ class DiskStorage:
 
     def read(self, name: str) -> bytes | None:
         try:
-            return self._path(name).read_bytes()
+            return content(self._path(name))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -216,15 +217,15 @@ class DiskStorage:
         beside = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            reach("storage.replace")
-            beside.replace(path)
-            reach("storage.replaced")
-            directory = os.open(path.parent, os.O_RDONLY)
+            directory = opened(path.parent, os.O_RDONLY)  # before the name changes: it may fail
             try:
+                with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                reach("storage.replace")
+                beside.replace(path)
+                reach("storage.replaced")
                 os.fsync(directory)
             finally:
                 os.close(directory)

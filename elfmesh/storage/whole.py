@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from elfmesh.starving import opened_file
 from elfmesh.storage.results.segment import sync_directory
 
 
@@ -21,7 +22,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """
     beside = path.with_name(f".{path.name}.new")
     try:
-        with beside.open("wb") as file:
+        with opened_file(beside, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

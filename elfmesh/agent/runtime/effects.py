@@ -5,7 +5,8 @@ pump does, which hands in how. Decides nothing.
 
 Invariants: effects happen in the order they were given, and nothing that comes after a write happens before
 it is durable, but what promises nothing (`at_once`). Where there is no room to write, nothing was written,
-and the agent waits for room: to its peers it is away meanwhile.
+and the agent waits for room: to its peers it is away meanwhile. So it is while the thread that writes waits
+for a descriptor (`elfmesh.starving`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from elfmesh import starving
 from elfmesh.agent.runtime.unsynced_effects import overtakes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import DiskFull
@@ -34,6 +36,9 @@ Store = Write | ctl.KeepPage | ctl.DeadLetter | ctl.DropLog | ctl.MendLog | ctl.
 
 FULL_RETRY_S = 0.5
 """How often a full disk is tried again."""
+
+STORE_THREADS = "elf-store"
+"""How the names of the threads of the lane "store" begin (`elfmesh.ingest.host`)."""
 
 WRITES_MAX = 128
 """Writes that are made durable at once: who waits for the first one waits for the last."""
@@ -53,9 +58,6 @@ class Outbox:
         step: takes what was read.
         counters: of what a full disk has cost.
         wall_us: wall clock, for people only.
-
-    Attributes:
-        problem: why nothing can be written; "" as long as the disk has room.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class Outbox:
         self._step = step
         self._counters = counters
         self._wall_us = wall_us
-        self.problem = ""
+        self._full = ""
         self._waiting = deque[Effect]()
         self._stored = asyncio.Event()  # clear while effects wait behind a write
         self._stored.set()
@@ -91,6 +93,11 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be written; "" as long as the disk has room and the thread a descriptor."""
+        return self._full or ("" if self._stored.is_set() else starving.problem(STORE_THREADS))
 
     def put(self, effects: list[Effect], now: float) -> None:
         """Carry out what need not wait for the disk; the rest in its order. Cost: no waiting, ever."""
@@ -189,18 +196,18 @@ class Outbox:
                 await self._executor.run("store", write)
             except DiskFull as error:
                 self._counters["disk_full"] += 1
-                if not self.problem:
+                if not self._full:
                     log.error("the agent waits, and is away to its peers: %s", error)
-                self.problem = str(error)
+                self._full = str(error)
                 self._give_up_sending()
                 if self._closing:  # as if it had been killed
                     self._waiting.clear()
                     return
                 await asyncio.sleep(FULL_RETRY_S)
             else:
-                if self.problem:
+                if self._full:
                     log.info("there is room on disk again")
-                self.problem = ""
+                self._full = ""
                 return
 
     def _give_up_sending(self) -> None:

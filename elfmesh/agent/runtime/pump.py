@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from elfmesh import starving
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime.compute_threads import Compute, HeavyWork
 from elfmesh.agent.runtime.core import AgentCore
@@ -304,12 +305,12 @@ class Pump:
         return ctl.EngineLoaded()
 
     async def _answer(self, lane: str, work: Callable[[], Event]) -> None:
-        self.step(await self._executor.run(lane, work))
+        self.step(await self._executor.run(lane, partial(starving.retried, work, f"the thread {lane!r}")))
 
     @property
     def problem(self) -> str:
-        """Why nothing can be written; "" as long as the disk has room."""
-        return self._outbox.problem
+        """Why nothing can be written, or what a thread waits for; "" if nothing is."""
+        return self._outbox.problem or starving.problem()
 
     @property
     def queues(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from elfmesh.ingest.sources.position import (
     digest,
     mark_of,
 )
+from elfmesh.starving import opened, opened_file
 
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 GZIP_TRAILER_BYTES = 4
@@ -30,7 +31,7 @@ GZIP_TRAILER_BYTES = 4
 def is_compressed(path: str) -> bool:
     """Whether a file is compressed, by its first bytes; False as well if it cannot be read."""
     try:
-        fd = os.open(path, READ_ONLY)
+        fd = opened(path, READ_ONLY)
     except OSError:
         return False
     try:
@@ -52,7 +53,7 @@ class Inflated:
     """
 
     def __init__(self, path: str) -> None:
-        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by `close`
+        self._file = opened_file(Path(path), "rb")
         self._chunks = decoded(self._file, path, BLOCK_BYTES, lambda _: None)
         self._rest = b""
         self.finished = False
@@ -102,7 +103,7 @@ def holds(path: str, place: FilePosition) -> bool:
     try:
         if is_compressed(path):
             return _compressed_holds(path, place)
-        fd = os.open(path, READ_ONLY)
+        fd = opened(path, READ_ONLY)
         try:
             size = os.fstat(fd).st_size
             if size < max(place.offset, place.head):
@@ -119,7 +120,7 @@ def holds(path: str, place: FilePosition) -> bool:
 def ends_at(path: str, place: FilePosition) -> bool:
     """Whether a gzip file says that it unfolds to exactly as many bytes as were read; False if in doubt."""
     try:
-        with Path(path).open("rb") as file:
+        with opened_file(Path(path), "rb") as file:
             if compression(file.read(4)) != "gzip":
                 return False
             file.seek(-GZIP_TRAILER_BYTES, os.SEEK_END)
@@ -147,7 +148,7 @@ def is_copy(path: str, fd: int) -> bool | None:
             theirs = theirs[:HEAD_BYTES]
         return bool(theirs) and theirs == ours[: len(theirs)]
     try:
-        other = os.open(path, READ_ONLY)
+        other = opened(path, READ_ONLY)
     except OSError:
         return False
     try:
@@ -165,7 +166,7 @@ def is_copy_of(path: str, original: str) -> bool | None:
     if is_compressed(original):
         return False
     try:
-        fd = os.open(original, READ_ONLY)
+        fd = opened(original, READ_ONLY)
     except OSError:
         return False
     try:
@@ -200,7 +201,7 @@ def common_bytes(fd: int, other: int) -> int:
 def begins_as(path: str, place: FilePosition) -> bool:
     """Whether the raw bytes of a file begin as those of a stored one."""
     try:
-        with Path(path).open("rb") as file:
+        with opened_file(Path(path), "rb") as file:
             return digest(file.read(place.head)) == place.generation
     except OSError:
         return False

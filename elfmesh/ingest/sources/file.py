@@ -18,6 +18,7 @@ from elfmesh.ingest.sources.position import (
     digest,
     mark_of,
 )
+from elfmesh.starving import opened
 
 SETTLED_S = 1.0
 """A file's time of change is coarse: one that changed less long ago may have changed again within it."""
@@ -178,4 +179,4 @@ def open_file(path: str, identity: SourceId, new_cutter: Callable[[], LineCutter
     if is_compressed(path):
         inflated = Inflated(path)
         return OpenFile(path, inflated.fd, identity, new_cutter, inflated)
-    return OpenFile(path, os.open(path, READ_ONLY), identity, new_cutter)
+    return OpenFile(path, opened(path, READ_ONLY), identity, new_cutter)

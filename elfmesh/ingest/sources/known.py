@@ -15,6 +15,7 @@ from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import FINISHED, READING, FilePosition, SourceId
 from elfmesh.ingest.sources.rotated import Entry
+from elfmesh.starving import opened
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
     Raises:
         OSError: it cannot be read.
     """
-    fd = os.open(each.path, contents.READ_ONLY)
+    fd = opened(each.path, contents.READ_ONLY)
     try:
         place = contents.place_at_end(each.path, fd, role, line_bytes_max)
     finally:

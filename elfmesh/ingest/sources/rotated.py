@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elfmesh.ingest.sources.position import SourceId
+from elfmesh.starving import off_the_loop
 
 COMPRESSED_SUFFIXES = (".gz", ".zst")
 _BEHIND = re.compile(r"^(?P<name>.+?)[.\-_@](?:\d[\dTZ.:_+\-]*)$")
@@ -48,7 +49,7 @@ def scan(directory: str) -> list[Entry]:
     """The regular files of a directory, oldest first; nothing if it cannot be read."""
     found: list[Entry] = []
     try:
-        with os.scandir(directory or ".") as entries:
+        with off_the_loop(lambda: os.scandir(directory or "."), f"listing {directory}") as entries:
             for each in entries:
                 if not each.is_file():
                     continue

@@ -22,6 +22,7 @@ from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.position import MARK_BYTES, FilePosition, SourceId
 from elfmesh.ingest.sources.rotated import Entry, is_rotated, scan
+from elfmesh.starving import opened
 
 log = logging.getLogger("elf.worker")
 
@@ -210,7 +211,7 @@ def _born_ns(path: str) -> int | None:
 
 
 def _common_bytes(file: OpenFile, path: str) -> int:
-    other = os.open(path, contents.READ_ONLY)
+    other = opened(path, contents.READ_ONLY)
     try:
         return contents.common_bytes(file.fd, other)
     finally:
@@ -221,7 +222,7 @@ def _has_last_line(path: str, file: OpenFile) -> bool:
     mark = file.bytes_before
     if len(mark) < MARK_BYTES:
         return False
-    other = os.open(path, contents.READ_ONLY)
+    other = opened(path, contents.READ_ONLY)
     try:
         return mark in os.pread(other, 2 * SEARCH_BYTES, max(0, file.offset - SEARCH_BYTES))
     finally:

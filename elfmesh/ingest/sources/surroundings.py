@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import SourceId
 from elfmesh.ingest.sources.rotated import Entry, entry, is_rotated, scan
+from elfmesh.starving import wait_for_descriptor
 
 BASES_MAX = 1000
 """Names of former files that are remembered, to know their rotated forms."""
@@ -43,6 +44,7 @@ class Surroundings:
         """The regular files that the pattern leads to now, each once, by name."""
         self.problems = {}
         found: dict[SourceId, Entry] = {}
+        wait_for_descriptor(f"listing {self.pattern}")  # without one, glob finds nothing and says nothing
         paths = sorted(glob.glob(self.pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute one
         for path in paths or [self.pattern]:
             try:

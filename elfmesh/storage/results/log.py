@@ -27,6 +27,7 @@ from elfmesh.control.jobs.records import ResultRecord, lost_record
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.safeguards import safeguard
+from elfmesh.starving import opened
 from elfmesh.storage.results import rewrite as mend
 from elfmesh.storage.results.page_files import PageFiles
 from elfmesh.storage.results.page_reader import ChangedError, read_page
@@ -210,8 +211,11 @@ class ResultsLog:
         if not self._unsynced:
             return
         segment = self._files.segments[-1]
-        with segment.path.open("r+b") as file:
-            sync_file(file.fileno(), segment.path)
+        handle = opened(segment.path, os.O_RDWR)
+        try:
+            sync_file(handle, segment.path)
+        finally:
+            os.close(handle)
         if not self._named:
             sync_directory(self._directory)
             self._named = True

@@ -15,12 +15,14 @@ import contextlib
 import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.protocol.events import Append, KeepPage, LogInfo, LogRead, MendLog, ReadLog
 from elfmesh.errors import DiskFull, ElfError, ProtocolError, StorageError
 from elfmesh.safeguards import safeguard
+from elfmesh.starving import listed, off_the_loop
 from elfmesh.storage.results.journal import FILE_NAME, entries, pack, unpack
 from elfmesh.storage.results.log import BYTES_MAX, INTERVALS_MAX, ResultsLog
 from elfmesh.storage.results.salvage import Hole
@@ -146,9 +148,9 @@ class ResultsLogs:
         path = self._path(job)
         self._notified.pop(job, None)
         self._news.pop(job, None)
-        for earlier in self._directory.glob(f"{path.name}.*"):
+        for earlier in listed(self._directory, f"{path.name}.*"):
             self._open.pop(earlier.name, None)
-            shutil.rmtree(earlier)
+            _remove(earlier)
         if retire and path.exists():
             with self._refusing():
                 log = self._log(job, None)
@@ -156,8 +158,7 @@ class ResultsLogs:
                 path.replace(path.with_name(f"{path.name}.{log.incarnation}"))
                 sync_directory(self._directory)
         self._open.pop(path.name, None)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+        _remove(path)
 
     def read(self, effect: ReadLog) -> LogRead:
         """A page of a job's log, or of one that was set aside; one that is not there is an empty one."""
@@ -258,3 +259,8 @@ class ResultsLogs:
 
     def _path(self, job: bytes, earlier: str = "") -> Path:
         return self._directory / (f"{job.hex()}.{earlier}" if earlier else job.hex())
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        off_the_loop(partial(shutil.rmtree, path), f"removing {path}")

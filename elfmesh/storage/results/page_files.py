@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from elfmesh.control.jobs.row_pages import digest_of
+from elfmesh.starving import content, listed, opened_file
 from elfmesh.storage.results.segment import sync_directory, sync_file
 
 log = logging.getLogger("elf.results")
@@ -73,7 +74,7 @@ class PageFiles:
             sync_directory(self._directory.parent)
         beside = path.with_suffix(".new")
         try:
-            with beside.open("wb") as file:
+            with opened_file(beside, "wb") as file:
                 file.write(data)
                 file.flush()
                 sync_file(file.fileno(), beside)
@@ -107,10 +108,10 @@ class PageFiles:
 
     def damaged(self) -> list[Path]:
         """The files whose content is not what their names say. Cost: all are read."""
-        return [path for path, _, digest in self._all() if digest_of(path.read_bytes()) != digest]
+        return [path for path, _, digest in self._all() if digest_of(content(path)) != digest]
 
     def _all(self) -> Iterator[tuple[Path, int, bytes]]:
-        for path in sorted(self._directory.iterdir()) if self._directory.exists() else []:
+        for path in sorted(listed(self._directory)) if self._directory.exists() else []:
             index, _, digest = path.stem.rpartition("-")
             with contextlib.suppress(ValueError):
                 yield path, int(index), bytes.fromhex(digest)
@@ -119,7 +120,7 @@ class PageFiles:
         return self._directory / f"{index:+020d}-{digest.hex()}.page"
 
     def _sound(self, path: Path, digest: bytes) -> bytes | None:
-        data = path.read_bytes()
+        data = content(path)
         if digest_of(data) == digest:
             return data
         log.error("a page of results is damaged, and fetched from another agent if one has it: %s", path)

@@ -9,6 +9,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from elfmesh.starving import opened_file
 from elfmesh.storage.results.segment import Segment
 
 
@@ -38,7 +39,7 @@ def read_page(
         position = 0 if start is None else bisect_left(segment.indices, start)
         if position >= len(segment.indices):
             continue
-        with segment.path.open("rb") as file:
+        with opened_file(segment.path, "rb") as file:
             for place in range(position, len(segment.indices)):
                 offset, length = segment.span(place)
                 index = segment.indices[place]

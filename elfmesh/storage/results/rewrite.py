@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.starving import content
 from elfmesh.storage.results.salvage import Hole, Salvaged, describe_log, record_at, segment_paths
 from elfmesh.storage.results.segment import Meta, Segment, cut, replace_file, write_meta
 
@@ -38,7 +39,7 @@ def keep_beside(path: Path) -> None:
         StorageError: a sync has failed.
     """
     if path.exists() and not kept_name(path).exists():
-        replace_file(kept_name(path), path.read_bytes())
+        replace_file(kept_name(path), content(path))
 
 
 def place_for(
@@ -59,7 +60,7 @@ def epoch_before(segments: Sequence[Segment], index: int) -> int:
     """The epoch of the last good record before an index, 0 if there is none."""
     for segment in reversed(segments):
         if place := bisect_left(segment.indices, index):
-            found = record_at(segment.path.read_bytes(), segment.starts[place - 1])
+            found = record_at(content(segment.path), segment.starts[place - 1])
             return 0 if found is None else found[0].epoch
     return 0
 
@@ -103,7 +104,7 @@ def _composed(
     segment: Segment, results: Results, holes: Sequence[Hole], previous: int | None, following: int | None
 ) -> tuple[bytes, int]:
     """The bytes of a segment with more records, and its last index."""
-    data = segment.path.read_bytes() if segment.indices else b""
+    data = content(segment.path) if segment.indices else b""
     frames = {index: data[segment.starts[at] : segment.ends[at]] for at, index in enumerate(segment.indices)}
     for record, rows in results:
         frames.setdefault(record.index, encode_frame(record, rows))

@@ -20,6 +20,7 @@ from elfmesh.control.jobs.pages import HEAD, frames
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
+from elfmesh.starving import content, listed
 from elfmesh.storage.results.segment import Meta, Segment, read_meta
 
 Hole = tuple[int, int]
@@ -141,7 +142,7 @@ def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> 
         return (None if paths else Meta("")), True
     if len(copies) == 2 and copies[0][1] == copies[1][1]:
         return copies[0][1], True
-    firsts = (record_at(path.read_bytes(), 0) for path in paths)
+    firsts = (record_at(content(path), 0) for path in paths)
     job = next((good[0].job for good in firsts if good is not None), "")
     fitting = [meta for _, meta in copies if not job or meta.job in ("", job)]
     for path, meta in copies:
@@ -160,7 +161,7 @@ def salvage(directory: Path, meta: Meta) -> Salvaged:
     found = Salvaged()
     chain = _Chain(meta, found)
     for path in segment_paths(directory):
-        data = path.read_bytes()
+        data = content(path)
         segment = Segment(path, end=len(data))
         for at, end, record, rows in _stretches(data):
             why = "" if record is None else chain.refuses(record)
@@ -183,7 +184,7 @@ def salvage(directory: Path, meta: Meta) -> Salvaged:
 
 def segment_paths(directory: Path) -> list[Path]:
     found = []
-    for path in directory.glob("*.seg"):
+    for path in listed(directory, "*.seg"):
         try:
             found.append((int(path.stem), path))
         except ValueError:

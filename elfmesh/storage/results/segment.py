@@ -24,6 +24,7 @@ import msgspec
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import table_of
 from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.starving import content, opened
 from elfmesh.sums import packed_checked, packed_with_sum
 from elfmesh.wire import UNREADABLE
 
@@ -119,7 +120,7 @@ def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tup
         path = directory / name
         if path.exists():
             try:
-                found.append((path, unpack_meta(path.read_bytes())))
+                found.append((path, unpack_meta(content(path))))
             except ProtocolError as error:
                 damaged(path, f"the description of the log cannot be read: {error}")
     return sorted(found, key=lambda each: -each[1].seq)
@@ -144,7 +145,7 @@ def private(path: Path, flags: int) -> int:
     Raises:
         OSError: it cannot be opened, or the name is a link.
     """
-    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return opened(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -173,7 +174,7 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
         StorageError: it has the name, and that may not be durable.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    handle = opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -191,7 +192,7 @@ def cut(path: Path, size: int) -> None:
     if not size:
         path.unlink(missing_ok=True)
         return
-    handle = os.open(path, os.O_RDWR)
+    handle = opened(path, os.O_RDWR)
     try:
         os.ftruncate(handle, size)
     finally:
@@ -223,7 +224,7 @@ def sync_directory(directory: Path) -> None:
     Raises:
         StorageError: as `sync_file`.
     """
-    handle = os.open(directory, os.O_RDONLY)
+    handle = opened(directory, os.O_RDONLY)
     try:
         sync_file(handle, directory)
     finally:

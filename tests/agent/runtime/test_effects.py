@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from elfmesh import starving
 from elfmesh.agent.runtime import effects as outbox
 from elfmesh.agent.runtime.effects import Outbox
 from elfmesh.control.protocol import events as ctl
@@ -181,6 +182,28 @@ def test_a_full_disk_loses_messages_keeps_promises_and_answers_what_promises_not
         assert rig.out == [harmless, promise]
         assert not rig.outbox.problem
         assert len(rig.outbox) == 0
+        await rig.end()
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_waits_for_a_descriptor_is_a_full_disk_to_peers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        rig = Rig()
+        harmless, promise = ctl.Reply(1, 200, {}), ctl.Reply(2, 200, {})
+        monkeypatch.setattr(starving, "_waiting", {"elf-store_0": "no descriptor", "read:log": "another"})
+        rig.put(note(1))
+        assert not rig.outbox.problem, "nothing is to be written"
+        rig.put(remembered(b"a"))
+        rig.put(note(2), harmless, promise)
+        assert rig.outbox.problem == "no descriptor"
+        assert rig.out == [note(1), harmless]
+        starving._waiting.pop("elf-store_0")
+        await rig.disk.turn()
+        assert rig.out == [note(1), harmless, promise]
+        assert not rig.outbox.problem
         await rig.end()
 
     asyncio.run(main())

@@ -6,19 +6,22 @@ import errno
 import logging
 import os
 import resource
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from elfmesh import starving
 from elfmesh.errors import DataError
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources import reader as reader_module
-from elfmesh.ingest.sources import starving
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.sources.reader import StreamReader, parse_block
+from tests.patience import PATIENCE_S
 
 
 def no_descriptor() -> OSError:
@@ -93,3 +96,29 @@ def test_a_follower_holds_a_quarter_of_the_descriptors_at_most() -> None:
         assert starving.files_max(10) == 10
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_thread_waits_for_a_descriptor_and_the_main_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x")
+    monkeypatch.setattr(starving, "AGAIN_S", 0.01)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ThreadPoolExecutor(1, thread_name_prefix="elf-store") as threads:
+        threads.submit(int).result()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                starving.content(path)
+            read = threads.submit(starving.content, path)
+            end = time.monotonic() + PATIENCE_S
+            while not starving.problem("elf-store"):
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert not starving.problem("elf-bulk")
+            assert not read.done()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert read.result() == b"x"
+    assert not starving.problem()

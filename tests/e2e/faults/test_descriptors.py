@@ -1,0 +1,80 @@
+"""An agent that may open no more files waits, says so, and has lost nothing when it may again."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet import Fleet, eventually
+from tests.patience import PATIENCE_S
+
+TEXT = """CREATE JOB e2e.{} DEADLINE '1 h' AS SELECT k, count(*) AS n
+FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
+STANDARD = 3
+"""Descriptors of every process: of more than these none can be opened any more."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit(2) is Linux's")
+def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path) -> None:
+    numbers = itertools.count()
+
+    def write(fleet: Fleet, count: int = 50) -> None:
+        for agent in fleet:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            lines = [{"ts": stamp, "k": "a", "i": next(numbers)} for _ in range(count)]
+            with fleet.log(agent.number).open("a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    with Fleet(tmp_path) as fleet:
+        fleet.start(3, options=",format=json,idle=1 s")
+        fleet[0].apply(TEXT.format("first"))
+        write(fleet)
+        eventually(lambda: fleet[0].results("e2e/first"), what="results")
+        names = {agent.name: agent for agent in fleet}
+        starved = names[fleet[0].get("/v1/jobs/e2e/first")["master"]]
+        other = next(agent for agent in fleet if agent is not starved)
+        assert starved.process is not None
+        kept = http.client.HTTPConnection(starved.api, timeout=PATIENCE_S)
+
+        def health() -> dict[str, Any]:
+            kept.request("GET", "/v1/health", headers=starved.headers())
+            body: dict[str, Any] = json.loads(kept.getresponse().read())
+            return body
+
+        assert health()["status"] == "ok"
+        limits = resource.prlimit(starved.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(starved.process.pid, resource.RLIMIT_NOFILE, (STANDARD, limits[1]))
+        write(fleet)
+        waiting = eventually(lambda: (found := health())["status"] == "waiting" and found, what="the wait")
+        assert "the host lacks a resource: [Errno 24]" in waiting["problem"]
+        log = fleet.log(starved.number)
+        log.rename(log.with_name(log.name + ".1"))
+        log.touch()
+        write(fleet)
+        other.apply(TEXT.format("second"))
+        write(fleet)
+        kept.close()
+        assert starved.process.poll() is None, starved.errors()
+        resource.prlimit(starved.process.pid, resource.RLIMIT_NOFILE, limits)
+
+        def counted() -> int:
+            return sum(row["n"] for result in other.results("e2e/first") for row in result["rows"])
+
+        write(fleet)
+        written = next(numbers)
+        eventually(lambda: counted() == written, what=f"all {written} records")
+        eventually(lambda: other.results("e2e/second"), what="results of what was applied meanwhile")
+        for result in (*other.results("e2e/first"), *other.results("e2e/second")):
+            assert (result["state"], result["completeness"]) == ("FINAL", 1.0)
+            assert result["agents"] == {"in": 3, "expected": 3, "missing": []}
+            assert not result["counts"].get("source_gap")
+        assert "waits for 0 s: the host lacks a resource" in starved.errors()
+        assert starved.terminate() == 0
