@@ -31,6 +31,7 @@ from elfmesh.control.register.registers import Registers
 from elfmesh.control.replicas.known_peers import MET_MAX, KnownPeers
 from elfmesh.control.replicas.terms_query import ALL_NEAR, Answers, TermsQuery
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 NOT_JOINED = "this agent has not joined the others yet; ask again soon"
 
@@ -132,6 +133,7 @@ class FirstAcceptors:
             return self._refused(terms, FEW_VOTERS)
         return Survey(terms, acceptors, renewed=self._epoch(job) > 0)
 
+    @safeguard("voters-of-the-end")
     def _ended(self, job: bytes, answers: Answers) -> tuple[Contact, ...]:
         """Who voted on the end of a job, by the newest vote on it; empty if none is known."""
         own = self._registers.acceptors.over(job)

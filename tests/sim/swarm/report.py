@@ -66,7 +66,8 @@ def ablations(journal: Path) -> list[str]:
     for name, ablation in REGISTRY.items():
         entry = newest.get(name)
         if entry is None:
-            notified = "not measured | |"
+            by = f"`{ablation.elsewhere}` notices" if ablation.elsewhere else "not measured yet"
+            notified = f"| | {by}"
         elif entry["invariant"]:
             notified = f"{entry['seeds']} | {entry['seed']} | {entry['invariant']}"
         else:

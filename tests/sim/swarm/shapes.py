@@ -82,6 +82,14 @@ VOTES = small(kinds.LOST_VOTES, safety_s=90.0, trouble_s=6.0)
 """The votes of one agent rot away where they are needed."""
 ROLLBACKS = small(kinds.GOES_BACK, safety_s=90.0, trouble_s=4.0, weather=BUSY)
 """Voters go back in time within seconds, where the others have seen what they forget."""
+FOUNDING = small(
+    *(kinds.JOB_CHANGE, kinds.CRASH, kinds.POWER, kinds.JOIN, kinds.PARTITION),
+    hosts=5,
+    trouble_s=1.5,
+    safety_s=60.0,
+    weather=LOSSY,
+)
+"""Jobs are deleted and begun anew while the agents that voted on their end come and go."""
 RECOVERIES = small(kinds.RECOVERY, safety_s=150.0, trouble_s=10.0, hosts=5, weather=BUSY)
 """Jobs lose most of their voters, go on without them, and these come back."""
 CLIENTS = small(

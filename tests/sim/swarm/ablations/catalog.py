@@ -340,7 +340,7 @@ REGISTRY: dict[str, Ablation] = {
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
     **{
-        name: Ablation(*each, elsewhere=late.ELSEWHERE.get(name, ""))
+        name: Ablation(*each, elsewhere={**late.ELSEWHERE, **votes.ELSEWHERE}.get(name, ""))
         for name, each in {**late.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}.items()
     },
 }

@@ -7,12 +7,15 @@ from typing import Any
 
 from elfmesh.control.register.vote_counts import Seen
 from tests.sim.swarm.ablations.names import Patch, always
-from tests.sim.swarm.shapes import PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
+from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
 
 
 def unnoticed(self: Any, problem: str) -> None:
     """A damaged file is as good as one that holds what is left of it."""
 
+
+ELSEWHERE = {"voters-of-the-end": "tests/control/register/test_first_acceptors.py"}
+"""No seed was asked yet: this test lets the nearest agents change after the end of a job."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "rot-of-votes": (
@@ -59,6 +62,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-14",
         always(("recovered-roster", lambda members, start: ())),
         RECOVERIES,
+    ),
+    "voters-of-the-end": (
+        "who voted on the end of a job goes on with its register",
+        "D-4",
+        always(("voters-of-the-end", lambda self, job, answers: ())),
+        FOUNDING,
     ),
     "pages-before-votes": (
         "a record is voted for where all pages of its rows are on disk",
