@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elfmesh.errors import StorageError
-from elfmesh.starving import off_the_loop
+from elfmesh.storage.starving import off_the_loop
 
 SEGMENT_BYTES = 64 << 20
 """Size from which a segment is full: the unit in which space is given back."""

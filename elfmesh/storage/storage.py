@@ -16,9 +16,9 @@ from typing import Protocol
 
 from elfmesh.errors import ConfigError, DiskFull, StorageError
 from elfmesh.safeguards import safeguard
-from elfmesh.starving import content, opened
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import private, write_all
+from elfmesh.storage.starving import content, opened
 
 
 class AppendFile(Protocol):

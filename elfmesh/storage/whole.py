@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from elfmesh.starving import opened_file
 from elfmesh.storage.results.segment import sync_directory
+from elfmesh.storage.starving import opened_file
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ pump does, which hands in how. Decides nothing.
 Invariants: effects happen in the order they were given, and nothing that comes after a write happens before
 it is durable, but what promises nothing (`at_once`). Where there is no room to write, nothing was written,
 and the agent waits for room: to its peers it is away meanwhile. So it is while the thread that writes waits
-for a descriptor (`elfmesh.starving`).
+for a descriptor (`elfmesh.storage.starving`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from elfmesh import starving
 from elfmesh.agent.runtime.unsynced_effects import overtakes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import DiskFull
@@ -28,6 +27,7 @@ from elfmesh.ingest.ports import Results
 from elfmesh.ingest.timings import observe, timed
 from elfmesh.machine import Effect, Event, Send
 from elfmesh.safeguards import safeguard
+from elfmesh.storage import starving
 from elfmesh.storage.durable import Durable, Write
 
 log = logging.getLogger("elf.agent")

@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from elfmesh import starving
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime.compute_threads import Compute, HeavyWork
 from elfmesh.agent.runtime.core import AgentCore
@@ -33,6 +32,7 @@ from elfmesh.ingest.ports import Results, Workers
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
 from elfmesh.srt.events import MergeRequest
+from elfmesh.storage import starving
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.storage.durable import Durable
 from elfmesh.storage.failpoints import reach

@@ -22,7 +22,7 @@ from elfmesh.ingest.sources.position import (
     digest,
     mark_of,
 )
-from elfmesh.starving import opened, opened_file
+from elfmesh.storage.starving import opened, opened_file
 
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 GZIP_TRAILER_BYTES = 4

@@ -18,7 +18,7 @@ from elfmesh.ingest.sources.position import (
     digest,
     mark_of,
 )
-from elfmesh.starving import opened
+from elfmesh.storage.starving import opened
 
 SETTLED_S = 1.0
 """A file's time of change is coarse: one that changed less long ago may have changed again within it."""

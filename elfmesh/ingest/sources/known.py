@@ -15,7 +15,7 @@ from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import FINISHED, READING, FilePosition, SourceId
 from elfmesh.ingest.sources.rotated import Entry
-from elfmesh.starving import opened
+from elfmesh.storage.starving import opened
 
 
 @dataclass(slots=True)

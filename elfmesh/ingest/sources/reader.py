@@ -24,8 +24,8 @@ from elfmesh.ingest.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.ingest.sources.directives import head_before
 from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
-from elfmesh.starving import files_max as allowed_files
-from elfmesh.starving import retried
+from elfmesh.storage.starving import files_max as allowed_files
+from elfmesh.storage.starving import retried
 
 log = logging.getLogger("elf.worker")
 JOIN_BYTES = 64 << 20

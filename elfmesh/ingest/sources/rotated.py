@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elfmesh.ingest.sources.position import SourceId
-from elfmesh.starving import off_the_loop
+from elfmesh.storage.starving import off_the_loop
 
 COMPRESSED_SUFFIXES = (".gz", ".zst")
 _BEHIND = re.compile(r"^(?P<name>.+?)[.\-_@](?:\d[\dTZ.:_+\-]*)$")

@@ -22,7 +22,7 @@ from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.position import MARK_BYTES, FilePosition, SourceId
 from elfmesh.ingest.sources.rotated import Entry, is_rotated, scan
-from elfmesh.starving import opened
+from elfmesh.storage.starving import opened
 
 log = logging.getLogger("elf.worker")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import SourceId
 from elfmesh.ingest.sources.rotated import Entry, entry, is_rotated, scan
-from elfmesh.starving import wait_for_descriptor
+from elfmesh.storage.starving import wait_for_descriptor
 
 BASES_MAX = 1000
 """Names of former files that are remembered, to know their rotated forms."""

@@ -27,7 +27,6 @@ from elfmesh.control.jobs.records import ResultRecord, lost_record
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.safeguards import safeguard
-from elfmesh.starving import opened
 from elfmesh.storage.results import rewrite as mend
 from elfmesh.storage.results.page_files import PageFiles
 from elfmesh.storage.results.page_reader import ChangedError, read_page
@@ -45,6 +44,7 @@ from elfmesh.storage.results.segment import (
 )
 from elfmesh.storage.results.segment_files import SegmentFiles
 from elfmesh.storage.results.widening import schema_message, widened
+from elfmesh.storage.starving import opened
 
 INTERVALS_MAX = 10_000
 """Intervals kept per job: a week of minutes."""

@@ -22,11 +22,11 @@ from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.protocol.events import Append, KeepPage, LogInfo, LogRead, MendLog, ReadLog
 from elfmesh.errors import DiskFull, ElfError, ProtocolError, StorageError
 from elfmesh.safeguards import safeguard
-from elfmesh.starving import listed, off_the_loop
 from elfmesh.storage.results.journal import FILE_NAME, entries, pack, unpack
 from elfmesh.storage.results.log import BYTES_MAX, INTERVALS_MAX, ResultsLog
 from elfmesh.storage.results.salvage import Hole
 from elfmesh.storage.results.segment import sync_directory
+from elfmesh.storage.starving import listed, off_the_loop
 
 LOGS_OPEN_MAX = 256
 

@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from elfmesh.control.jobs.row_pages import digest_of
-from elfmesh.starving import content, listed, opened_file
 from elfmesh.storage.results.segment import sync_directory, sync_file
+from elfmesh.storage.starving import content, listed, opened_file
 
 log = logging.getLogger("elf.results")
 NAME = "pages"

@@ -9,8 +9,8 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from elfmesh.starving import opened_file
 from elfmesh.storage.results.segment import Segment
+from elfmesh.storage.starving import opened_file
 
 
 class ChangedError(Exception):

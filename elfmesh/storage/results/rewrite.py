@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.starving import content
 from elfmesh.storage.results.salvage import Hole, Salvaged, describe_log, record_at, segment_paths
 from elfmesh.storage.results.segment import Meta, Segment, cut, replace_file, write_meta
+from elfmesh.storage.starving import content
 
 Results = Sequence[tuple[ResultRecord, bytes]]
 MARK = bytes(16)

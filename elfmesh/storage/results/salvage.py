@@ -20,8 +20,8 @@ from elfmesh.control.jobs.pages import HEAD, frames
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
-from elfmesh.starving import content, listed
 from elfmesh.storage.results.segment import Meta, Segment, read_meta
+from elfmesh.storage.starving import content, listed
 
 Hole = tuple[int, int]
 """Indices from the first up to and without the second: records lack there."""

@@ -24,7 +24,7 @@ import msgspec
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import table_of
 from elfmesh.errors import ProtocolError, StorageError
-from elfmesh.starving import content, opened
+from elfmesh.storage.starving import content, opened
 from elfmesh.sums import packed_checked, packed_with_sum
 from elfmesh.wire import UNREADABLE
 

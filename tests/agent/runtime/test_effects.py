@@ -9,13 +9,13 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from elfmesh import starving
 from elfmesh.agent.runtime import effects as outbox
 from elfmesh.agent.runtime.effects import Outbox
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import DiskFull
 from elfmesh.machine import Contact, Effect, Event, Message, Send
 from elfmesh.overlay.messages import Ping
+from elfmesh.storage import starving
 from elfmesh.storage.durable import Durable, Write
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def test_a_thread_that_waits_for_a_descriptor_is_a_full_disk_to_peers(
         harmless, promise = ctl.Reply(1, 200, {}), ctl.Reply(2, 200, {})
         monkeypatch.setattr(starving, "_waiting", {"elf-store_0": "no descriptor", "read:log": "another"})
         rig.put(note(1))
-        assert not rig.outbox.problem, "nothing is to be written"
+        assert len(rig.outbox.problem) == 0, "nothing is to be written"
         rig.put(remembered(b"a"))
         rig.put(note(2), harmless, promise)
         assert rig.outbox.problem == "no descriptor"

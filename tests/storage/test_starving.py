@@ -15,12 +15,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from elfmesh import starving
 from elfmesh.errors import DataError
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources import reader as reader_module
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.sources.reader import StreamReader, parse_block
+from elfmesh.storage import starving
 from tests.patience import PATIENCE_S
 
 
