@@ -287,7 +287,7 @@ class PartQuery:
             if is_nested(operand.type) and not carried:
                 raise compiler.error(
                     expr,
-                    f"a value of type {type_name(operand.type)} cannot be grouped or aggregated",
+                    f"a value of type {type_name(operand.type)} cannot be grouped, selected or aggregated",
                     "Name a part of it, x[0], x['key'] or x.name, or write array_join(x, ',').",
                 )
             return operand

@@ -1,7 +1,7 @@
 """Phrases of other SQL that ELF-QL does not have: a few tokens beside each other, and what to write instead.
 
-Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, so no statement
-that is legal there is refused here.
+Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, except `>>>` and
+arguments by name.
 
 Each phrase is a regular expression over the tokens, which are written one behind the other with a blank
 between: a keyword or symbol as it stands in capitals (`GROUP_BY`), a name as `x:NAME`, one in quotes as
@@ -84,6 +84,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (rf"{_VALUE} (x:MOD) (?:#|\(|{_NAME})", "ELF-QL has no operator MOD", "Write x % y, or mod(x, y)."),
     (rf"{_VALUE} (\* \*)", "ELF-QL has no `**`", "Write power(x, y)."),
     (rf"{_VALUE} (/ /)", "ELF-QL has no `//`", "Write x div y."),
+    (r"(> > >)", "ELF-QL has no `>>>`", "Write shiftrightunsigned(x, n)."),
     (r"(= <)", "ELF-QL has no `=<`", "Write x <= y."),
     (r"(=>)", "ELF-QL has no arguments by name", "Write x >= y, or f(a, b) with the arguments in order."),
     (r"(&&)", "ELF-QL has no `&&`", "Write a AND b."),

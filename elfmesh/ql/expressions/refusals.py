@@ -54,10 +54,13 @@ _SET = Refusal("ELF-QL has no INTERSECT", "Write SELECT DISTINCT ... FROM a LEFT
 _MINUS = "Write SELECT DISTINCT ... FROM a LEFT ANTI JOIN b ON a.x <=> b.x."
 _CLOCK = Refusal("ELF-QL has no clock", CLOCK_HINT)
 
+_FILE = "Put the rows into a file: elf run 'SELECT ... FROM t' t.json; or into a TABLE of the job."
+
 UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "INTERSECT": _SET,
     "EXCEPT": Refusal("ELF-QL has no EXCEPT", f"{_MINUS} Instead of * EXCEPT (a), name the columns."),
     "MINUS": Refusal("ELF-QL has no MINUS", _MINUS, ("SELECT", "ALL", "DISTINCT")),
+    "VALUES": Refusal("ELF-QL has no VALUES", _FILE, ("(",)),
     "LATERAL": Refusal(
         "ELF-QL has no LATERAL (SELECT ...)",
         "Write LATERAL VIEW explode(x) t AS e, or JOIN (SELECT ...) ON.",
@@ -149,9 +152,13 @@ FOREIGN_CREATIONS: dict[str, str] = {
 """What other SQL creates, and what to write instead."""
 
 FOREIGN_RELATIONS: dict[str, str] = {
-    "VALUES": "Put the rows into a file: elf run 'SELECT ... FROM t' t.json; or into a TABLE of the job.",
+    "VALUES": _FILE,
     "RANGE": "A query reads records and makes none: FROM takes the name of a stream.",
-    "EXPLODE": "Write FROM stream LATERAL VIEW explode(x) t AS e.",
+    **dict.fromkeys(("EXPLODE", "EXPLODE_OUTER"), "Write FROM stream LATERAL VIEW explode(x) t AS e."),
+    **dict.fromkeys(("POSEXPLODE", "POSEXPLODE_OUTER"), "Write FROM s LATERAL VIEW posexplode(x) t AS i, e."),
+    **dict.fromkeys(("INLINE", "INLINE_OUTER"), "Write FROM s LATERAL VIEW inline(x) t AS a, b."),
+    "STACK": "Write SELECT ... UNION ALL SELECT ..., or explode(array(x, y)) after SELECT.",
+    "JSON_TUPLE": "Write get_json_object(text, '$.a') after SELECT.",
     "UNNEST": "Write FROM stream CROSS JOIN UNNEST(x) AS t(e).",
 }
 """What other SQL has behind FROM, and what to write instead."""

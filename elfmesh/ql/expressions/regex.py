@@ -91,7 +91,7 @@ def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[
             if at >= len(pattern) or pattern[at] not in ("%", "_", escape):
                 raise context.error(
                     expr,
-                    f"{escape!r} in {pattern!r}does not escape a special character",
+                    f"{escape!r} in {pattern!r} does not escape a special character",
                     "Write it before % or _, or twice for the character itself.",
                 )
             literal += pattern[at]

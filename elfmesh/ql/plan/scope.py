@@ -159,8 +159,13 @@ class Scope:
         if is_alias and self._aliases[name.lower()] and self.clause != LATE:
             is_alias = False
         if len(having) + len(unknown) > 1 or (is_alias and unknown):
-            names = " or ".join(f"{one.name}.{name}" for one in [*having, *unknown])
-            raise self._source.error(f"{name} may be a column of several inputs", at, f"Write {names}.")
+            maybe = [*having, *unknown]
+            names = " or ".join(f"{one.name}.{name}" for one in maybe if not one.name.startswith("#"))
+            hint = f"Write {names}."
+            if any(one.name.startswith("#") for one in maybe):
+                names = f" or {names}" if names else ""
+                hint = f"Give the query in brackets a name, (SELECT ...) AS q, and write q.{name}{names}."
+            raise self._source.error(f"{name} may be a column of several inputs", at, hint)
         if not having and not unknown:
             if is_alias:
                 return Field(name, False, at=at)

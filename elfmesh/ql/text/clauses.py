@@ -308,6 +308,9 @@ class Cutter:
             self._at += 1
             return
         name, argument = self._tokens[self._at - 1].text, self._tokens[self._at + 1].token_type
+        if self._tokens[self._at - 2].text.upper() == "LATERAL":
+            hint = "Write CROSS JOIN LATERAL explode(x) AS t(e)."
+            raise self._source.error("ELF-QL has LATERAL only behind JOIN", at, hint)
         if self._tokens[self._at - 1].start != at:
             raise self._error(f"the columns of {name} must be names in parentheses", f"Write {name}(a, b).")
         hint = FILE_HINT if argument == TokenType.STRING else "FROM takes the name of a stream."

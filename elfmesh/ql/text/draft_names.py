@@ -17,6 +17,9 @@ Complain = Callable[..., Exception]
 _INNER = "#r"
 """The query that is read, which no name of the text means."""
 
+IN_QUERY = "#q"
+"""The query of IN (SELECT * ...), of which the columns are named here."""
+
 
 def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
     """A query under the column names of its alias; the query itself if the alias names no columns.
@@ -36,9 +39,13 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
     called = alias.name
     if "*" in draft.columns:
         hint = "Name the fields after SELECT."
-        raise error(
-            given[0], f"the columns of {called} cannot be renamed because those of `*` are not known", hint
-        )
+        what = "the columns of `*` are not known"
+        if called != IN_QUERY:
+            what = f"the columns of {called} cannot be renamed because those of `*` are not known"
+        raise error(given[0], what, hint)
+    if len(given) != len(draft.columns) and called == IN_QUERY:
+        message = f"this query has {len(draft.columns)} columns, and {len(given)} stand before IN"
+        raise error(given[0], message, "Name as many columns after SELECT.")
     if len(given) != len(draft.columns):
         message = f"{called} has {len(draft.columns)} columns, and {len(given)} names"
         raise error(given[0], message, "Give each column a name.")

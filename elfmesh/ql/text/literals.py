@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.values.types import PRECISION_MAX
 
 _LIMIT_64 = 2**63
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -38,9 +39,9 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
         return Literal("double", double, at=place)
     value = sign * int(node.name)
     if not -_LIMIT_64 <= value < _LIMIT_64:
-        raise translator.error(
-            node, f"{node.name} does not fit into 64 bits", f"Write it as a double: {node.name}D."
-        )
+        kind, suffix = ("decimal", "BD") if len(node.name) <= PRECISION_MAX else ("double", "D")
+        hint = f"Write it as a {kind}: {node.name}{suffix}."
+        raise translator.error(node, f"{node.name} does not fit into 64 bits", hint)
     return Literal("bigint", value, at=place)
 
 

@@ -74,10 +74,10 @@ def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | Non
         return None
     kind = str(spec.args.get("kind") or "").upper()
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") or not items:
-        message = (
-            f"{kind} without ORDER BY has no meaning" if not items else f"a frame of {kind} is not supported"
-        )
-        raise translator.error(node, message, _FRAME_HINT)
+        if not items:
+            hint = f"Say the order of the rows: OVER (ORDER BY ts {kind} BETWEEN ...)."
+            raise translator.error(node, f"{kind} without ORDER BY has no meaning", hint)
+        raise translator.error(node, f"a frame of {kind} is not supported", _FRAME_HINT)
     first = _bound(spec, "start", translator, node)
     last = _bound(spec, "end", translator, node) if spec.args.get("end") is not None else Literal("bigint", 0)
     numbers = [each for each in (first, last) if each is not None]

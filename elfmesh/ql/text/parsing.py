@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Star
+from elfmesh.ql.expressions.refusals import FOREIGN_STATEMENTS
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.lowering import is_part
@@ -347,6 +348,9 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     except RecursionError:
         raise origin.error("the query is nested too deeply", tokens[0].start, "Reduce the nesting.") from None
     tree = trees[0] if len(trees) == 1 else None
+    if isinstance(tree, exp.Insert):
+        at = next(token.start for token in tokens if token.token_type == TokenType.INSERT)
+        raise origin.error("ELF-QL has no statement INSERT", at, FOREIGN_STATEMENTS["INSERT"])
     if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
     _place_intervals(tree, tokens)

@@ -95,19 +95,27 @@ _BESIDE = re.compile(r"\bJOIN\s+(SAME|LATEST)\b(?!\s+\w+\s*\.)(?!\s*\.)", re.IGN
 """SAME or LATEST without the name of a job behind it."""
 
 
-_OPENING = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|(['\"`]|/\*)", re.DOTALL
-)
+_OPENING = re.compile(r"--[^\n]*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|(['\"`]|/\*)", re.DOTALL)
 
 
 def unreadable(origin: SourceText) -> QueryError:
     """The tokenizer gives no place: find the quote or comment that is never closed."""
-    for match in _OPENING.finditer(origin.text):
-        if match[1]:
-            what = "comment" if match[1] == "/*" else "quote"
+    at = 0
+    while match := _OPENING.search(origin.text, at):
+        at = match.end() if match[1] != "/*" else _end_of_comment(origin.text, match.start())
+        if not at or (match[1] and match[1] != "/*"):
+            what = "quote" if at else "comment"
             return origin.error(
-                f"this {what} is not terminated",
-                match.start(1),
-                f"Close it with {'*/' if what == 'comment' else match[1]}.",
+                f"this {what} is not terminated", match.start(1), f"Close it with {match[1] if at else '*/'}."
             )
     return origin.error("the text cannot be tokenized", 0, "Look for a stray quote or backslash.")
+
+
+def _end_of_comment(text: str, begin: int) -> int:
+    """Where a comment ends, which may hold others; 0: it does not."""
+    depth = 0
+    for mark in re.finditer(r"/\*|\*/", text[begin:]):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return begin + mark.end()
+    return 0

@@ -182,6 +182,9 @@ def _marked(
         message = f"ELF-QL has no function {token.text}"
         raise source.error(message, token.start, FOREIGN_FUNCTIONS[name])
     if not known and name not in PLAIN_FORMS and _is_called(tokens, at):
+        if _is_named_query(tokens, at):
+            message = f"the columns of {token.text} must be names in parentheses"
+            raise source.error(message, token.start, "Write WITH t(a, b) AS (SELECT ...).")
         hint = suggest(name, (*declared, *OURS))
         hint = (
             hint
@@ -189,6 +192,17 @@ def _marked(
         )
         raise source.error(f"unknown function {token.text}", token.start, hint)
     return token
+
+
+def _is_named_query(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name stands as in WITH name(...) AS (SELECT."""
+    depth = 0
+    for end in range(at + 1, len(tokens)):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[end].token_type, 0)
+        if depth == 0:
+            words = [each.text.upper() for each in tokens[end + 1 : end + 4]]
+            return words[:2] == ["AS", "("] and words[2:] in (["SELECT"], ["WITH"])
+    return False
 
 
 def _is_called(tokens: Sequence[Token], at: int) -> bool:

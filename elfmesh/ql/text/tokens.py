@@ -127,6 +127,9 @@ def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
         raise source.error("this `(` has no matching `)`", open_at[-1].start, "Add a `)`.")
 
 
+_QUERIES = (["SELECT"], ["WITH"], ["VALUES"], ["FROM"], ["TABLE"])
+
+
 def is_alias(tokens: Sequence[Token], at: int) -> bool:
     """Whether a name before a bracket is that of an input with its columns.
 
@@ -141,7 +144,7 @@ def is_alias(tokens: Sequence[Token], at: int) -> bool:
         return False
     behind = next(end for end in range(at + 1, len(tokens)) if tokens[end].token_type == TokenType.R_PAREN)
     words = [token.text.upper() for token in tokens[behind + 1 : behind + 4]]
-    return before in _NAMES or (words[:2] == ["AS", "("] and words[2:] in (["SELECT"], ["WITH"], ["("]))
+    return before in _NAMES or (words[:2] == ["AS", "("] and words[2:] in (*_QUERIES, ["("]))
 
 
 def names_columns(tokens: Sequence[Token], opening: int) -> bool:

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from elfmesh.ql.expressions.aggregate_nodes import aggregate_calls, is_aggregate, over_nothing
 from elfmesh.ql.expressions.refusals import MARK
+from elfmesh.ql.text.draft_names import IN_QUERY
 from elfmesh.ql.text.paths import dotted_parts
 
 NESTED = "#s"
@@ -92,6 +93,7 @@ class Unnesting:
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
             return self._in(inner, kind)
         if isinstance(inner, exp.Exists) and self._outside(inner.this):
+            _drop_what_keeps_a_row(inner.this)
             self._join(inner.this, kind, [], inner)
             return None
         return node
@@ -99,7 +101,8 @@ class Unnesting:
     def _in(self, node: exp.In, kind: str) -> exp.Expr | None:
         query = node.args["query"].this
         left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-        if not isinstance(query, exp.Select | exp.Union) or len(query.selects) != len(left):
+        many = isinstance(query, exp.Query) and not _has_star(query) and len(query.selects) != len(left)
+        if not isinstance(query, exp.Select | exp.Union) or many:
             raise self._error(
                 node,
                 f"IN needs a query with {len(left)} column{'s' * (len(left) > 1)}",
@@ -109,13 +112,13 @@ class Unnesting:
             self._join(query, kind, left, node)
             return None
         if len(left) > 1:
-            hint = "Write NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y)."
+            hint = "Where none is null, write NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y = a.y)."
             raise self._error(node, "NOT IN with several columns is not supported", hint)
         if self._outside(query):
             self._join(query, kind, left, node, null_aware=True)
             return None
         value = exp.column("c0", table="#n", quoted=True)
-        nulls = _count(_columns_named(query), exp.Is(this=value, expression=exp.Null()))
+        nulls = _count(_columns_named(query, 1), exp.Is(this=value, expression=exp.Null()))
         some = exp.Not(this=exp.Is(this=left[0].copy(), expression=exp.Null()))
         empty = exp.EQ(this=_count(_columns_named(query)), expression=exp.Literal.number(0))
         self._join(query, kind, left, node)
@@ -136,8 +139,12 @@ class Unnesting:
                 equal = exp.Paren(this=exp.or_(equal, *nulls, copy=False))
             conditions.append(equal)
         if not self._outside(query):
-            self.nested.append(Nested(name, kind, _columns_named(query), exp.and_(*conditions, copy=False)))
+            named = _columns_named(query, len(left))
+            self.nested.append(Nested(name, kind, named, exp.and_(*conditions, copy=False)))
             return
+        if left and _has_star(query):
+            hint = "Name the columns that stand before IN."
+            raise self._error(node, "`*` in a correlated subquery of IN is not supported", hint)
         inner = self._plain(query, node)
         columns = given[: len(left)]
         conditions += [self._lifted(each, inner, name, columns) for each in self._move(inner, node)]
@@ -238,9 +245,8 @@ class Unnesting:
             raise self._error(node, "a correlated subquery must be a single SELECT", HINT)
         for name, given in query.args.items():
             if given and name not in _PLAIN:
-                raise self._error(
-                    node, f"{name.strip('_').upper()} in a correlated subquery is not supported", HINT
-                )
+                word = {"group": "GROUP BY", "with_": "WITH"}.get(name, name.upper())
+                raise self._error(node, f"{word} in a correlated subquery is not supported", HINT)
         inner = query.copy()
         inner.set("order", None)
         inner.set("distinct", None)
@@ -335,15 +341,44 @@ def _paths(node: exp.Expr) -> Iterator[exp.Expr]:
         yield from _paths(child)
 
 
+def _drop_what_keeps_a_row(query: Any) -> None:
+    """LIMIT 1 and more, and GROUP BY columns, leave a row exactly where there is one."""
+    limit, group = query.args.get("limit"), query.args.get("group")
+    number = None if limit is None else limit.args.get("expression")
+    if isinstance(number, exp.Literal) and number.is_int and int(number.this) > 0:
+        query.set("limit", None)
+    given = {} if group is None else {name: value for name, value in group.args.items() if value}
+    plain = [*given] == ["expressions"] and all(isinstance(each, exp.Column) for each in group.expressions)
+    if plain and not query.args.get("having"):
+        query.set("group", None)
+        query.set("expressions", [exp.Literal.number(1)])
+
+
 def _select(query: exp.Select, columns: list[exp.Expr]) -> None:
     """Let a query select these, called c0, c1, ..."""
-    named = [exp.alias_(each.unalias(), f"c{at}", quoted=True) for at, each in enumerate(columns)]
+    named = [  # alias_ would name a query in brackets as an input
+        exp.Alias(this=each.unalias(), alias=exp.to_identifier(f"c{at}", quoted=True))
+        for at, each in enumerate(columns)
+    ]
     query.set("expressions", named)
 
 
-def _columns_named(query: Any) -> Any:
-    """A copy of a query with columns called c0, c1, ..."""
+def _has_star(query: exp.Query) -> bool:
+    return any(each.is_star for each in query.selects)
+
+
+def _columns_named(query: Any, width: int | None = None) -> Any:
+    """A copy of a query with columns called c0, c1, ...; `*` is kept unless `width` says how many."""
     named = query.copy()
+    if _has_star(query):
+        if width is None:
+            return named
+        names = [exp.to_identifier(f"c{at}", quoted=True) for at in range(width)]
+        places = [each.meta["start"] for one in query.selects for each in one.walk() if "start" in each.meta]
+        names[0].meta.update({"start": places[0]} if places else {})
+        alias = exp.TableAlias(this=exp.to_identifier(IN_QUERY, quoted=True), columns=names)
+        columns = [exp.column(each.copy()) for each in names]
+        return exp.Select(expressions=columns, from_=exp.From(this=exp.Subquery(this=named, alias=alias)))
     select = named
     while isinstance(select, exp.Union):
         select = select.this

@@ -16,7 +16,7 @@ LETTERS_MAX = 2
 
 _WORD = re.compile(r"[^\W\d][\w.]*")
 _MEANT = re.compile(r"[Dd]id you mean (.+?)\?")
-_ARROW = re.compile(r"\b(decimal128|u?int\d+|float\d+|duration\[|timestamp\[|date32|list<|struct<|map<)")
+_ARROW = re.compile(r"\b(decimal128|u?int\d+\b|float\d+\b|duration\[|timestamp\[|date32|list<|struct<|map<)")
 _GENERIC = re.compile(r"See the list of supported syntax in docs")
 
 

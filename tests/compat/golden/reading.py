@@ -21,12 +21,13 @@ def with_stream(text: str) -> str:
         tokens = sqlglot.tokenize(text, dialect="spark")
     except sqlglot.errors.TokenError:
         return text
-    words = [token.text.upper() if token.token_type != TokenType.STRING else "'" for token in tokens]
-    for at in reversed([at for at, word in enumerate(words) if word == "SELECT"]):
-        end = _end_of_items(words, at + 1)
-        if end is not None:
-            place = tokens[end].start if end < len(tokens) else len(text)
-            text = f"{text[:place].rstrip()} FROM {ONE} {text[place:]}".rstrip()
+    quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+    words = [token.text.upper() if token.token_type not in quoted else "'" for token in tokens]
+    ends = [_end_of_items(words, at + 1) for at, word in enumerate(words) if word == "SELECT"]
+    # From the last place on, so that the others stay where they are.
+    for end in sorted((end for end in ends if end is not None), reverse=True):
+        place = tokens[end].start if end < len(tokens) else len(text)
+        text = f"{text[:place].rstrip()} FROM {ONE} {text[place:]}".rstrip()
     return text
 
 

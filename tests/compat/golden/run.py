@@ -80,6 +80,8 @@ def column_of(table: pa.Table, path: str) -> pa.Array:
     name, _, rest = path.partition(".")
     array = table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table))
     for part in rest.split(".") if rest else ():
+        if pa.types.is_map(array.type) and not pa.types.is_string(array.type.key_type):
+            return pa.nulls(len(table))
         if pa.types.is_map(array.type):
             array = pc.map_lookup(array, part, "first")
             continue

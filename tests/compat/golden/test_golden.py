@@ -117,6 +117,7 @@ def test_a_refusal_with_place_and_remedy_is_good() -> None:
         ("JOINS is not supported", "Write it.", "a word that was not written"),
         ("RANGE is not for decimal128(1, 0)", "Write ROWS.", "an internal name"),
         ("there is no column v", "There are *.", "an internal name"),
+        ("v may be a column of several inputs", "Write int4_tbl.v or u.v.", ""),
         ("v does not work", "", "no remedy"),
     ],
 )
@@ -143,7 +144,9 @@ def test_a_name_of_the_outer_query_is_no_misspelt_one() -> None:
         ("SELECT extract(DAY FROM x) FROM t", "SELECT extract(DAY FROM x) FROM t"),
         ("SELECT 1 IS DISTINCT FROM 2", "SELECT 1 IS DISTINCT FROM 2 FROM one"),
         ("SELECT (SELECT 'FROM') FROM t", "SELECT (SELECT 'FROM' FROM one ) FROM t"),
+        ("SELECT (SELECT (SELECT 1 + 2))", "SELECT (SELECT (SELECT 1 + 2 FROM one ) FROM one ) FROM one"),
         ("SELECT mode() WITHIN GROUP (ORDER BY v) FROM t", "SELECT mode() WITHIN GROUP (ORDER BY v) FROM t"),
+        ("SELECT 1 AS `minus` FROM t", "SELECT 1 AS `minus` FROM t"),
         ("SELECT 1 ORDER BY 1", "SELECT 1 FROM one ORDER BY 1"),
         ("SELECT window.start, 1 FROM t", "SELECT window.start, 1 FROM t"),
         ("SELECT 1 UNION SELECT 2", "SELECT 1 FROM one UNION SELECT 2 FROM one"),
