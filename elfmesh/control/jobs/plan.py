@@ -103,7 +103,7 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
 
 
 def _refuse_unclear_names(statement: ql.Statement) -> None:
-    """Refuse names without an input in queries in brackets that use rows outside.
+    """Refuse names without an input in WHERE of queries in brackets.
 
     No agent knows before it reads them which fields the records have, and another may read other records.
 

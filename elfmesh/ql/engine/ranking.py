@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from elfmesh.ql.engine.finalise import sorted_rows
-from elfmesh.ql.expressions.nodes import Expr, Frame, Literal, Over
+from elfmesh.ql.expressions.nodes import Frame, Literal, Over
 from elfmesh.ql.plan.statement import OrderItem
 from elfmesh.ql.values.columns import float_values, null_mask
 from elfmesh.ql.values.joining import row_codes, taken
@@ -72,7 +73,7 @@ def ranking(
 
 
 def over_rows(
-    over: Over, columns: Sequence[pa.Array], rows: int, evaluate: Callable[[Expr], pa.Array]
+    over: Over, columns: Sequence[pa.Array], rows: int, evaluate: Callable[..., pa.Array]
 ) -> pa.Array:
     """The value of a function for every row.
 
@@ -80,21 +81,23 @@ def over_rows(
         over: the function; its operands are columns.
         columns: all columns of the rows, which decide between ties.
         rows: how many there are.
-        evaluate: the array of an operand.
+        evaluate: the array of an operand; with a function, as the type of its value.
     """
     order = [evaluate(expr) for expr in over.order]
     partition = row_codes([evaluate(expr) for expr in over.partition], [True] * len(over.partition), rows)
     ranked = ranking(over, columns, rows, order, partition)
     if over.args and over.kind != "ntile":
         values = evaluate(over.args[0])
-        inside = (
-            _shifted(over, ranked) if over.kind in ("lag", "lead") else _framed(over, ranked, order, values)
-        )
+        shifted = over.kind in ("lag", "lead")
+        inside = _shifted(over, ranked, values) if shifted else _framed(over, ranked, order, values)
         places = np.empty(rows, dtype=np.int64)
         places[ranked.rows] = (
             np.where(inside >= 0, ranked.rows[np.maximum(inside, 0)], -1) if rows else inside
         )
-        return taken(values, places)
+        found = taken(values, places)
+        if not shifted:
+            return found
+        return pc.if_else(pa.array(places < 0), evaluate(over.args[2], over), found)
     numbers = _numbers(over, ranked)
     values = np.empty(rows, dtype=numbers.dtype)
     values[ranked.rows] = numbers
@@ -161,21 +164,21 @@ def _distances(order: pa.Array, frame: Frame) -> Ints | npt.NDArray[np.float64]:
 def _framed(over: Over, ranked: Ranking, order: Sequence[pa.Array], values: pa.Array) -> Ints:
     """Per place, where the value of first, last or nth_value stands; -1 for nowhere."""
     first, behind = bounds(over, ranked, order)
-    option = over.args[1] if len(over.args) > 1 else None
     step = 0
-    if isinstance(option, Literal) and option.kind == "bool" and option.value:  # IGNORE NULLS
-        present = ~null_mask(values)[ranked.rows]
-        seen = np.concatenate([[0], np.cumsum(present)])
-        places = np.append(np.flatnonzero(present), len(ranked.rows))
-        if over.kind.startswith("first"):
-            found = places[seen[first]]
-            return np.where(found < behind, found, -1)
-        found = places[np.maximum(seen[behind] - 1, 0)]
-        return np.where((seen[behind] > seen[first]) & (found >= first), found, -1)
     if over.kind == "nth_value":
+        option = over.args[1]
         assert isinstance(option, Literal)
         assert isinstance(option.value, int)
         step = option.value - 1
+    if _ignores_nulls(over):
+        present = ~null_mask(values)[ranked.rows]
+        seen = np.concatenate([[0], np.cumsum(present)])
+        places = np.append(np.flatnonzero(present), len(ranked.rows))
+        if not over.kind.startswith("last"):
+            found = places[np.minimum(seen[first] + step, len(places) - 1)]
+            return np.where(found < behind, found, -1)
+        found = places[np.maximum(seen[behind] - 1, 0)]
+        return np.where((seen[behind] > seen[first]) & (found >= first), found, -1)
     found = behind - 1 if over.kind.startswith("last") else first + step
     return np.where((found >= first) & (found < behind), found, -1)
 
@@ -220,11 +223,26 @@ def _stretches(begins: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
     return starts[number], np.append(starts[1:], len(begins))[number] if len(begins) else starts
 
 
-def _shifted(over: Over, ranked: Ranking) -> Ints:
+def _shifted(over: Over, ranked: Ranking, values: pa.Array) -> Ints:
     """The place so many before (lag) or after (lead) in the partition, or -1."""
     step = over.args[1]
     assert isinstance(step, Literal)
     assert isinstance(step.value, int)
-    place = np.arange(len(ranked.rows), dtype=np.int64)
-    wanted = place - step.value if over.kind == "lag" else place + step.value
+    place, ahead = np.arange(len(ranked.rows), dtype=np.int64), step.value
+    ahead = -ahead if over.kind == "lag" else ahead
+    wanted = place + ahead
+    if ahead and _ignores_nulls(over):
+        present = ~null_mask(values)[ranked.rows]
+        seen = np.concatenate([[0], np.cumsum(present)])
+        # So many of the values that are there before this row, or behind it.
+        number = seen[:-1] + ahead if ahead < 0 else seen[1:] + ahead - 1
+        found = np.flatnonzero(present)
+        inside = (number >= 0) & (number < len(found))
+        wanted = np.where(inside, np.append(found, 0)[np.where(inside, number, -1)], -1)
     return np.where((wanted >= ranked.start) & (wanted < ranked.end), wanted, -1)
+
+
+def _ignores_nulls(over: Over) -> bool:
+    at = {"lag": 3, "lead": 3, "nth_value": 2}.get(over.kind, 1)
+    flag = over.args[at] if len(over.args) > at else None
+    return isinstance(flag, Literal) and flag.value is True

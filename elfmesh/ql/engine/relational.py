@@ -23,9 +23,10 @@ from elfmesh.ql.engine.exploding import Notify, exploded
 from elfmesh.ql.engine.framing import PAIRS_MAX, Frames
 from elfmesh.ql.engine.query import PartQuery
 from elfmesh.ql.engine.ranking import over_rows
-from elfmesh.ql.expressions.nodes import Expr
+from elfmesh.ql.expressions.nodes import Expr, Over
 from elfmesh.ql.expressions.operand import Env, Operand, convert
 from elfmesh.ql.expressions.operators import condition_operand
+from elfmesh.ql.expressions.registry import implicitly
 from elfmesh.ql.expressions.text_source import Place
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.plan.elements import Elements
@@ -209,8 +210,12 @@ class _Run:
         compiler = Compiler({name: array.type for name, array in columns.items()}, self.statement.origin)
         env = Env(columns, source.num_rows)
 
-        def evaluate(expr: Expr) -> pa.Array:
-            return compiler.compile(expr).array(env)
+        def evaluate(expr: Expr, of: Over | None = None) -> pa.Array:
+            operand = compiler.compile(expr)
+            if of is not None:
+                kind = compiler.compile(of.args[0]).type
+                operand = implicitly(compiler, of, operand, kind, f"the default of {of.kind}")
+            return operand.array(env)
 
         given = list(columns.values())
         for name, over in relation.functions:

@@ -20,6 +20,7 @@ from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Literal
 
 ONE = Literal("bigint", 1)
 NULL = Literal("null", None)
+COLLECT_DEFAULT = 100
 COLLECT_MAX, COUNTERS_MAX, TOP_DEFAULT, TOP_COUNTERS = 10_000, 10_000, 5, 1000
 ACCURACY_MAX = 1240
 """Beyond 1 / this a kll cannot tell ranks apart: k is at most 4,096."""
@@ -265,20 +266,27 @@ def _collect(reduction: Reduction, node: Aggregate) -> Expr:
 def _collected(reduction: Reduction, node: Aggregate, limit: int | None) -> Expr:
     kind = "set" if node.distinct or node.kind == "collect_set" else "collect"
     value = _filtered(node, node.args[0])
-    return reduction.state(_with(kind, limit, 100), value)
+    return reduction.state(_with(kind, limit, COLLECT_DEFAULT), value)
 
 
 def _with(kind: str, parameter: int | None, default: int) -> str:
     return kind if parameter in (None, default) else f"{kind}:{parameter}"
 
 
+ORDERED = 3
+"""The argument of `listagg` whose values carry their places, if it has WITHIN GROUP (ORDER BY ...)."""
+
+
 @_aggregate("string_agg listagg", 1, 3, signature="$(x[, separator[, limit]])", distinct=True)
 def _joined(reduction: Reduction, node: Aggregate) -> Expr:
     separator = _constant(reduction, node, 1, "string null", "the separator")
     limit = _integer(reduction, node, 2, "the limit", (1, COLLECT_MAX))
-    text = Aggregate(node.kind, (Call("text input", node.args[:1]),), node.distinct, node.where)
     joint = "" if separator is None or separator.value is None else str(separator.value)
-    return Call("joined list", (_collected(reduction, text, limit),), joint, at=node.at)
+    ordered = len(node.args) > ORDERED
+    value = node.args[ORDERED] if ordered else Call("text input", node.args[:1])
+    text = Aggregate(node.kind, (value,), node.distinct, node.where)
+    how = "joined ordered list" if ordered else "joined list"
+    return Call(how, (_collected(reduction, text, limit),), joint, at=node.at)
 
 
 # -- percentiles, exact over a table of values with their counts

@@ -16,7 +16,7 @@ MARK = "elf_"
 WINDOWS = ("tumble", "hop", "window", "session", "session_window")
 OVER_FUNCTIONS = {
     "row_number": (0, 0), "rank": (0, 0), "dense_rank": (0, 0), "percent_rank": (0, 0), "cume_dist": (0, 0),
-    "ntile": (1, 1), "lag": (1, 2), "lead": (1, 2), "nth_value": (2, 2),
+    "ntile": (1, 1), "lag": (1, 3), "lead": (1, 3), "nth_value": (2, 2),
 }  # fmt: skip
 """Functions over the rows of an interval, and the least and most of their arguments."""
 
@@ -85,7 +85,6 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "SORT BY": _SORT,
     "DISTRIBUTE BY": Refusal("ELF-QL has no DISTRIBUTE BY", "Write PARTITIONS n after CREATE JOB name."),
     "GROUP BY": Refusal("ELF-QL has no GROUP BY DISTINCT", "Write GROUP BY a, b.", ("DISTINCT",)),
-    "ORDER BY": Refusal("ELF-QL has no ORDER BY ALL", "Name what to order by: ORDER BY 1, 2.", ("ALL",)),
     "LIMIT": Refusal("ELF-QL has no LIMIT ALL", "Leave it out: all rows are shown without LIMIT.", ("ALL",)),
     "TABLE": Refusal(
         "ELF-QL has no TABLE(...)", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)

@@ -120,6 +120,28 @@ def argument(context: Context, call: Call, args: list[Operand], at: int, kind: p
     return convert(args[at], kind)
 
 
+def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType, what: str) -> Operand:
+    """An operand as a value of a type, implicitly converted as Spark converts it; as it is beside VOID.
+
+    Raises:
+        QueryError: Spark refuses the conversion.
+    """
+    given = operand.type
+    number = given in (BIGINT, DOUBLE, STRING) or is_decimal(given)
+    allowed = (
+        kind == VOID or given in (VOID, kind) or (number and (kind in (BIGINT, DOUBLE) or is_decimal(kind)))
+    )
+    allowed = allowed or (kind == STRING and not is_nested(given)) or (kind == BINARY and given == STRING)
+    allowed = allowed or (kind in (DATE, TIMESTAMP) and given in (DATE, TIMESTAMP, STRING))
+    if not allowed:
+        raise context.error(
+            expr,
+            f"{what} is {type_name(given)}, not {type_name(kind)}",
+            f"Write CAST(... AS {type_name(kind)}).",
+        )
+    return operand if kind == VOID else convert(operand, kind)
+
+
 def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
     """The string constant in argument `at`; None for NULL.
 

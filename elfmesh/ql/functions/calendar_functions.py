@@ -103,6 +103,18 @@ def _plus_months(context: Context, call: Call, args: list[Operand]) -> Operand:
 OPERATORS["plus months"] = _plus_months
 
 
+def _year_of_week(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """EXTRACT(YEAROFWEEK FROM date): the year that the week of ISO 8601 belongs to."""
+    return lift_arrays(BIGINT, _iso_year, argument(context, call, args, 0, DATE))
+
+
+def _iso_year(days: pa.Array) -> pa.Array:
+    return pc.cast(pc.iso_year(days), BIGINT)
+
+
+OPERATORS["year of week"] = _year_of_week
+
+
 @function("months_between", 2, 3, signature="$(end, start[, round])")
 def _months_between(context: Context, call: Call, args: list[Operand]) -> Operand:
     rounds = True

@@ -93,8 +93,10 @@ def _pattern(
 @function("to_timestamp", 1, 2, signature="$(x[, pattern])")
 def _to_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 1:
-        if args[0].type in (BIGINT, DOUBLE, BOOLEAN):
+        if args[0].type in (BIGINT, DOUBLE):
             return convert(args[0], TIMESTAMP)
+        if args[0].type == BOOLEAN:  # Spark reads its text, which is no time
+            return convert(convert(args[0], STRING), TIMESTAMP)
         return argument(context, call, args, 0, TIMESTAMP)
     return _read(context, call, args, TIMESTAMP)
 
@@ -225,9 +227,8 @@ def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowe
     name = _UNITS.get(unit.lower()) if unit.lower() in allowed else None
     if name is None:
         # Spark answers null for every row here; that is never what was meant.
-        raise context.error(
-            call, f"{call.name} does not support the unit {unit!r}", f"There are {', '.join(allowed)}."
-        )
+        hint = "Write 'QUARTER'." if unit.lower() == "q" else f"There are {', '.join(allowed)}."
+        raise context.error(call, f"{call.name} does not support the unit {unit!r}", hint)
     return lift_arrays(
         TIMESTAMP, lambda x: pc.floor_temporal(naive(x), unit=name).view(pa.int64()).view(TIMESTAMP), operand
     )

@@ -127,7 +127,10 @@ def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
 @_operator("average")
 def _average(context: Context, call: Call, args: list[Operand]) -> Operand:
     if is_decimal(args[0].type):
-        kind = pa.decimal128(PRECISION_MAX, min(args[0].type.scale + 4, PRECISION_MAX))
+        # The sum of a DECIMAL(p, s) is a DECIMAL(p + 10, s), their average a DECIMAL(p + 4, s + 4).
+        whole = args[0].type.precision
+        precision = PRECISION_MAX if whole >= PRECISION_MAX else whole - 6
+        kind = pa.decimal128(precision, min(args[0].type.scale + 4, precision))
         return lift_arrays(kind, lambda whole, count: decimals.averages(whole, count, kind), *args)
     return OPERATORS["/"](context, Call("/", call.args, at=call.at), args)
 

@@ -91,8 +91,9 @@ class _Analyser:
         if having is not None:
             filtered = finish(self._names.in_having(having, self._reduction.keys))
         ordered = tuple(
-            OrderItem(self._order_item(expr, outputs, finish), item.descending, item.nulls_first)
+            OrderItem(done, item.descending, item.nulls_first)
             for expr, item in order
+            for done in self._order_items(expr, outputs, finish)
         )
         repeat = ""
         reduction = self._reduction
@@ -333,20 +334,22 @@ class _Analyser:
             )
         return self._reduction.key(expr)
 
-    def _order_item(
+    def _order_items(
         self, expr: Expr, outputs: tuple[tuple[str, Expr], ...], finish: Callable[[Expr], Expr]
-    ) -> Expr:
+    ) -> list[Expr]:
+        if isinstance(expr, Star):  # ORDER BY ALL; something that orders, before columns of * are known
+            return [output for _, output in outputs] or [Literal("null", None)]
         if isinstance(expr, Literal) and expr.kind == "bigint":
             self._ordinal(expr)
             assert isinstance(expr.value, int)
-            return outputs[expr.value - 1][1]
+            return [outputs[expr.value - 1][1]]
         done = finish(self._names.in_order_by(expr))
         constant = not any(isinstance(node, Ref) for node in walk(done))
         if self._select.distinct and not constant and done not in [output for _, output in outputs]:
             raise self._error(
                 expr, "SELECT DISTINCT can be ordered by its own columns only", "Select this one too."
             )
-        return done
+        return [done]
 
     def _fields(self, plan: Plan) -> tuple[str, ...]:
         paths = {"*"} if self._star else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Over, walk
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Literal, Over, walk
 from elfmesh.ql.expressions.refusals import GENERATORS
 from elfmesh.ql.lowering.lowering import Lowering, early_expressions
 from elfmesh.ql.plan.draft_types import SelectDraft
@@ -57,6 +57,13 @@ def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
 
 
 def _output(plan: Lowering, draft: SelectDraft, item: OrderItem) -> Expr:
+    if isinstance(item.expr, Literal) and item.expr.kind == "bigint":
+        number = item.expr.value
+        assert isinstance(number, int)
+        if not 1 <= number <= len(draft.columns):
+            hint = f"The query has {len(draft.columns)} columns."
+            raise plan.origin.error(f"there is no column {number}", item.expr.at, hint)
+        return Field(draft.columns[number - 1], True, at=item.expr.at)
     for name, (_, expr) in zip(draft.columns, draft.select.items, strict=True):
         named = isinstance(item.expr, Field) and item.expr.path.lower() == name.lower()
         if named or item.expr == expr:

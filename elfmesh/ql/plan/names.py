@@ -33,7 +33,7 @@ class Bare:
         path: the name.
         at: where it stands.
         meant: what it may mean, written with its input.
-        unclear: it stands in WHERE of a query that seems to use a row outside.
+        unclear: it stands in WHERE.
     """
 
     stream: str

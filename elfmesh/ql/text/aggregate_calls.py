@@ -7,13 +7,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.ql.expressions.aggregates import AGGREGATES
-from elfmesh.ql.expressions.nodes import Aggregate, Expr, Literal, Over, Star, walk
+from elfmesh.ql.expressions.aggregates import AGGREGATES, COLLECT_DEFAULT, ORDERED
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Literal, Over, Star, walk
 from elfmesh.ql.plan.scope import RECORD
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.text.draft_order import is_all
 
 _SHARES = ("percentile_cont", "percentile_disc")
 """Aggregates whose values stand in WITHIN GROUP (ORDER BY x)."""
+_LISTS = ("listagg", "string_agg")
+"""Aggregates whose order stands there."""
 
 
 def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
@@ -74,18 +77,36 @@ def _ignoring(translator: Translating, made: Aggregate, node: Any) -> Expr:
 
 
 def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
-    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)`."""
+    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)`, `listagg(x) WITHIN GROUP (ORDER BY y DESC, z)`."""
     made, order = translator.expr(node.this), node.expression.expressions
+    if any(is_all(each.this) for each in order):
+        raise translator.error(node, "ORDER BY ALL belongs to a whole query", "Write ORDER BY a, b.")
     with translator.scope.within(RECORD):
         ordered = [translator.expr(each.this) for each in order]
-    if not isinstance(made, Aggregate) or len(order) != 1:
+    if not isinstance(made, Aggregate) or (len(order) != 1 and made.kind not in _LISTS):
         raise translator.error(node, "WITHIN GROUP takes one ORDER BY item", "Write (ORDER BY x).")
-    item, descending = ordered[0], bool(order[0].args.get("desc"))
     if made.kind in _SHARES:
-        falling = (Literal("bool", True),) if descending else ()
-        return replace(made, args=(item, made.args[0], *falling))
-    if made.kind not in ("listagg", "string_agg") or item != made.args[0] or descending:
+        falling = (Literal("bool", True),) if order[0].args.get("desc") else ()
+        return replace(made, args=(ordered[0], made.args[0], *falling))
+    if made.kind not in _LISTS:
         raise translator.error(
-            node, f"{made.kind} cannot be ordered so", "listagg(x) WITHIN GROUP (ORDER BY x) can."
+            node, f"{made.kind} cannot be ordered so", "listagg(x) WITHIN GROUP (ORDER BY y) can."
         )
-    return made
+    return _placed(translator, node, made, ordered)
+
+
+def _placed(translator: Translating, node: exp.WithinGroup, made: Aggregate, ordered: list[Expr]) -> Expr:
+    """A listagg whose values carry their place in the order."""
+    items = node.expression.expressions
+    if made.distinct and ordered != [made.args[0]]:
+        hint = "Order by what is listed, or leave DISTINCT out."
+        raise translator.error(node, f"{made.kind}(DISTINCT x) can only be ordered by x", hint)
+    if any(isinstance(each, Aggregate) for item in ordered for each in walk(item)):
+        raise translator.error(node, "WITHIN GROUP cannot contain an aggregate", "Order by a column.")
+    ways = [(bool(item.args.get("desc")), bool(item.args.get("nulls_first"))) for item in items]
+    option = "".join(("d" if falling else "a") + ("f" if first else "l") for falling, first in ways)
+    defaults = (Literal("null", None), Literal("bigint", COLLECT_DEFAULT))
+    args = (*made.args, *defaults[len(made.args) - 1 :])
+    assert len(args) == ORDERED
+    place = Call("ordered text", (made.args[0], *ordered), option, at=made.at)
+    return replace(made, args=(*args, place))

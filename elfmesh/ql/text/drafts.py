@@ -6,7 +6,7 @@ is refused. What is computed where is decided afterwards, in `lowering`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,7 @@ from elfmesh.ql.text.draft_groups import read_groups
 from elfmesh.ql.text.draft_items import read_items
 from elfmesh.ql.text.draft_limits import TOO_MANY, NodeBudget, row_count
 from elfmesh.ql.text.draft_names import no_order, reads_itself, renamed
+from elfmesh.ql.text.draft_order import is_all, order_by_all
 from elfmesh.ql.text.draft_windows import with_windows
 from elfmesh.ql.text.outer_names import Declared, OuterNames
 from elfmesh.ql.text.translate import Translator
@@ -181,7 +182,7 @@ class Drafter:
             having = None if having is None else translator.value(having.this)
             qualify = tree.args.get("qualify")
             qualify = None if qualify is None else translator.value(qualify.this)
-            order = self._order(tree, translator)
+            order = self._order(tree, translator, [expr for _, expr in items])
         place = translator.place(tree)
         select = Select(
             items, where, group, having, order, row_count(tree, "limit", translator), distinct is not None,
@@ -306,10 +307,15 @@ class Drafter:
         equal = Call("=", sides, at=place)
         return equal if on is None else Call("and", (on, equal), at=place)
 
-    def _order(self, tree: Any, translator: Translator) -> list[OrderItem]:
+    def _order(self, tree: Any, translator: Translator, columns: Sequence[Expr]) -> list[OrderItem]:
         order = tree.args.get("order")
+        nodes = () if order is None else order.expressions
+        if len(nodes) == 1 and is_all(nodes[0].this):
+            return order_by_all(nodes[0], columns, self._place(order))
         items = []
-        for node in order.expressions if order is not None else ():
+        for node in nodes:
+            if isinstance(node, exp.Ordered) and is_all(node.this):
+                raise self._error(order, "ORDER BY ALL stands alone", "Write ORDER BY 1, 2.")
             if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
                 raise self._error(
                     node, "this form of ORDER BY is not supported", "Write ORDER BY a DESC NULLS LAST."
@@ -355,8 +361,8 @@ class Drafter:
         scope = Scope(self.origin, [Input("#", union.columns, union.at)], {})
         translator = self._translator(named, scope)
         with scope.within(LATE):
-            order = self._order(tree, translator)
-        items = [(name, scope.field([name], True, union.at)) for name in union.columns]
+            items = [(name, scope.field([name], True, union.at)) for name in union.columns]
+            order = self._order(tree, translator, [expr for _, expr in items])
         select = Select(
             list(items), None, None, None, order, row_count(tree, "limit", translator), False, None,
             union.at if union.at != NOWHERE else self.start, row_count(tree, "offset", translator) or 0,

@@ -39,7 +39,7 @@ class OuterNames:
     Args:
         declared: by stream.
         error: makes the error at a node.
-        unclear: takes the names that may be those of a row outside, where a query seems to use one.
+        unclear: takes the names in WHERE that may be those of a row outside.
     """
 
     declared: Declared
@@ -171,25 +171,13 @@ class OuterNames:
 def _unclear(
     query: exp.Select, own: Sequence[Input], around: Sequence[Sequence[Input]]
 ) -> Iterator[exp.Column]:
-    """The names without an input in WHERE of a query that seems to use a row outside.
-
-    It does if it names an input outside, or compares one such name with another: `y1 = x1`.
-    """
+    """The names without an input in WHERE of a query: `y1 = x1`, and `x1 = 5` alone."""
     where = query.args.get("where")
     inside = {id(each) for each in where.find_all(exp.Column)} if where is not None else set[int]()
-    columns = [each for each in _own_columns(query) if id(each) in inside]
-    outer = [each for each in columns if _names_one(each, around) and not _names_one(each, [own])]
-    bare = {id(each): each for each in columns if not _names_one(each, [*around, own])}
-    bare = {at: each for at, each in bare.items() if each.name.lower() not in IMPLICIT}
-    compared = where is not None and any(
-        all(
-            any(id(each) in bare for each in side.find_all(exp.Column)) for side in (one.this, one.expression)
-        )
-        for one in where.find_all(
-            exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ
-        )
-    )
-    yield from bare.values() if outer or compared else ()
+    for column in _own_columns(query):
+        bare = id(column) in inside and not _names_one(column, [*around, own])
+        if bare and column.name.lower() not in IMPLICIT:
+            yield column
 
 
 def _names_one(column: exp.Column, around: Sequence[Sequence[Input]]) -> bool:

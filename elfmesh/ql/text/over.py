@@ -9,15 +9,19 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import Aggregate, Duration, Expr, Frame, Literal, Over
 from elfmesh.ql.expressions.refusals import MARK, OVER_FUNCTIONS
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.text.draft_order import is_all
 
 FRAMED = ("first", "first_value", "last", "last_value", "nth_value")
 """What a frame decides: with ORDER BY the first or last row of it, and not the first by time."""
+
+VALUED = ("lag", "lead", "nth_value")
+"""What takes its value from another row."""
 
 _HINT = "Write row_number() OVER (PARTITION BY a ORDER BY b), or sum(x) OVER (PARTITION BY a)."
 _FRAME_HINT = (
     "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or RANGE BETWEEN INTERVAL '5' SECOND PRECEDING ..."
 )
-_SHAPES = {"nth_value": "(x, n)", "ntile": "(n)", "lag": "(x[, n])", "lead": "(x[, n])"}
+_SHAPES = {"nth_value": "(x, n)", "ntile": "(n)", "lag": "(x[, n[, default]])", "lead": "(x[, n[, default]])"}
 
 
 def over_call(node: exp.Window, translator: Translating) -> Expr:
@@ -34,6 +38,8 @@ def over_call(node: exp.Window, translator: Translating) -> Expr:
     for item in items:
         if not isinstance(item, exp.Ordered) or item.args.get("with_fill"):
             raise translator.error(node, "this form of ORDER BY is not supported", _HINT)
+        if is_all(item.this):
+            raise translator.error(node, "ORDER BY ALL belongs to a whole query", "Write ORDER BY a, b.")
     directions = tuple((bool(i.args.get("desc")), bool(i.args.get("nulls_first"))) for i in items)
     partition = tuple(translator.expr(each) for each in node.args.get("partition_by") or ())
     ordered = tuple(translator.expr(item.this) for item in items)
@@ -44,18 +50,9 @@ def over_call(node: exp.Window, translator: Translating) -> Expr:
 
 
 def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str, tuple[Expr, ...]]:
-    if isinstance(node, exp.Anonymous) and str(node.this).removeprefix(MARK) in OVER_FUNCTIONS:
-        name = str(node.this).removeprefix(MARK)
-        least, most = OVER_FUNCTIONS[name]
-        args = tuple(translator.expr(arg) for arg in node.expressions)
-        given = args[1:] if name in ("lag", "lead", "nth_value") else args
-        number = given[0] if given else Literal("bigint", 1)
-        whole = isinstance(number, Literal) and number.kind == "bigint"
-        positive = not name.startswith("n") or (whole and int(getattr(number, "value", 0) or 0) > 0)
-        if not least <= len(args) <= most or not whole or not positive:
-            shape = _SHAPES.get(name, "()")
-            raise translator.error(node, f"{name} does not take these arguments", f"Write {name}{shape}.")
-        return name, (args[0], number) if name in ("lag", "lead", "nth_value") else args
+    inner = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
+    if isinstance(inner, exp.Anonymous) and str(inner.this).removeprefix(MARK) in OVER_FUNCTIONS:
+        return _own(inner, translator, ignoring=None if inner is node else isinstance(node, exp.IgnoreNulls))
     function = translator.expr(node)
     if not isinstance(function, Aggregate):
         raise translator.error(
@@ -66,6 +63,39 @@ def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str
     if function.where is not None:
         raise translator.error(node, f"FILTER of {function.kind} with ORDER BY is not supported", _HINT)
     return function.kind, function.args
+
+
+def _own(
+    node: exp.Anonymous, translator: Translating, *, ignoring: bool | None
+) -> tuple[str, tuple[Expr, ...]]:
+    """A function that is used only OVER rows, and its arguments: all of them for those that take a value.
+
+    `lag` and `lead` have the value, the number of rows, and what is given where no row is; `nth_value` the
+    value and the number. A TRUE behind them says IGNORE NULLS.
+    """
+    name = str(node.this).removeprefix(MARK)
+    least, most = OVER_FUNCTIONS[name]
+    args = tuple(translator.expr(arg) for arg in node.expressions)
+    valued = name in VALUED
+    if ignoring is not None and not valued:
+        raise translator.error(
+            node,
+            f"{name} has no nulls to ignore",
+            "IGNORE NULLS belongs to first, last, nth_value, lag and lead.",
+        )
+    given = args[1:] if valued else args
+    number = given[0] if given else Literal("bigint", 1)
+    whole = isinstance(number, Literal) and number.kind == "bigint"
+    positive = not name.startswith("n") or (whole and int(getattr(number, "value", 0) or 0) > 0)
+    if not least <= len(args) <= most or not whole or not positive:
+        shape = _SHAPES.get(name, "()")
+        raise translator.error(node, f"{name} does not take these arguments", f"Write {name}{shape}.")
+    if not valued:
+        return name, args
+    last = (Literal("bool", True),) if ignoring else ()
+    if name == "nth_value":
+        return name, (args[0], number, *last)
+    return name, (args[0], number, args[2] if len(args) == 3 else Literal("null", None), *last)
 
 
 def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | None:

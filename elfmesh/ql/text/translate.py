@@ -394,4 +394,5 @@ class Translator:
 _EXTRACTS = {
     "year": "year", "quarter": "quarter", "month": "month", "week": "weekofyear", "day": "day",
     "dow": "dayofweek", "doy": "dayofyear", "hour": "hour", "minute": "minute",
+    "yearofweek": "year of week",
 }  # fmt: skip

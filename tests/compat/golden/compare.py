@@ -21,6 +21,8 @@ from tests.compat.golden.data import Golden, arrow_type, value_of
 
 CLOSE, CLOSE_FLOAT = 1e-9, 1e-5
 """Relative: of doubles, and of what is a FLOAT in Spark."""
+EXACT = 17
+"""Digits that tell all doubles apart."""
 
 Row = tuple[Any, ...]
 
@@ -108,21 +110,24 @@ def same(one: Any, other: Any, close: float) -> bool:
     return bool(one == other)
 
 
-def _sortable(row: Sequence[Any]) -> str:
-    return repr([_coarse(value) for value in row])
+def _sortable(row: Sequence[Any]) -> list[str]:
+    """Rows are put side by side by few digits first: equal doubles may differ in the last ones."""
+    return [repr([_coarse(value, digits) for value in row]) for digits in (5, 9, EXACT)]
 
 
-def _coarse(value: Any) -> Any:
+def _coarse(value: Any, digits: int) -> Any:
     """A value by which rows are put side by side, for each of its spellings the same."""
     if isinstance(value, bool | str | bytes | None):
         return (type(value).__name__, value)
     if isinstance(value, int | float | Decimal):
+        if digits == EXACT and not isinstance(value, float):
+            return ("number", str(Decimal(value).normalize()))
         number = float(value)
-        return ("number", "0" if abs(number) < 1e-9 else f"{number:.5g}")
+        return ("number", "0" if abs(number) < 1e-9 else f"{number:.{digits}g}")
     if isinstance(value, dict):
-        return list(map(_coarse, value.values()))
+        return [_coarse(each, digits) for each in value.values()]
     if isinstance(value, list | tuple):
-        return list(map(_coarse, value))
+        return [_coarse(each, digits) for each in value]
     if isinstance(value, date | datetime | timedelta):
         return str(_zoneless(value))
     return value

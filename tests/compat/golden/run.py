@@ -101,11 +101,13 @@ def answer(case: Golden) -> pa.Table:
     return answer_of(case.asked, tables | {ONE: pa.table({"unused": [1]})})
 
 
-def answer_of(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def answer_of(text: str, given: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of a statement over typed columns, as `answer`."""
     statement = parse(text)
-    known = {name.lower(): table for name, table in tables.items()}
+    known = {name.lower(): table for name, table in given.items()}
     found = TypedRun(
         statement, {name: known[name.lower()] for name in statement.streams if name.lower() in known}
     ).answers()
-    return pa.concat_tables([each.table for each in found]) if found else pa.table({})
+    # What is null in a whole interval has no type there.
+    tables = [each.table for each in found]
+    return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})

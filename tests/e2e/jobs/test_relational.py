@@ -41,9 +41,9 @@ ORDER BY what, n DESC, k LIMIT 5"""
 NESTED = """CREATE JOB shop.nested PARTITIONS 2 HORIZON '60 s' ON STRAGGLER WAIT AS
 SELECT c.shop, count(*) AS n, sum(c.v) AS v, sum((SELECT count(*) FROM paid p WHERE p.id = c.id)) AS paid
 FROM clicks c
-WHERE c.id IN (SELECT id FROM paid WHERE v > 5) AND c.v > (SELECT avg(x.v) FROM clicks x WHERE x.k = c.k)
+WHERE c.id IN (SELECT id FROM paid WHERE paid.v > 5) AND c.v > (SELECT avg(x.v) FROM clicks x WHERE x.k = c.k)
   AND NOT EXISTS (SELECT 1 FROM paid q WHERE q.id = c.id AND q.v > c.v + 20)
-  AND c.k NOT IN (SELECT k FROM paid WHERE k = 'z')
+  AND c.k NOT IN (SELECT k FROM paid WHERE paid.k = 'z')
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), c.shop ORDER BY c.shop"""
 
 LISTS = """CREATE JOB shop.lists EVERY '10 s' HORIZON '60 s' ON STRAGGLER WAIT AS

@@ -115,6 +115,8 @@ JOB = "CREATE JOB j EVERY '10 s' AS SELECT count(*) AS n FROM x WHERE "
     [
         ("(SELECT count(*) FROM y WHERE y1 = x1) = 1", 94, "Write x.y1 or y.y1."),
         ("EXISTS (SELECT 1 FROM y WHERE y.a = x.a AND b > 3)", 108, "Write x.b or y.b."),
+        ("(SELECT count(*) FROM y WHERE x1 = 5) = 1", 94, "Write x.x1 or y.x1."),
+        ("a IN (SELECT a FROM y WHERE b > 3 AND c = 'x')", 92, "Write x.b or y.b."),
         ("a NOT IN (SELECT k FROM y WHERE upper(m) = x1)", 102, "Write x.m or y.m."),
     ],
 )
@@ -129,7 +131,7 @@ def test_a_new_job_has_no_name_that_may_be_of_the_row_outside(condition: str, co
     "condition",
     [
         "EXISTS (SELECT 1 FROM y WHERE y.a = x.a AND y.b > 3)",
-        "a IN (SELECT a FROM y WHERE b > 3 AND c = 'x')",
+        "a IN (SELECT a FROM y WHERE y.b > 3 AND y.c = 'x')",
         "a = (SELECT max(a) FROM x WHERE b > 3)",
         "a IN (SELECT k FROM (SELECT k, v FROM y) z WHERE v = a)",
         "a IN (SELECT k FROM y WHERE ts > _host)",

@@ -1,0 +1,24 @@
+"""ORDER BY ALL: the columns of the select list, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.ql.expressions.nodes import Expr, Literal, Star
+from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.plan.statement import OrderItem
+
+
+def is_all(node: Any) -> bool:
+    return isinstance(node, exp.Var) and str(node.this).upper() == "ALL"
+
+
+def order_by_all(node: exp.Ordered, columns: Sequence[Expr], place: Place) -> list[OrderItem]:
+    """An item for each column, by its number; one for all beside `*`, whose columns are known later."""
+    given = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+    if any(isinstance(column, Star) for column in columns):
+        return [OrderItem(Star(at=place), *given)]
+    return [OrderItem(Literal("bigint", number, at=place), *given) for number in range(1, len(columns) + 1)]
