@@ -309,7 +309,7 @@ class Drafter:
 
     def _order(self, tree: Any, translator: Translator, columns: Sequence[Expr]) -> list[OrderItem]:
         order = tree.args.get("order")
-        nodes = () if order is None else order.expressions
+        nodes: list[Any] = [] if order is None else order.expressions
         if len(nodes) == 1 and is_all(nodes[0].this):
             return order_by_all(nodes[0], columns, self._place(order))
         items = []
