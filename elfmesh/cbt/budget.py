@@ -38,19 +38,11 @@ class BlobStore(Protocol):
     """Bytes by number, on a disk or elsewhere."""
 
     def put(self, blob: bytes, /) -> int:
-        """Keep bytes; their number.
-
-        Raises:
-            StorageError: they could not be written. Nothing is kept.
-        """
+        """Keep bytes; their number. Raises StorageError: they could not be written. Nothing is kept."""
         ...
 
     def get(self, number: int, /) -> bytes:
-        """The bytes of a number that was not dropped.
-
-        Raises:
-            StorageError: they could not be read.
-        """
+        """The bytes of a number that was not dropped. Raises StorageError: they could not be read."""
         ...
 
     def drop(self, number: int, /) -> None:

@@ -56,11 +56,7 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 def type_from_name(name: str) -> pa.DataType:
-    """The inverse of `type_name`.
-
-    Raises:
-        ValueError: no canonical type has this name.
-    """
+    """The inverse of `type_name`. Raises ValueError: no canonical type has this name."""
     if (data_type := _NAMED.get(name)) is not None:
         return data_type
     match = _DECIMAL.fullmatch(name)
@@ -79,11 +75,7 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 
 def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The one type that holds the values of both.
-
-    Raises:
-        TypeConflict: there is none.
-    """
+    """The one type that holds the values of both. Raises TypeConflict: there is none."""
     if left == right or pa.types.is_null(right):
         return left
     if pa.types.is_null(left):

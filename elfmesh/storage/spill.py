@@ -117,11 +117,7 @@ class SpillStore:
             return self._next
 
     def get(self, number: int, /) -> bytes:
-        """Read a blob.
-
-        Raises:
-            StorageError: the disk lost it, or the store was closed.
-        """
+        """Read a blob. Raises StorageError: the disk lost it, or the store was closed."""
         with self._swept():
             self._check_open()
             return self._read(self._places[number])

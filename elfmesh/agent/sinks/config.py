@@ -144,11 +144,7 @@ TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for 
 
 
 def check_sink(name: str, sink: SinkConfig, source: str) -> None:
-    """What types alone cannot say.
-
-    Raises:
-        ConfigError: names file, key and what to do.
-    """
+    """What types alone cannot say. Raises ConfigError: names file, key and what to do."""
     where = f"{source}: sinks.{name}"
     if not _NAME.fullmatch(name):
         hint = "Use letters, digits, '_' and '-'; begin with a letter."

@@ -299,11 +299,7 @@ def _columns_of(connection: psycopg.Connection[tuple[Any, ...]], schema: str, ta
 
 
 def _table_name(job: str) -> str:
-    """The table of a job.
-
-    Raises:
-        Refused: the name is too long for one.
-    """
+    """The table of a job. Raises Refused: the name is too long for one."""
     name = job.replace("/", "_", 1)
     if len(name) > NAME_BYTES_MAX or name in ("elf_positions", "elf_intervals"):
         raise Refused(f"{name!r} cannot be the name of a table")

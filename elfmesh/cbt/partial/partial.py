@@ -137,11 +137,7 @@ def merge_known(parts: Sequence[bytes], known: Known) -> tuple[bytes, Mapping[st
 
 
 def split_partial(data: bytes, parts: int) -> list[bytes]:
-    """Cut a partial into `parts`, as `encode_parts` does.
-
-    Raises:
-        ProtocolError: the bytes are damaged.
-    """
+    """Cut a partial into `parts`, as `encode_parts` does. Raises ProtocolError: the bytes are damaged."""
     if parts < 1:
         raise ValueError("a partial splits into at least one part")
     if parts == 1 or not data:

@@ -234,11 +234,7 @@ class WireStream:
         return header.bits, header.prefix
 
     def take(self) -> SortedRows:
-        """The next block.
-
-        Raises:
-            ProtocolError: it is damaged.
-        """
+        """The next block. Raises ProtocolError: it is damaged."""
         block = self._blocks[self._next]
         frame = self._frames[self._at : self._at + block.frame]
         self._next += 1

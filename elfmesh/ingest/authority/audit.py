@@ -331,11 +331,7 @@ def files_of(place: Path) -> list[Path]:
 
 
 def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
-    """The lines of a file with their numbers.
-
-    Raises:
-        DataError: a line is none, or not as it was written.
-    """
+    """The lines of a file with their numbers. Raises DataError: a line is none, or not as it was written."""
     yield from _entries(path, path.read_bytes())
 
 

@@ -126,11 +126,7 @@ def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: st
 def check_authority(
     manifests: ManifestsConfig, namespaces: Mapping[str, NamespaceConfig], audit: AuditConfig, source: str
 ) -> None:
-    """What types alone cannot say.
-
-    Raises:
-        ConfigError: at the setting.
-    """
+    """What types alone cannot say. Raises ConfigError: at the setting."""
     needed = manifests.require == "signed"
     _check_keys(manifests.keys, manifests.signatures, f"{source}: manifests", needed and not namespaces)
     for name, each in namespaces.items():

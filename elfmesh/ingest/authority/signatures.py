@@ -82,12 +82,7 @@ class _Memory(msgspec.Struct):
 
 
 def decode_memory(raw: bytes) -> _Memory:
-    """What is on disk.
-
-    Raises:
-        MsgspecError: it is damaged.
-        ProtocolError: its checksum is wrong.
-    """
+    """What is on disk. Raises MsgspecError: it is damaged. Raises ProtocolError: its checksum is wrong."""
     return msgspec.json.decode(json_checked(raw), type=_Memory)
 
 

@@ -42,11 +42,7 @@ SYSTEM_PATHS = (
 
 
 def abi() -> int:
-    """The version of this kernel's Landlock.
-
-    Raises:
-        OSError: it has none; the text says why.
-    """
+    """The version of this kernel's Landlock. Raises OSError: it has none; the text says why."""
     return _call(_CREATE, None, 0, _VERSION)
 
 

@@ -145,11 +145,7 @@ class WorkerProcess:
         return self._process.pid
 
     def call(self, number: int, columns: Sequence[pa.Array], rows: int) -> Answer:
-        """One function over one batch.
-
-        Raises:
-            WorkerFailed: there are no values; the process is gone.
-        """
+        """One function over one batch. Raises WorkerFailed: there are no values; the process is gone."""
         with self._using:
             if self._closed:
                 raise WorkerFailed("it was ended")

@@ -94,11 +94,7 @@ ARCHITECTURES = {
 
 
 def architecture() -> Architecture:
-    """This machine's.
-
-    Raises:
-        OSError: its calls are not listed here.
-    """
+    """This machine's. Raises OSError: its calls are not listed here."""
     machine = os.uname().machine
     found = ARCHITECTURES.get(machine)
     if found is None or sys.maxsize < 1 << 32:

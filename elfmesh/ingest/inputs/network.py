@@ -30,11 +30,7 @@ _UDP_TABLES = ("/proc/net/udp", "/proc/net/udp6")
 
 
 def open_socket(address: Address) -> socket.socket:
-    """A bound socket, listening if it is one of connections.
-
-    Raises:
-        OSError: the address cannot be had.
-    """
+    """A bound socket, listening if it is one of connections. Raises OSError: the address cannot be had."""
     stream = address.scheme in ("tcp", "unix-stream", "http")
     kind = socket.SOCK_STREAM if stream else socket.SOCK_DGRAM
     if address.path:

@@ -231,11 +231,7 @@ def _same_length(line: bytes) -> bytes:
 
 
 def parse_framing(spec: str, *, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> Framing | None:
-    """The rule of a `multiline` setting; None for "".
-
-    Raises:
-        ConfigError: no such rule, or not RE2.
-    """
+    """The rule of a `multiline` setting; None for "". Raises ConfigError: no such rule, or not RE2."""
     if not spec:
         return None
     kind, colon, pattern = spec.partition(":")

@@ -185,11 +185,7 @@ class RegexParser(TextParser):
 
 
 def compile_pattern(pattern: str) -> tuple[Any, tuple[str, ...]]:
-    """Compile a user's pattern and name its groups.
-
-    Raises:
-        ConfigError: not RE2 syntax, or no named group.
-    """
+    """Compile a user's pattern and name its groups. Raises ConfigError: not RE2 syntax, or no named group."""
     import re2
 
     options = re2.Options()

@@ -171,11 +171,7 @@ class OpenFile:
 
 
 def open_file(path: str, identity: SourceId, new_cutter: Callable[[], LineCutter]) -> OpenFile:
-    """Open a file, plain or compressed, at its beginning.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Open a file, plain or compressed, at its beginning. Raises OSError: it cannot be opened."""
     if is_compressed(path):
         inflated = Inflated(path)
         return OpenFile(path, inflated.fd, identity, new_cutter, inflated)

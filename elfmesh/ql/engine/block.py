@@ -1,13 +1,9 @@
-"""The records of one parsed block, as the queries of all its jobs see them: each thing is computed once.
+"""Results computed from one parsed block, shared by the queries of all jobs.
 
-Owns what was derived from a block so far: widened columns, event times, pane indices, the values of
-expressions, and the rows that a condition leaves. A job that asks for what another job had before gets the
-same array. Knows no job and no parser; lives as long as its block.
-
-Invariants:
-    - A value depends on the block, the rows and the text of its expression only, so whoever asks first is of
-      no consequence. Two threads that ask at once compute it twice and keep one.
-    - A condition that leaves all rows leaves the same `BlockRows`, so that nothing is computed again.
+Each value (widened column, event times, pane indices, expression, filtered rows) is computed once per block.
+A value depends only on the block, the rows and the text of its expression, so two threads may compute it
+twice and keep either. A condition that keeps all rows returns the same `BlockRows`. Knows no job and no
+parser.
 """
 
 from __future__ import annotations
@@ -38,14 +34,7 @@ SPREAD_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Event times of some rows.
-
-    Attributes:
-        values: int64[rows], microseconds since the epoch; anything where there is none.
-        missing: bool[rows], True where there is no usable time; None: nowhere.
-        least: the smallest usable time; None: there is none.
-        largest: the largest.
-    """
+    """Event times of some rows: int64 microseconds, where they are missing (None: nowhere), and extremes."""
 
     values: Ints
     missing: Bools | None
@@ -55,13 +44,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class PaneIndices:
-    """Which pane each row falls in.
-
-    Attributes:
-        indices: int64[rows]; of stride 0 where all rows fall in one pane.
-        counts: rows per pane, panes ascending.
-        in_order: the rows stand in the order of their panes, so that `counts` says where each begins.
-    """
+    """Panes of rows, counts ascending by pane; `in_order` says that rows stand in the order of panes."""
 
     indices: Ints
     counts: Mapping[int, int]
@@ -87,13 +70,7 @@ class _Values(dict[Hashable, Value]):
 
 
 class BlockRows:
-    """Some rows of one parsed block, in its order.
-
-    Args:
-        columns: by dotted path; asked for only when needed.
-        rows: length of every column.
-        bounded: whether they are a block, whose expressions may make so much of it and no more.
-    """
+    """Some rows of one parsed block, in its order; `bounded` limits the size of expressions' values."""
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int, *, bounded: bool = True) -> None:
         self.rows = rows
@@ -169,12 +146,7 @@ class BlockRows:
         return self.where((name, least_us, most_us), mask)
 
     def where(self, key: Hashable, condition: Callable[[], pa.Array]) -> BlockRows:
-        """The rows for which a condition is true.
-
-        Args:
-            key: equal keys mean equal conditions.
-            condition: bool[rows]; null is not true. Called at most once per key.
-        """
+        """The rows for which a condition is true; equal keys mean equal conditions, and null is not true."""
         part = self._parts.get(key)
         if part is None:
             mask = condition()
@@ -199,10 +171,10 @@ class BlockRows:
         return self._part(pa.array(keep), int(np.count_nonzero(keep)))
 
     def release(self) -> None:
-        """Forget what was computed, once nobody asks any more.
+        """Drop the computed values.
 
-        A selection knows the rows it was taken from, which know it: without this, a block would stay in
-        memory until the garbage collector comes by, and it comes rarely where little is made in Python.
+        A selection and its source refer to each other, so without this the garbage collector would have to
+        free the block.
         """
         parts, self._parts = self._parts, {}
         for part in parts.values():
@@ -294,15 +266,7 @@ def _kept_counts(counts: Mapping[int, int], keep: Bools) -> dict[int, int]:
 
 
 def count_panes(indices: Ints, first: int, last: int) -> dict[int, int]:
-    """Rows per pane, panes ascending.
-
-    Args:
-        indices: int64[rows].
-        first: the smallest of them, or less.
-        last: the largest, or more.
-
-    Cost: one pass over the rows, or a sort where panes are far apart.
-    """
+    """Rows per pane, ascending. Cost: one pass over the rows, or a sort where panes are far apart."""
     if last - first <= SPREAD_MAX * len(indices):
         numbers = np.bincount(indices - first)
         panes = np.flatnonzero(numbers)

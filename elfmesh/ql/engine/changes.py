@@ -1,13 +1,10 @@
-"""What a changed text means for a job that runs: the compatibility table (docs/updates.md), computed.
+"""What a changed text means for a running job: the compatibility table of docs/updates.md, computed.
 
-Owns the comparison of two statements, column by column. Knows no agent and no interval.
+Compares two statements column by column. Agents evaluate the *record half* of a statement, the root evaluates
+its end. The end may change while the agents keep their state. Another record half is evaluated again from the
+raw logs of the windows that are open at the boundary, so that no published window mixes the two.
 
-What agents do to records is the *record half* of a statement; what the root does to reduced tables is its
-end. The end may change under the agents' state. Another record half is evaluated again, from the raw logs of
-the windows that are open at the boundary: no window is published that is half the one and half the other.
-
-Paper: ELF 3 ("update the filter functions", "user-specified map/reduce functions"); the paper does not say
-what becomes of the state.
+Paper: ELF 3 ("update the filter functions", "user-specified map/reduce functions").
 """
 
 from __future__ import annotations
@@ -59,9 +56,7 @@ class Difference:
     Attributes:
         state: KEEP, WARM_UP or RESET, the worst of all columns.
         in_place: intervals keep their numbers and results; otherwise they begin again at the boundary.
-        same_records: agents go on with what they hold.
         columns: (name, effect) of the new text's columns, then of those that go.
-        reasons: what has changed, in words.
     """
 
     state: str
@@ -73,11 +68,7 @@ class Difference:
 
 @lru_cache(maxsize=COMPARED_MAX)
 def compare(old: str, new: str) -> Difference:
-    """The difference of two texts of one job.
-
-    Raises:
-        QueryError: one of them is wrong.
-    """
+    """The difference of two texts of one job. Raises QueryError: one of them is wrong."""
     before, after = parse(old), parse(new)
     same, reasons = _same_records(before, after), []
     whole = KEEP
@@ -107,11 +98,7 @@ def same_records(old: str, new: str) -> bool:
 
 @lru_cache(maxsize=COMPARED_MAX)
 def same_state(old: str, new: str) -> bool:
-    """Whether what both texts reduce records to may be merged: their open sessions are the same ones.
-
-    Raises:
-        QueryError: one of them is wrong.
-    """
+    """Whether what both texts reduce records to may be merged: their open sessions are the same ones."""
     return old == new or _same_state(parse(old), parse(new))
 
 

@@ -1,11 +1,8 @@
-"""Evaluating the functions that a statement brings along, before anything else is done to its records.
+"""Evaluating the Python functions that a statement declares, before anything else is done to its records.
 
-Owns the step from calls of Python functions to plain fields: each different call becomes a column beside the
-fields of the log, and the plan names that column. What a function cannot make a value of leaves the records
-here, counted, so that it is in no table and in no bucket but its own (D-1).
-
-Invariants: a call is evaluated once per record; records that WHERE drops whatever the functions say are not
-given to them; a record that fails one function is left out of all parts of the statement.
+Each different call becomes a column beside the fields of the log, and the plan names that column. A call is
+evaluated once per record, and not for records that WHERE drops in any case. A record that fails one function
+is left out of all parts of the statement and counted in its own bucket (D-1).
 """
 
 from __future__ import annotations
@@ -43,12 +40,7 @@ class _Call:
 
 
 class Calls:
-    """The calls of Python functions in a statement.
-
-    Args:
-        parts: what the statement computes over streams.
-        source: evaluates functions; only needed once there are records.
-    """
+    """The calls of Python functions in the parts of a statement."""
 
     def __init__(self, parts: Sequence[Statement], source: FunctionSource | None) -> None:
         self._source, self._origin = source, parts[0].origin
@@ -82,16 +74,7 @@ class Calls:
         return replace(part, plan=plan, lookups=lookups, fields=(*part.fields, *mine))
 
     def evaluate(self, given: BlockRows, active: Sequence[int]) -> tuple[BlockRows, int]:
-        """The records with the values of the calls beside their fields, and how many have none.
-
-        Args:
-            given: records of one stream.
-            active: the parts that read it.
-
-        Raises:
-            QueryError: an argument is of a type that the function does not take.
-            RuntimeFailure: nobody evaluates functions here.
-        """
+        """The records with the values of the calls beside their fields, and how many failed."""
         calls = {call.name: call for index in active for call in self._of[index]}
         if not calls or all(given.column(name) is not None for name in calls):
             return given, 0

@@ -35,17 +35,8 @@ def exploded(
 ) -> pa.Table:
     """The rows of `relation`.
 
-    Args:
-        relation: what is taken apart.
-        source: the rows it is in.
-        scalars: values of the queries in brackets.
-        origin: for the places of errors.
-        check: told how many rows come out, before they are made; raises if these are too many.
-        notified: where text is taken apart: told one of the texts if none of them is a list or map, else
-            None.
-
-    Raises:
-        QueryError: neither a list nor a map, or another number of columns than there are names.
+    `check` receives the number of rows before they are made and raises if it is too large. Where text is
+    taken apart, `notified` receives one of the texts if none of them is a list or map, else None.
     """
     rows, call = source.num_rows, relation.call
     columns = {name: read_column(source.column(name)) for name in source.column_names}
@@ -90,11 +81,7 @@ def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
 
 
 def _parts(call: Elements, elements: pa.Array, *, is_pair: bool, origin: SourceText) -> list[pa.Array]:
-    """The columns of the elements themselves.
-
-    Raises:
-        QueryError: they are not as many as there are names.
-    """
+    """The columns of the elements themselves. Raises QueryError: they are not as many as there are names."""
     kind = elements.type
     struct = pa.types.is_struct(kind) and not is_pair
     if call.fields and not struct:

@@ -1,8 +1,7 @@
 """The last step of an interval: from reduced tables to the rows a user sees.
 
-Works on finished aggregate columns; knows no PAOs and no trees. The order of the rows is total: ORDER BY
-first, then every output column ascending with nulls first, so that equal content always gives equal
-tables and LIMIT always keeps the same rows (interface: "ties are broken by the remaining columns").
+The order of the rows is total: ORDER BY first, then every output column ascending with nulls first. Equal
+content therefore gives equal tables, and LIMIT keeps the same rows.
 """
 
 from __future__ import annotations
@@ -58,10 +57,8 @@ class Finished:
     """Rows that passed HAVING, before they are put in order.
 
     Attributes:
-        outputs: the output columns by name, aligned.
-        order: the values of the ORDER BY items, aligned with them.
         repeat: how often each row came, of a plain projection; else None.
-        kinds: types of the reduced columns they were computed from; rows of other types do not mix with them.
+        kinds: types of the reduced columns; rows of other types do not mix with them.
     """
 
     outputs: Mapping[str, pa.Array]
@@ -93,11 +90,7 @@ class _Compiled:
 
 
 class Finaliser:
-    """The last step of one statement: compiles its outputs once for each set of column types.
-
-    Attributes:
-        statement: the query.
-    """
+    """The last step of one statement: compiles its outputs once for each set of column types."""
 
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
@@ -258,10 +251,7 @@ def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _distinct_counts(
     main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None, width: int
 ) -> pa.Array:
-    """How many rows of a distinct table, or of its counts per key, each row of the main table has.
-
-    Cost: one hash aggregation over both tables' keys.
-    """
+    """How many rows of a distinct table, or of its counts per key, each row of the main table has."""
     if table is None or table.num_rows == 0:
         return pa.array(np.zeros(rows, dtype=np.int64))
     given = table.column(DISTINCT_ROWS).to_numpy() if DISTINCT_ROWS in table.column_names else None

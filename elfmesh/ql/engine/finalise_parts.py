@@ -1,12 +1,8 @@
 """The last step of a large interval, block by block: the same rows as `finalise` in the memory of a block.
 
-Owns when that can be done. Distinct values are counted block by block, so that only the counts are held; the
-rows of a query are finished block by block, where no count of distinct values has to be joined to them, and
-of a query with LIMIT only the best so far are held. Where the blocks of a table have different types (a sum
-that is beyond 64 bits in one of them), types decide about results: then the table is taken as a whole. So are
-tables whose values are folded (percentiles, sums of distinct values).
-
-Invariant: equal to `finalise` over the concatenated blocks.
+Distinct values are counted block by block. A query without such counts is finished block by block; with LIMIT
+only the best rows so far are held. Tables whose blocks differ in types, and tables whose values are folded,
+are taken as a whole, because there types or all values decide the result.
 """
 
 from __future__ import annotations
@@ -51,19 +47,7 @@ def finalise_parts(
     scalars: Scalars = NO_SCALARS,
     bytes_max: int | None = None,
 ) -> pa.Table:
-    """The result rows of one interval; see `Query.finalise`.
-
-    Args:
-        finaliser: of the query.
-        tables: per PAO table its rows.
-        window: start and end in microseconds since the epoch; None without a window.
-        part_rows_min: see PART_ROWS_MIN.
-        scalars: values of the queries in brackets.
-        bytes_max: of the rows that are held at once; None: no limit.
-
-    Raises:
-        DataError: they are more.
-    """
+    """The result rows of one interval, as `Query.finalise`; DataError above `bytes_max` held at once."""
     statement = finaliser.statement
     plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)

@@ -1,12 +1,7 @@
-"""What becomes of a group's distinct values at the end: their sum, their percentiles, the commonest one.
+"""Folds of a group's distinct values at the end: sums, percentiles, the commonest value.
 
-A fold reads a table with one row per group and value (and how often it came, where that counts), and gives
-one value per group. So sums of distinct values and percentiles are exact; what it costs is a row per distinct
-value.
-
-Owns: the folds. Refuses to know: how such a table was reduced.
-
-Paper: Spark's `percentile` has the same values and counts, in a hash map per group.
+A fold reads a table with one row per group and value (and its count, where that matters), so the results are
+exact and cost one row per distinct value. Spark's `percentile` holds the same values in a hash map per group.
 """
 
 from __future__ import annotations
@@ -31,14 +26,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Distinct values: of which row of the result, and how often.
-
-    Attributes:
-        values: without nulls.
-        counts: int64, positive.
-        owners: int64 rows of the result.
-        rows: of the result.
-    """
+    """Distinct values without nulls: their positive counts, and the row of the result that owns each."""
 
     values: pa.Array
     counts: Ints
@@ -49,14 +37,7 @@ class _Values:
 def folded(
     fold: Fold, main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None
 ) -> pa.Array:
-    """One value per row of the main table.
-
-    Args:
-        fold: what to make of the values.
-        main: the main table's columns, of which the keys are looked at.
-        keys: of the groups.
-        rows: of the main table.
-        table: keys, x, and how often each came where the fold asks; None for no values.
+    """One value per row of the main table; `table` has keys, x and counts, None for no values.
 
     Cost: one hash aggregation over both tables' keys, and a sort of the values.
     """

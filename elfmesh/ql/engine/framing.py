@@ -1,7 +1,6 @@
-"""The rows of frames, so that any aggregate can be computed over them: each row once for each frame it is in.
+"""The rows of frames, each row once per frame that it is in, so that any aggregate can be computed over them.
 
-Paper: none; SQL:2003, windowed table functions. Exact for every aggregate, because nothing is taken out of a
-frame again; what it costs is a row per pair.
+Exact for every aggregate, because no row is subtracted from a frame; the cost is a row per pair.
 """
 
 from __future__ import annotations
@@ -25,20 +24,7 @@ PAIRS_MAX = 1 << 25
 
 
 class Frames:
-    """The frames of all rows of a table.
-
-    Args:
-        over: says which.
-        columns: of the table.
-        env: the same.
-        compiler: of operands over them.
-
-    Attributes:
-        pairs: rows of all frames.
-
-    Raises:
-        TypeError: a distance in values that have none.
-    """
+    """The frames of all rows of a table; TypeError if a distance is asked of values that have none."""
 
     def __init__(self, over: Over, columns: Mapping[str, pa.Array], env: Env, compiler: Compiler) -> None:
         def evaluate(expr: Expr) -> pa.Array:

@@ -1,7 +1,4 @@
-"""A statement over rows that are there already: the results of jobs, for `elf query`.
-
-Owns the step from tables to the answer; evaluation is that of every statement (`Query`, `Panes`). Pure.
-"""
+"""A statement over rows that exist already: the results of jobs, for `elf query`. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +15,7 @@ from elfmesh.ql.text.parsing import expand, parse
 
 
 def parse_live(text: str, *, source: str = "query") -> Statement:
-    """A query that results can answer.
-
-    Raises:
-        QueryError: it is wrong, or needs what only logs have: windows, labels, lookup tables.
-    """
+    """A query that results can answer: without windows, labels and lookup tables."""
     statement = parse(text, source=source)
     problem, hint = "", "Write SELECT ... FROM NAMESPACE.JOB."
     if statement.job is not None:
@@ -44,15 +37,9 @@ def parse_live(text: str, *, source: str = "query") -> Statement:
 
 
 def evaluate(statement: Statement, tables: Mapping[str, pa.Table], star: Sequence[str] = ()) -> pa.Table:
-    """The rows of a statement over tables.
+    """The rows of a statement over tables by stream; `star` is what `*` means.
 
-    Args:
-        statement: of `parse_live`.
-        tables: by the statement's streams; of columns of one name the last counts.
-        star: what `*` means.
-
-    Raises:
-        QueryError: a column is unknown, or of a type that makes an expression impossible.
+    Of several columns with one name the last counts.
     """
     query = Query(expand(statement, star))
     reduced: dict[str, Reduced] = {}

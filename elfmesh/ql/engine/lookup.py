@@ -1,7 +1,6 @@
 """Joining a table from a file to the records of a block, where they are read.
 
-Knows no file: whoever evaluates gives the tables. Every record meets one row of the table at most, so a
-record stays one record; a table in which a key comes twice is refused.
+The caller gives the tables. A record meets at most one row of a table, because duplicate keys are refused.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ def look_up(
 ) -> tuple[Bools, dict[str, pa.Array]]:
     """Which records stay, and the tables' columns beside them, named `LOOKED_UP + alias.column`.
 
-    Raises:
-        DataError: a table has a key twice, or cannot be used.
-        QueryError: a key cannot be compared with its column.
-
-    Cost: a hash of the records' keys and of the table's, per block.
+    DataError: a table has a key twice, or cannot be used. Cost: a hash of both sides' keys per block.
     """
     stays = np.ones(records.rows, dtype=np.bool_)
     columns: dict[str, pa.Array] = {}

@@ -1,13 +1,8 @@
-"""What an interval was reduced to, as plain columns: for who rolls intervals up without the raw logs.
+"""The partial aggregates of an interval as plain columns (KEEP PARTIALS), for rolling intervals up elsewhere.
 
-A job with KEEP PARTIALS keeps them beside each result: per group its keys, and per aggregate columns that can
-be combined. Of avg(x) that is a sum and a count, of a sketch its Apache DataSketches bytes, of
-count(DISTINCT x) the values. HAVING, ORDER BY, OFFSET and LIMIT do not apply: they are about one interval's
-answer, not about what it is made of.
-
-Owns: names and shapes of these columns. Refuses to know: where they are kept, who combines them.
-
-Invariant: the same content gives the same table, whatever the order of its rows was.
+Per group there are its keys, and per aggregate columns that can be combined: a sum and a count for avg(x),
+Apache DataSketches bytes for a sketch, the values for count(DISTINCT x). HAVING, ORDER BY, OFFSET and LIMIT
+do not apply. Equal content gives equal tables whatever the order of its rows was.
 
 Paper: ELF 2.2 (PAOs are merged wherever two meet; here in another system).
 """
@@ -30,14 +25,7 @@ from elfmesh.ql.values.joining import row_codes
 
 
 def partial_table(statement: Statement, tables: Mapping[str, Content]) -> pa.Table:
-    """The partial aggregates of one interval, a row per group.
-
-    Args:
-        statement: of one part, without sessions.
-        tables: its PAO tables; one that is missing has no rows.
-
-    Cost: all groups in memory, and the distinct values of each.
-    """
+    """The partial aggregates of one interval, a row per group. Cost: all distinct values in memory."""
     names = names_of(statement)
     main = tables.get(MAIN)
     blocks = list(_blocks(main)) if main is not None else []

@@ -1,8 +1,7 @@
 """Evaluating one part: records in, rows for the PAO tables out; reduced tables in, finished rows out.
 
-A part is a statement over one stream; what reads several is put together of parts (`whole`). A `PartQuery`
-owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows no clock, so
-that one may serve every agent's worker, the master and `elf run` alike, and gives each of them the same rows.
+A part is a statement over one stream; `whole` combines the parts of a statement. A `PartQuery` holds only
+compiled expressions, so workers, masters and `elf run` may share one, and each gets the same rows.
 
 Paper: ELF 2.1 (the function an agent applies to each batch, and the one the root applies at the end).
 """
@@ -49,15 +48,13 @@ class Prepared:
         tables: per PAO table its rows: keys k0.. (x.. after them in a distinct table) and values v0...
         panes: pane index of each row of each table ("main" included); empty without a window.
         places: per table the place of each of its rows among those of the "main" table; None: the same rows.
-        records: the surviving rows.
         kept: surviving rows per pane; pane 0 without a window.
         filtered: rows per pane that WHERE dropped.
-        undated: rows without a usable event time; they are nowhere else.
-        dated: all rows that have one: those before WHERE.
-        failed: rows of which a Python function made nothing; they are nowhere else.
-        carried: of `PartQuery.carries`, key columns whose values stand for rows: what these rows hold.
-        runs: rows per pane, ascending, of tables whose rows stand in the order of their panes: where those
-            begin need not be found out again.
+        undated: rows without a usable event time; they are counted nowhere else.
+        dated: all rows with an event time, before WHERE.
+        failed: rows for which a Python function gave no value; they are counted nowhere else.
+        carried: of `PartQuery.carries`, key columns whose values stand for rows.
+        runs: rows per pane, ascending, of tables whose rows stand in the order of their panes.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -89,16 +86,10 @@ class _Compiled:
 
 @dataclass(slots=True)
 class PartQuery:
-    """Evaluates one part.
+    """Evaluates one part without an open `*` (see `elfmesh.ql.expand`).
 
-    Args:
-        statement: parsed, and without an open `*` (see `elfmesh.ql.expand`).
-        lookup: gives the tables that are joined to the records; only needed where there are any.
-        carries: lists, structs and maps may be keys: each is its row's own. For rows that are not grouped,
-            and are all prepared at once.
-
-    Raises:
-        QueryError: the statement still has a `*`.
+    `lookup` gives the tables that are joined to the records. With `carries`, lists, structs and maps may be
+    keys: each is its row's own. That is for rows that are not grouped and are all prepared at once.
     """
 
     statement: Statement
@@ -138,11 +129,7 @@ class PartQuery:
         return tuple(name for name, _ in self.statement.plan.outputs)
 
     def check_schema(self, schema: pa.Schema) -> None:
-        """Check the names of a query against a format whose columns are known.
-
-        Raises:
-            QueryError: an unknown column, or an alias in GROUP BY that hides a column.
-        """
+        """Check the names of a query against a format whose columns are known."""
         known = [*schema.names, *IMPLICIT_COLUMNS]
         origin, plan = self.statement.origin, self.statement.plan
         for expr in record_expressions(plan):
@@ -170,11 +157,7 @@ class PartQuery:
                 )
 
     def check_constants(self, schema: pa.Schema) -> None:
-        """Check what columns are compared with against a format whose types are known.
-
-        Raises:
-            QueryError: a constant that no value of its column can equal.
-        """
+        """Check what columns are compared with against a format whose types are known."""
         for each in comparisons(record_expressions(self.statement.plan)):
             path = each.column.path
             if path not in schema.names or not is_impossible(each, kind := schema.field(path).type):
@@ -184,12 +167,8 @@ class PartQuery:
     def prepare(self, records: pa.RecordBatch | BlockRows) -> Prepared:
         """Filter some rows and compute their keys and values.
 
-        Args:
-            records: `statement.fields` as flat columns named by dotted path; an absent column is all null.
-                Queries that are given the same `BlockRows` share what they compute.
-
-        Raises:
-            QueryError: the types of the columns make an expression impossible (as Spark's analysis would).
+        The records have `statement.fields` as flat columns named by dotted path; an absent column is all
+        null. Queries that receive the same `BlockRows` share what they compute.
         """
         given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
         window = self.statement.window
@@ -224,16 +203,10 @@ class PartQuery:
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
     ) -> pa.Table:
-        """The result rows of one interval.
+        """The result rows of one interval: ordered by ORDER BY, then by all columns ascending, nulls first.
 
-        Args:
-            tables: per PAO table the reduced rows: key columns and finished aggregate columns.
-            window: start and end in microseconds since the epoch; None without a window.
-            scalars: values of the queries in brackets, by name.
-
-        Returns:
-            The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
-            table for the same content, whatever the order of the rows that came in.
+        `tables` holds the reduced rows per PAO table; `window` is start and end in microseconds since the
+        epoch. Equal content gives equal tables whatever the order of the rows was.
         """
         return self.finaliser.finalise(tables, window, scalars)
 
@@ -244,10 +217,10 @@ class PartQuery:
         scalars: Scalars = NO_SCALARS,
         bytes_max: int | None = None,
     ) -> pa.Table:
-        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
+        """The same for tables that are too large to be held at once; DataError above `bytes_max`.
 
-        Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
-        counts of distinct values are joined to many groups.
+        Cost: memory for the result (or for LIMIT rows) and one block, except where counts of distinct values
+        are joined.
         """
         return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
 

@@ -29,15 +29,7 @@ RUNNING = Frame(False, None, 0)
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Rows in the order of OVER.
-
-    Attributes:
-        rows: the row at each place.
-        start: per place, where its partition begins.
-        end: per place, behind its partition.
-        peers: per place, where those begin that ORDER BY does not tell apart.
-        peers_end: per place, behind these.
-    """
+    """Rows in the order of OVER: per place the row, the bounds of its partition, and those of its peers."""
 
     rows: Ints
     start: Ints
@@ -49,17 +41,7 @@ class Ranking:
 def ranking(
     over: Over, columns: Sequence[pa.Array], rows: int, order: Sequence[pa.Array], partition: Ints
 ) -> Ranking:
-    """The order of rows.
-
-    Args:
-        over: the function.
-        columns: all columns of the rows, which decide between ties.
-        rows: how many there are.
-        order: the values of ORDER BY.
-        partition: a number per row, equal where PARTITION BY is.
-
-    Cost: one sort of the rows.
-    """
+    """The order of rows; all `columns` decide between ties. Cost: one sort of the rows."""
     items = [
         OrderItem(expr, descending, nulls_first)
         for expr, (descending, nulls_first) in zip(over.order, over.directions, strict=True)
@@ -105,11 +87,7 @@ def over_rows(
 
 
 def bounds(over: Over, ranked: Ranking, order: Sequence[pa.Array]) -> tuple[Ints, Ints]:
-    """Per place, where the frame of its row begins, and behind its end; empty where they are equal.
-
-    Raises:
-        TypeError: a distance in values that have none.
-    """
+    """Per place, the bounds of its row's frame; empty where equal. TypeError: values without a distance."""
     frame, count = over.frame or RUNNING, len(ranked.rows)
     place = np.arange(count, dtype=np.int64)
     if frame.rows:

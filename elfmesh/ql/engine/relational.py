@@ -1,10 +1,8 @@
 """Evaluating relations: the second stage of a statement, at the root, over the finished rows of one interval.
 
-Every SELECT up here is evaluated by the machinery that evaluates a part on the agents and in the tree: the
-same expressions, the same aggregates, the same order. What is added is joins, UNION, and functions over rows.
-
-Invariants: the rows do not depend on how the agents cut the records. No table in between is larger than the
-limits; where one would be, the interval fails with a reason before memory is taken.
+A SELECT here is evaluated by the same machinery as a part; joins, UNION and functions over rows are added.
+The rows do not depend on how the agents cut the records. A table above the limits fails the interval with a
+reason before memory is taken.
 """
 
 from __future__ import annotations
@@ -57,13 +55,7 @@ PartTable = Callable[[int, Mapping[str, pa.Scalar]], pa.Table]
 
 
 class Relational:
-    """Evaluates the relation of one statement, interval by interval; keeps compiled queries only.
-
-    Args:
-        statement: has a relation.
-        rows_max: see ROWS_MAX.
-        bytes_max: see BYTES_MAX.
-    """
+    """Evaluates the relation of one statement, interval by interval; keeps compiled queries only."""
 
     def __init__(self, statement: Statement, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> None:
         assert statement.relation is not None
@@ -75,15 +67,7 @@ class Relational:
         """What takes text apart: one of the texts as long as none was a list or map, then None."""
 
     def table(self, part: PartTable, bounds: Bounds) -> pa.Table:
-        """The rows of one interval.
-
-        Args:
-            part: gives the finished rows of a part, told the values of the queries in brackets so far.
-            bounds: of the interval.
-
-        Raises:
-            QueryError: types that make no sense, a query in brackets with several rows, or too many rows.
-        """
+        """The rows of one interval; `part` gives a part's finished rows, given the scalars so far."""
         run = _Run(self._statement, self._queries, self._limits, part, bounds, self._notified)
         for name, relation in self._statement.scalars:
             run.scalars[name] = run.scalar(relation)

@@ -1,20 +1,12 @@
-"""Session windows at the root: what one interval adds to the sessions that are open, and which ones end.
+"""Session windows at the root: what one interval adds to the open sessions, and which ones end.
 
-A session of a group ends when the group has no record for longer than the gap. Panes are as wide as the gap,
-so the records of a group in one pane belong to one session: its *fragment* there, reduced in the tree like
-any group. The root adds the panes in order. A fragment continues the group's open session if it begins at
-most one gap after that session's last record (Spark's comparison: a record exactly one gap later belongs to
-it). An open session that is not continued has ended, and is a row of the interval.
+A session ends when its group has no record for longer than the gap. Panes are as wide as the gap, so the
+records of a group in one pane form one *fragment*, reduced in the tree like any group. The root adds the
+panes in order. A fragment continues the open session if it begins at most one gap after its last record
+(Spark's comparison). An open session that is not continued has ended and is a row of the interval.
 
-Owns: `Open`, its bytes, and the step. Refuses to know: who keeps the bytes, what an interval's record says.
-
-Invariants:
-    - The step is a function of the open sessions and the interval's partials: whoever does it again gets the
-      same rows and the same open sessions.
-    - What stays open has a fragment in the interval's pane; so a session is a row of the interval after the
-      one that holds its last record, or of the next one there is.
-    - Fragments are merged as states, so a session's aggregates are those of its records in any pane.
-    - A session carries the least completeness of the intervals that may have had records of it.
+Invariants: the step is a function of the open sessions and the interval's partials, so repeating it gives the
+same rows. Fragments are merged as states. A session carries the least completeness of its intervals.
 
 Paper: ELF 2.2 (PAOs merge wherever two meet); Akidau et al. 2015, 2.2 (sessions).
 """
@@ -83,13 +75,7 @@ NONE = Open({})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an interval makes of the open sessions.
-
-    Attributes:
-        ended: the tables of the sessions that are its rows, to be finalised.
-        completeness: the least of the intervals that may have had records of these; 1.0 for none.
-        open: what is open behind it.
-    """
+    """The sessions that ended in an interval, the least completeness of their intervals, and what is open."""
 
     ended: Mapping[str, FinishedBlocks]
     completeness: float
@@ -97,11 +83,7 @@ class Step:
 
 
 def write_open(open_: Open, text: str) -> bytes:
-    """Open sessions as bytes; b"" if there are none.
-
-    Raises:
-        DataError: they are more than OPEN_BYTES_MAX.
-    """
+    """Open sessions as bytes; b"" if there are none. Raises DataError: they are more than OPEN_BYTES_MAX."""
     if open_.is_empty:
         return b""
     ordered = sorted(open_.shares.items(), reverse=True)
@@ -116,11 +98,7 @@ def write_open(open_: Open, text: str) -> bytes:
 
 
 def read_open(data: bytes, text: str) -> Open:
-    """The inverse of `write_open`; none if `text` reduces records to something else than what made them.
-
-    Raises:
-        ProtocolError: the bytes are damaged.
-    """
+    """The inverse of `write_open`; none if `text` reduces records to something else than what made them."""
     stored = _read(data)
     if stored is None or not same_state(stored.text, text):
         return NONE
@@ -148,19 +126,10 @@ def _read(data: bytes) -> _Stored | None:
 
 
 def step(statement: Statement, open_: Open, pane: Mapping[str, Content], completeness: float = 1.0) -> Step:
-    """Add one pane.
+    """Add the merged tables of one pane to the sessions that are open behind all earlier intervals.
 
-    Args:
-        statement: one with session windows.
-        open_: behind all earlier intervals.
-        pane: the tables of the interval, merged.
-        completeness: of the interval.
-
-    Raises:
-        DataError: more than OPEN_ROWS_MAX rows are open.
-        TypeConflict: a column has types without a common one.
-
-    Cost: a copy of the pane's rows and of the open ones, and a hash aggregation over the keys of both.
+    DataError: more than OPEN_ROWS_MAX rows are open. Cost: a copy of both sides' rows and a hash aggregation
+    of keys.
     """
     assert statement.window is not None
     if any(content.rows_max > OPEN_ROWS_MAX for content in pane.values()):
@@ -246,12 +215,7 @@ def _merged(several: Sequence[Tables]) -> Tables:
 
 
 def _together(shares: Sequence[tuple[float, Tables]]) -> Open:
-    """Open sessions, those of one share together.
-
-    Raises:
-        TypeConflict: one day they could not be shown side by side.
-        DataError: they are too many.
-    """
+    """Open sessions, those of one completeness merged."""
     same: dict[float, list[Tables]] = {}
     for share, tables in shares:
         if tables:

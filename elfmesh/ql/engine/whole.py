@@ -1,10 +1,8 @@
-"""Evaluating a statement, whatever it is put together of: the one thing workers and masters ask.
+"""Evaluating a whole statement: the entry that workers and masters use.
 
-A statement over one stream is one part, and nothing here costs it anything. Of a relational statement the
-tables of all parts stand side by side, named `table@part`, so that the tree reduces them as it reduces any;
-at the root each part is finished and the relation evaluated over them.
-
-Invariant: a record is contributed once if any part of its stream keeps it, and filtered if none does (D-1).
+A statement over one stream is one part. Of a relational statement the tables of all parts stand side by side,
+named `table@part`, so the tree reduces them like any others; the root finishes each part and evaluates the
+relation. A record is contributed once if any part of its stream keeps it, and filtered if none does (D-1).
 """
 
 from __future__ import annotations
@@ -39,16 +37,9 @@ Bounds = tuple[int, int] | None
 
 @dataclass(slots=True)
 class Query:
-    """Evaluates one statement.
+    """Evaluates one statement without an open `*` (see `elfmesh.ql.expand`).
 
-    Args:
-        statement: parsed, and without an open `*` (see `elfmesh.ql.expand`).
-        labels: of the agent: parts that want others are not computed here; None: all of them are.
-        lookup: see `PartQuery`.
-        functions: evaluates the statement's Python functions; only needed where it has any.
-
-    Raises:
-        QueryError: the statement still has a `*`.
+    `labels` are the agent's: parts that want others are not computed here; None computes all.
     """
 
     statement: Statement
@@ -86,15 +77,7 @@ class Query:
         return self._parts[0].finaliser
 
     def check_schema(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Check the names of a query against a format whose columns are known.
-
-        Args:
-            schema: of the stream.
-            stream: which of the statement's; None: all of them.
-
-        Raises:
-            QueryError: an unknown column, or an alias in GROUP BY that hides a column.
-        """
+        """Check the names of a query against a format whose columns are known."""
         for part in self._parts if self._calls is None else map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
                 with self._names_outside():
@@ -110,11 +93,7 @@ class Query:
             raise
 
     def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Check what columns are compared with against a format whose types are known; see `check_schema`.
-
-        Raises:
-            QueryError: a constant that no value of its column can equal.
-        """
+        """Check what columns are compared with against a format whose types are known; see `check_schema`."""
         for part in map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
                 part.check_constants(schema)
@@ -141,13 +120,7 @@ class Query:
     def prepare(self, records: pa.RecordBatch | BlockRows, stream: str | None = None) -> Prepared:
         """Filter some rows and compute their keys and values, for every part that reads their stream.
 
-        Args:
-            records: `statement.fields` as flat columns named by dotted path; an absent column is all null.
-                Queries that are given the same `BlockRows` share what they compute.
-            stream: where they are from; None: all parts read them.
-
-        Raises:
-            QueryError: the types of the columns make an expression impossible (as Spark's analysis would).
+        See `PartQuery.prepare`; without `stream`, all parts read the records.
         """
         given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
         active, failed = self._active(stream), 0
@@ -183,16 +156,7 @@ class Query:
         return self.labels is None or all(self.labels.get(name) == value for name, value in part.labels)
 
     def finalise(self, tables: Mapping[str, pa.Table], window: Bounds) -> pa.Table:
-        """The result rows of one interval.
-
-        Args:
-            tables: per PAO table the reduced rows: key columns and finished aggregate columns.
-            window: start and end in microseconds since the epoch; None without a window.
-
-        Returns:
-            The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
-            table for the same content, whatever the order of the rows that came in.
-        """
+        """The result rows of one interval; see `PartQuery.finalise`."""
         if self._relational is None:
             return self._parts[0].finalise(tables, window)
         parts = self._parts
@@ -207,11 +171,10 @@ class Query:
     def finalise_parts(
         self, tables: Mapping[str, Reduced], window: Bounds, *, bytes_max: int | None = None
     ) -> pa.Table:
-        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
+        """The same for tables that are too large to be held at once; DataError above `bytes_max`.
 
-        Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
-        counts of distinct values are joined to many groups. Of a relational statement, memory for the
-        finished rows of every part, which are limited.
+        Cost: see `PartQuery.finalise_parts`; of a relational statement also memory for every part's finished
+        rows.
         """
         if self._relational is None:
             return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
@@ -235,10 +198,7 @@ def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, 
 
 
 def _together(given: BlockRows, prepared: Mapping[int, Prepared], statement: Statement) -> Prepared:
-    """What all parts of a stream make of the same rows.
-
-    They have the same time column, so the same rows are dated; a row survives if any part keeps it.
-    """
+    """The outcome of all parts of a stream, which share one time column; a row survives if any keeps it."""
     one = next(iter(prepared.values()))
     if len(prepared) == 1:
         (index,) = prepared

@@ -26,11 +26,7 @@ def aggregate_calls(value: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def over_nothing(call: exp.Expr, column: exp.Expr) -> exp.Expr | None:
-    """An aggregate's column, where some rows have none: what the aggregate is over no rows.
-
-    Returns:
-        None for a sketch, which is no constant there.
-    """
+    """What an aggregate is over no rows; None for a sketch, which is no constant there."""
     name = _function(call).removeprefix(MARK)
     if "sketch" in name or name.endswith(("union_agg", "merge_agg_double")):
         return None

@@ -1,10 +1,7 @@
-"""The closed list of aggregates: what each reduces to in the tables, and what is computed of it at the end.
+"""The closed list of aggregates: what each reduces to in the tables, and what is computed from it.
 
-An aggregate is one or more *states* (a law of `cbt.laws` over values of the records), or a *fold* over a
-table of distinct values, and an expression over these. Both are shared: avg(x), sum(x) and stddev(x) of one
-query count once.
-
-Owns: names, numbers of arguments and the split. Refuses to know: batches, trees, the rest of the statement.
+An aggregate is one or more *states* (laws of `cbt.laws` over values of the records), or a *fold* over a table
+of distinct values, and an expression over these. States are shared: avg(x), sum(x) and stddev(x) count once.
 
 Paper: ELF 2.2 (what a job reduces is a PAO, what it shows a function of it).
 """
@@ -50,15 +47,7 @@ Builder = Callable[[Reduction, Aggregate], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One aggregate.
-
-    Attributes:
-        least: fewest arguments.
-        most: most arguments, None for any number.
-        signature: as the reference shows it.
-        build: reduces a call.
-        distinct: whether DISTINCT is something it can do.
-    """
+    """One aggregate: numbers of arguments (`most` None: any), signature, builder, DISTINCT or not."""
 
     least: int
     most: int | None
@@ -83,11 +72,7 @@ def _aggregate(
 
 
 def reduce(reduction: Reduction, node: Aggregate) -> Expr:
-    """The expression over reduced columns that an aggregate becomes.
-
-    Raises:
-        QueryError: an argument it cannot take.
-    """
+    """The expression over reduced columns that an aggregate becomes."""
     return AGGREGATES[node.kind].build(reduction, node)
 
 

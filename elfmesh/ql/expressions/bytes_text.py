@@ -1,11 +1,9 @@
 """Texts that are made of bytes: what Spark does with a BINARY where it takes a string.
 
-Spark's strings are bytes that nobody has to have checked, so `hex(trim(unhex('20ff20')))` is FF. An Arrow
-string is valid UTF-8. So a STRING that is made of a BINARY is computed twice: with U+FFFD, as Spark shows it,
-and as the bytes (`Operand.raw`), which is what the functions here and in `functions_text` go on with. Bytes
-that are no UTF-8 count as one character each.
-
-Invariant: between expressions (in keys, results and files) there is only the text with U+FFFD.
+Spark's strings are unchecked bytes, so `hex(trim(unhex('20ff20')))` is FF; an Arrow string is valid UTF-8. A
+STRING made of a BINARY is therefore computed twice: with U+FFFD, as Spark shows it, and as bytes
+(`Operand.raw`), which functions continue with. Invalid bytes count as one character each. Keys, results and
+files have only the text with U+FFFD.
 
 Deviation: of a character that is cut off, Spark takes as many bytes as its first one announces.
 """
@@ -33,12 +31,8 @@ def raw_of(operand: Operand) -> Operand | None:
 def over_bytes(gives: pa.DataType, python: Callable[..., Any], operands: Sequence[Operand]) -> Operand | None:
     """`python` over texts of which some are made of bytes; None where none is. Null in, null out.
 
-    Args:
-        gives: the type of its value; a STRING is made of bytes again.
-        python: takes and gives str for texts; bytes that are no UTF-8 are lone surrogates in them.
-        operands: of any types.
-
-    Cost: a call per row, or per distinct value of a single operand.
+    Bytes that are no UTF-8 reach `python` as lone surrogates. Cost: a call per row, or per distinct value of
+    a single operand.
     """
     if all(raw_of(operand) is None for operand in operands):
         return None

@@ -1,8 +1,6 @@
-"""Functions of Spark, and some of other engines, that ELF-QL does not have, each with what to write instead.
+"""Functions of other engines that ELF-QL does not have, each with what to write instead.
 
-Only a table: what is refused here gets an error at its own line and column. Names are lower case. A name
-that ELF-QL has is not in it, which a test checks. What stands here and becomes a function of ELF-QL has to
-leave the table.
+A function that ELF-QL gains has to leave this table, which a test checks. Names are lower case.
 """
 
 from __future__ import annotations

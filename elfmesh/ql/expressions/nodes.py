@@ -1,10 +1,7 @@
-"""The expressions of a query, in our own words: small, frozen, comparable trees.
+"""The expressions of a query: small, frozen, comparable trees.
 
-The parser's classes stop at `translate`; analysis, evaluation and finalisation see only these. Two
-expressions are equal when they mean the same text; where they stand (`at`) does not count.
-
-Invariants: a `Call` names an entry of the function registry or an operator of `operators`; literals carry
-their type in `kind`, because 1, 1.0 and TRUE are equal in Python and different in SQL.
+The parser's classes stop at `translate`. Two expressions are equal when they mean the same text; their place
+(`at`) does not count. A literal carries its type in `kind`, because 1, 1.0 and TRUE are equal in Python.
 """
 
 from __future__ import annotations
@@ -142,11 +139,8 @@ class Scalar(Expr):
 class Frame:
     """Which rows around the current one an aggregate OVER rows sees.
 
-    Attributes:
-        rows: whether `first` and `last` count rows; else they are distances of the value of ORDER BY.
-        first: where it begins, negative before the current row; None: with the partition.
-        last: where it ends; None: with the partition.
-        timed: whether the distances are microseconds.
+    With `rows`, `first` and `last` count rows, else they are distances of the value of ORDER BY, of
+    microseconds if `timed`. None is the bound of the partition; negative is before the current row.
     """
 
     rows: bool
@@ -159,13 +153,9 @@ class Frame:
 class Over(Expr):
     """A function over the rows of an interval: `row_number() OVER (PARTITION BY a ORDER BY b DESC)`.
 
-    Attributes:
-        kind: lower case; "aggregate" where `args` is one aggregate.
-        args: of the function.
-        partition: rows that agree in these belong together.
-        order: within them.
-        directions: per item of `order`, whether it descends and whether nulls come first.
-        frame: as written; None: up to the current row's equals with `order`, else the whole partition.
+    `kind` is "aggregate" where `args` is one aggregate. `directions` says per item of `order` whether it
+    descends and whether nulls come first. Without `frame`: up to the current row's equals with `order`, else
+    the whole partition.
     """
 
     kind: str

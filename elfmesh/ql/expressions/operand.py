@@ -1,11 +1,8 @@
 """Compiled expressions: a type, and a closure over a batch.
 
-An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env`
-gives a value (array, or scalar for a constant). Every compiled call is run at most once per batch: the
-result is kept with the Env, so that a key, a filter and an aggregate that share an expression share the
-work, and so do all queries over the same rows (`elfmesh.ql.engine.block`).
-
-Invariant: running never raises because of data; a row that cannot be computed is null.
+The compiler makes an `Operand` of an expression for one input schema. Running it over an `Env` gives an
+array, or a scalar for a constant. The Env keeps the result of every compiled call, so all queries over the
+same rows share the work. Running never raises because of data; a row that cannot be computed is null.
 """
 
 from __future__ import annotations
@@ -25,14 +22,10 @@ from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
 
 @dataclass(slots=True)
 class Env:
-    """The columns of one batch, by field path or table column, and what was already computed from them.
+    """The columns of one batch by name, and what was already computed from them.
 
-    Attributes:
-        columns: by name.
-        rows: their length.
-        memo: results of steps of this run, by the step.
-        shared: values of whole expressions, by expression; all that have the same rows may share them.
-        growth: measures the values of calls; None: nothing bounds them.
+    `memo` holds results of this run; `shared` holds values that all runs over the same rows may share;
+    `growth` measures the values of calls (None: no limit).
     """
 
     columns: Mapping[str, Value]
@@ -44,13 +37,10 @@ class Env:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A compiled expression.
+    """A compiled expression: ELF-QL type, and value over an Env.
 
-    Attributes:
-        type: the ELF-QL type of its value.
-        run: the value over an Env.
-        constant: `run` gives a Scalar that does not depend on the Env.
-        raw: of a STRING that is made of a BINARY, the bytes; see `bytes_text`.
+    A `constant` gives a Scalar that does not depend on the Env. `raw` gives the bytes of a STRING made of a
+    BINARY.
     """
 
     type: pa.DataType

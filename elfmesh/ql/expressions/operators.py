@@ -1,7 +1,4 @@
-"""Operators: arithmetic, comparison, three-valued logic, IN, CASE.
-
-Spark's rules with ANSI off, on whole columns. Dividing by zero is null, `/` is a double, `div` and `%` cut
-towards zero; NaN equals NaN and is greater than every number.
+"""Operators: arithmetic, comparison, three-valued logic, IN, CASE, by Spark's rules with ANSI off.
 
 Deviation: integer arithmetic that leaves 64 bits is null where Spark wraps around silently.
 """

@@ -1,10 +1,4 @@
-"""Functions that a statement brings along, and who evaluates them.
-
-Owns what a declaration says; `declared` reads it. Runs nothing: the source is a text here. Whoever evaluates
-records does that in a process of its own (`FunctionSource`).
-
-Invariant: two functions are equal when all of their declaration is, source included.
-"""
+"""Functions that a statement declares: text here; a `FunctionSource` runs them in another process."""
 
 from __future__ import annotations
 
@@ -21,14 +15,9 @@ from elfmesh.ql.values.types import type_name
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """One declared function.
+    """One declared function; equal only if all of its declaration is, source included.
 
-    Attributes:
-        name: lower case; the source defines a function of this name.
-        takes: names and types of its arguments.
-        gives: type of its value.
-        vectorised: it is given whole columns (pyarrow arrays) and returns one; else a record's values.
-        source: its text, as it stands between the fences.
+    A `vectorised` one receives whole pyarrow columns and returns one, else it receives a record's values.
     """
 
     name: str
@@ -51,12 +40,7 @@ class PythonFunction:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a function has made of some records.
-
-    Attributes:
-        values: one per record, of the declared type.
-        failed: bool[records]: of which there is no value; None: of none.
-    """
+    """The values of a function, one per record, and bool[records] of those without one (None: all have)."""
 
     values: pa.Array
     failed: Bools | None
@@ -66,13 +50,5 @@ class FunctionSource(Protocol):
     """Evaluates the functions of one statement; whoever has them implements this."""
 
     def call(self, function: PythonFunction, columns: Sequence[pa.Array], rows: int) -> Computed:
-        """The function over some records.
-
-        Args:
-            function: one of the statement's.
-            columns: its arguments, of the declared types, each with `rows` elements.
-            rows: how many records.
-
-        Never raises because of what the function does.
-        """
+        """The function over `rows` records; never raises because of what the function does."""
         ...

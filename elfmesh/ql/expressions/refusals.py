@@ -1,8 +1,4 @@
-"""The words and functions ELF-QL does not have (yet), each with what to write instead.
-
-Only tables. What is refused here gets an error at its own line and column; what is in no table falls
-through to the translator, which refuses every construct it does not know by name.
-"""
+"""Tables of words and functions that ELF-QL does not have, each with what to write instead."""
 
 from __future__ import annotations
 

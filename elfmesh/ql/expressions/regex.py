@@ -1,8 +1,7 @@
 """Regular expressions, LIKE patterns and replacements: Java's spelling to RE2's.
 
-RE2 (google-re2 here, the same engine inside Arrow's kernels) runs in time linear in its input, so that a
-pattern in a job cannot stall an agent. What Java has and RE2 cannot have (look-around, back-references) is
-refused when the query is parsed or first run.
+RE2 runs in time linear in its input, so a job's pattern cannot stall an agent. Look-around and
+back-references, which RE2 lacks, are refused when the query is parsed or first run.
 
 Deviation: `$` matches only at the very end (Java: also before a last newline), `.` excludes only the newline.
 """
@@ -22,11 +21,7 @@ _HINT = "Patterns are RE2: no look-ahead, look-behind or back-references."
 
 
 def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
-    """A compiled RE2 pattern.
-
-    Raises:
-        QueryError: RE2 cannot read it.
-    """
+    """A compiled RE2 pattern. Raises QueryError: RE2 cannot read it."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -38,11 +33,7 @@ def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
 
 
 def rewrite_replacement(context: Context, expr: Expr, replacement: str, groups: int) -> str:
-    r"""Java's replacement ($1, \$) in RE2's spelling (\1).
-
-    Raises:
-        QueryError: a group that the pattern does not have.
-    """
+    r"""Java's replacement ($1, \$) in RE2's spelling (\1); QueryError for an unknown group."""
     out, at = [], 0
     while at < len(replacement):
         character = replacement[at]
@@ -70,11 +61,7 @@ def _literal(character: str) -> str:
 
 
 def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[str | None]:
-    """A LIKE pattern as literal pieces, with "_" as "" and "%" as None between them.
-
-    Raises:
-        QueryError: the escape character stands before something it cannot escape.
-    """
+    """A LIKE pattern as literal pieces, with "_" as "" and "%" as None between them."""
     parts: list[str | None] = []
     literal, at = "", 0
 
@@ -115,11 +102,9 @@ def like_regex(parts: list[str | None]) -> str:
 
 
 def java_split(pattern: Any, most: int = 0) -> Callable[[str], list[str]]:
-    """Java's String.split(pattern, -1): an empty match at the very start splits nothing.
+    """Java's String.split(pattern, -1) into at most `most` pieces (0: any number).
 
-    Args:
-        pattern: a compiled RE2 pattern.
-        most: pieces to split into, 0 for any number.
+    An empty match at the very start splits nothing.
     """
 
     def split(text: str) -> list[str]:

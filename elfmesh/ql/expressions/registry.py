@@ -1,8 +1,7 @@
 """The closed list of functions: what is not here does not exist in ELF-QL.
 
-Owns the table and the way a function is entered; the functions themselves stand in `functions_*.py`, each
-with Spark's meaning and Spark's null rules. The parser asks `FUNCTIONS` for names and numbers of arguments,
-the compiler for the builder.
+The parser asks `FUNCTIONS` for names and numbers of arguments, the compiler for the builder. The functions
+stand in `ql/functions`, each with Spark's meaning and null rules.
 """
 
 from __future__ import annotations
@@ -43,16 +42,7 @@ Builder = Callable[[Context, Call, list[Operand]], Operand]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One entry: how it is called, and how it is compiled.
-
-    Attributes:
-        name: lower case.
-        least: fewest arguments.
-        most: most arguments, None for any number.
-        signature: as the reference shows it.
-        build: makes the operand from compiled arguments.
-        lists: whether its value is always a list.
-    """
+    """One entry: arguments (`most` None: any number), signature, builder, whether it always gives a list."""
 
     name: str
     least: int
@@ -95,11 +85,7 @@ def simple(
 
 
 def argument(context: Context, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
-    """Argument `at`, implicitly converted as Spark converts function arguments.
-
-    Raises:
-        QueryError: Spark refuses the conversion.
-    """
+    """Argument `at`, implicitly converted as Spark does; QueryError where Spark refuses."""
     given = args[at].type
     number = given in (BIGINT, DOUBLE, STRING, VOID) or is_decimal(given)
     allowed = {
@@ -143,11 +129,7 @@ def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType
 
 
 def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
-    """The string constant in argument `at`; None for NULL.
-
-    Raises:
-        QueryError: the argument is not a constant.
-    """
+    """The string constant in argument `at`; None for NULL. QueryError: it is not a constant."""
     if not args[at].constant:
         raise context.error(
             call.args[at], f"{what} of {call.name} must be a constant", "Write it as a 'string' in the query."
@@ -157,11 +139,7 @@ def literal_text(context: Context, call: Call, args: list[Operand], at: int, wha
 
 
 def literal_int(context: Context, call: Call, args: list[Operand], at: int, what: str) -> int | None:
-    """The integer constant in argument `at`; None for NULL.
-
-    Raises:
-        QueryError: the argument is not a constant.
-    """
+    """The integer constant in argument `at`; None for NULL. QueryError: it is not a constant."""
     if not args[at].constant:
         raise context.error(
             call.args[at], f"{what} of {call.name} must be a constant", "Write it as a number in the query."

@@ -1,8 +1,4 @@
-"""Where in the text something stands, and how an error about it is raised.
-
-Owns nothing but the text and its name. Every `QueryError` of this room is made here, so that every one has a
-1-based line and column of the token it is about.
-"""
+"""Places in a query's text, and every `QueryError` of this room, each with the 1-based place of its token."""
 
 from __future__ import annotations
 

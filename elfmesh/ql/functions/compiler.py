@@ -1,9 +1,7 @@
 """From expressions to operands: one compilation per input schema.
 
-Owns the mapping of nodes to kernels; knows neither statements nor windows. Types come from the batch, because
-JSON logs have no schema: the same expression may compile to other kernels when a field changes its type.
-
-Raises `QueryError` at the offending expression when Spark would refuse the types.
+Types come from the batch, because JSON logs have no schema: one expression may compile to other kernels when
+a field changes its type. `QueryError` marks the expression whose types Spark would refuse.
 """
 
 from __future__ import annotations
@@ -75,12 +73,7 @@ def read_column(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 class Compiler:
-    """Compiles expressions against the types of named columns.
-
-    Args:
-        types: Arrow type of each column an expression may name; a field that is missing is VOID.
-        source: for the places of errors.
-    """
+    """Compiles expressions against the Arrow types of named columns; a missing field is VOID."""
 
     def __init__(self, types: Mapping[str, pa.DataType], source: SourceText) -> None:
         self._types = types
@@ -91,11 +84,7 @@ class Compiler:
         return self._source.error(message, place_of(expr), hint)
 
     def compile(self, expr: Expr) -> Operand:
-        """The operand of an expression; equal expressions share one.
-
-        Raises:
-            QueryError: types that Spark refuses.
-        """
+        """The operand of an expression; equal expressions share one."""
         known = self._known.get(expr)
         if known is None:
             known = self._build(expr)

@@ -107,15 +107,7 @@ def _format_string(context: Context, call: Call, args: list[Operand]) -> Operand
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One conversion of a format.
-
-    Attributes:
-        place: of its value among the arguments.
-        letter: what it makes of it.
-        flags: as written.
-        width: least characters.
-        precision: digits after the point, or most characters; None for none.
-    """
+    """One conversion of a format: the place of its value, letter, flags, least width, and precision."""
 
     place: int
     letter: str
@@ -167,11 +159,7 @@ def _half_up(value: Any, places: int) -> Decimal:
 
 
 def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) -> list[str | _Piece]:
-    """A format as texts and conversions.
-
-    Raises:
-        QueryError: a conversion that is not there, or that does not fit its value.
-    """
+    """A format as texts and conversions; QueryError where a conversion does not fit its value."""
     pieces: list[str | _Piece] = []
     next_place = last = 0
     for match in _CONVERSION.finditer(shape):

@@ -1,6 +1,4 @@
-"""Hashes with Spark's own results: md5, sha1, sha2, crc32, hash (Murmur3, 32 bits), xxhash64.
-
-The seed of hash and xxhash64 is Spark's, 42.
+"""Hashes with Spark's own results and seed (42): md5, sha1, sha2, crc32, hash (Murmur3, 32 bits), xxhash64.
 
 Deviation: every integer is a BIGINT here and is hashed as one; Spark hashes the literal 1 as an INT.
 """

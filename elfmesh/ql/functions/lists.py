@@ -35,11 +35,7 @@ Rows = Callable[..., Any]
 
 
 def list_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
-    """Argument `at` as a list: it is one, or text with a JSON array, whose elements are then strings.
-
-    Raises:
-        QueryError: it is neither.
-    """
+    """Argument `at` as a list: it is one, or text with a JSON array, whose elements are strings."""
     operand = args[at]
     if is_list(operand.type):
         return operand

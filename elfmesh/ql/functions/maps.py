@@ -1,8 +1,7 @@
-"""Maps: making them, asking them by key; and what is asked of lists and maps alike: x[k], element_at, size.
+"""Maps: making them, looking up keys; and what works on lists and maps alike: x[k], element_at, size.
 
-A nested value of a JSON log is read as its JSON text: where a map is wanted, the text of an object is one,
-its values as text. Keys are of one plain type, none is null, each is there once. What would break that makes
-a null map, where Spark fails.
+The JSON text of an object is read as a map of texts. Keys are of one plain type, not null and unique; a
+violation gives a null map, where Spark fails.
 """
 
 from __future__ import annotations
@@ -39,11 +38,7 @@ Pairs = list[tuple[Any, Any]]
 
 
 def map_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
-    """Argument `at` as a map: it is one, or text with a JSON object, whose values are then strings.
-
-    Raises:
-        QueryError: it is neither.
-    """
+    """Argument `at` as a map: it is one, or text with a JSON object, whose values are strings."""
     operand = args[at]
     if is_map(operand.type):
         return operand
@@ -195,11 +190,7 @@ def _entries(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _key(context: Context, call: Call, args: list[Operand], given: Operand) -> Operand:
-    """Argument 1 as a key of a map.
-
-    Raises:
-        QueryError: no key of the map can equal it.
-    """
+    """Argument 1 as a key of a map. Raises QueryError: no key of the map can equal it."""
     kind = given.type.key_type
     if wider_type(kind, args[1].type) != kind:
         raise context.error(
@@ -293,13 +284,9 @@ def _same(array: pa.Array) -> pa.Array:
 def elements_of(
     context: Context, call: Call, operand: Operand, *, pairs: bool
 ) -> tuple[Operand, Callable[[pa.Array], pa.Array]]:
-    """A list or a map as what gives rows: its operand, and how its column becomes one of lists.
+    """The operand of a list, map or JSON text, and how its column becomes lists of elements.
 
-    Args:
-        context: for errors.
-        call: what takes it apart.
-        operand: a list, a map or JSON text.
-        pairs: whether text is taken as an object, whose elements are keys with values.
+    With `pairs`, text is taken as an object, whose elements are keys with values.
     """
     if is_map(operand.type) or (pairs and not is_list(operand.type)):
         return map_argument(context, call, [operand], 0), entries_of

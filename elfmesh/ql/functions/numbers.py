@@ -1,4 +1,4 @@
-"""Numbers beyond the everyday: trigonometry, bits, bases, buckets, and arithmetic that never fails.
+"""Trigonometry, bits, bases, buckets, and arithmetic that never fails.
 
 Deviation: every integer has 64 bits, so shifts and counts of bits are those of a BIGINT.
 """

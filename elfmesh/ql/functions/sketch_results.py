@@ -1,7 +1,4 @@
-"""The last step of aggregates: from a finished state to the number, list or text that a query shows.
-
-Operators have names that no query can write; the functions here read sketches, which are BINARY values.
-"""
+"""The last step of aggregates: from a finished state to the shown value, by operators without a name in SQL."""
 
 from __future__ import annotations
 
@@ -110,10 +107,7 @@ def _sketch_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("event time")
 def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The time of a record, read as the window reads it.
-
-    For `first` and `last` no record is without one: what has no time loses against all that have.
-    """
+    """The time of a record, read as the window reads it; for `first` and `last` a missing time loses."""
     time = lift_arrays(TIMESTAMP, to_timestamp_us, args[0])
     if not call.option:
         return time

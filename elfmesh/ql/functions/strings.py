@@ -1,7 +1,7 @@
 """String functions. Positions count characters from 1, as in Spark; null in, null out.
 
-Arguments that are nearly always constants (patterns, widths, positions) are compiled once; where Arrow has no
-kernel, Python runs once per distinct value of the column, or row by row if those arguments are columns too.
+Constant arguments are compiled once. Where Arrow has no kernel, Python runs once per distinct value, or row
+by row if arguments are columns too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """From a SELECT to a plan: what is computed per record, what is reduced, what is computed at the end.
 
-Every expression is split at the aggregates: below them it runs on the agents, batch by batch; above them
-it runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., states a0, a1, ...,
-distinct counts d0, d1, ... and folds of distinct values f0, f1, .... A query without aggregates groups by all
-its output expressions with a hidden count, so that it, too, reduces.
+Every expression is split at the aggregates. Below them it runs on the agents, batch by batch; above them it
+runs once per interval over the reduced tables: keys k0.., states a0.., distinct counts d0.., folds f0... A
+query without aggregates groups by all its output expressions with a hidden count. `fields` names everything
+that is read.
 
-Invariants: no field is left above the aggregates; `fields` names everything that is read.
 Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final function at the root).
 """
 
@@ -54,11 +53,7 @@ class Analysis:
 
 
 def analyse(source: SourceText, select: Select, star_columns: Sequence[str] | None) -> Analysis:
-    """Resolve names, find the window and split every expression at its aggregates.
-
-    Raises:
-        QueryError: the statement means nothing, or something ELF-QL does not have.
-    """
+    """Resolve names, find the window and split every expression at its aggregates."""
     return _Analyser(source, select, star_columns).run()
 
 
@@ -365,11 +360,7 @@ class _Analyser:
 
 
 def refuse_python(expr: Expr, source: SourceText) -> None:
-    """Refuse calls of Python functions where there are no records of a stream.
-
-    Raises:
-        QueryError: at the call.
-    """
+    """Refuse calls of Python functions where there are no records of a stream."""
     for node in walk(expr):
         if isinstance(node, PythonCall):
             raise source.error(

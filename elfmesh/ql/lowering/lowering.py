@@ -1,11 +1,8 @@
 """From drafts to what agents compute (parts) and what the root does with it (relations).
 
-A SELECT over one stream is a part as it stands: filtered and reduced on the agents and in the tree. Of a
-stream that is joined, or whose records must wait for a value of the whole interval, the part is the multiset
-of the fields that are needed, after the conditions that need nothing else. All above is relations.
-
-Invariants: equal parts are one part. A statement has one window: every part is cut by it, and whatever is
-above the parts sees one interval at a time.
+A SELECT over one stream is a part. Of a stream that is joined, or whose records wait for a value of the whole
+interval, the part is the multiset of the needed fields, after the conditions that need nothing else. All
+above is relations. Equal parts are one part. A statement has one window, which cuts every part.
 """
 
 from __future__ import annotations
@@ -57,10 +54,8 @@ class Lowering(ABC):
     """Plans one statement.
 
     Attributes:
-        origin: its text.
         window: of the statement; None: all records are one interval.
         times: time columns that TUMBLE and its like name, by input (its id) and by stream.
-        parts: what was planned for the agents so far.
     """
 
     origin: SourceText
@@ -256,11 +251,7 @@ class Lowering(ABC):
         return Joined(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
 
     def check_times(self) -> None:
-        """Refuse parts of one stream that read its time from different columns.
-
-        Raises:
-            QueryError: a record would then be in two intervals.
-        """
+        """Refuse parts of one stream that read its time from different columns."""
         first: dict[str, str] = {}
         for part in self.parts:
             column = part.window.column if part.window is not None else ""

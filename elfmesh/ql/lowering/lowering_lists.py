@@ -24,11 +24,7 @@ def explodes(draft: SelectDraft) -> bool:
 
 
 def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
-    """A SELECT with one explode(list) among plain expressions.
-
-    Raises:
-        QueryError: it is not alone in its item, or stands beside what works on groups.
-    """
+    """A SELECT with one explode(list), alone in its item, among plain expressions."""
     select, found = draft.select, [expr for _, expr in draft.select.items if _is_generator(expr)]
     inner = [child for expr in found for child in expr.children]
     others = [expr for _, expr in select.items if not _is_generator(expr)]

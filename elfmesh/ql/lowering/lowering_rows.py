@@ -1,8 +1,8 @@
 """GROUPING SETS and functions OVER rows: a SELECT below, an operation on its rows, and a SELECT above.
 
-Below stand all expressions that the operation and the select list need, as columns #0, #1, ...; above, the
-select list over these columns, DISTINCT, ORDER BY and LIMIT. Aliases and numbers in GROUP BY, HAVING and
-ORDER BY are replaced by what they stand for before the split.
+Below stand the expressions that the operation and the select list need, as columns #0, #1, ...; above, the
+select list over these columns, DISTINCT, ORDER BY and LIMIT. Aliases and numbers are replaced before the
+split.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From the draft of any query to its relation: which form of lowering it takes.
-
-Stands above the forms, which know each other only by `Lowering.query`.
-"""
+"""From the draft of any query to its relation: chooses the form of lowering."""
 
 from __future__ import annotations
 
@@ -22,11 +19,7 @@ class Planner(Lowering):
     """Plans one statement."""
 
     def query(self, draft: Draft) -> Relation:
-        """The relation of a query.
-
-        Raises:
-            QueryError: what is asked means nothing, or cannot be computed anywhere.
-        """
+        """The relation of a query."""
         if isinstance(draft, UnionDraft):
             union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
             return self.all_rows(union, distinct=True) if draft.distinct else union

@@ -1,8 +1,6 @@
 """Reading WITH FUNCTION ... LANGUAGE PYTHON AS $$ ... $$ before the SQL parser sees the rest.
 
-Owns the syntax of declarations, and that a body between fences is one token, whatever stands in it.
-
-Invariant: masking changes no offset and no line.
+A body between fences is one token. Masking it changes no offset and no line.
 """
 
 from __future__ import annotations
@@ -80,11 +78,7 @@ def is_fenced(source: SourceText, token: Token) -> bool:
 def cut_functions(
     source: SourceText, tokens: Sequence[Token], begin: int
 ) -> tuple[dict[str, PythonFunction], int]:
-    """The functions declared at a place of a statement's tokens, and where its query begins.
-
-    Raises:
-        QueryError: they are declared wrongly, or a body stands anywhere else.
-    """
+    """The functions declared at a place of a statement's tokens, and where its query begins."""
     reader = _Reader(source, tokens, begin)
     found = reader.declarations()
     for token in tokens[reader.at :]:
@@ -94,11 +88,7 @@ def cut_functions(
 
 
 def python_call(translator: Translating, function: PythonFunction, node: exp.Anonymous) -> Expr:
-    """A call of a declared function.
-
-    Raises:
-        QueryError: it takes other arguments.
-    """
+    """A call of a declared function. Raises QueryError: it takes other arguments."""
     args = tuple(translator.expr(arg) for arg in node.expressions)
     if len(args) != len(function.takes) or any(isinstance(arg, Star) for arg in args):
         number = len(function.takes)

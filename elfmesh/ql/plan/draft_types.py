@@ -1,7 +1,4 @@
-"""What a query reads and how, between the SQL parser and the plan: plain data.
-
-Names are resolved already, windows and places of computation are not chosen yet.
-"""
+"""What a query reads and how, as plain data. Names are resolved; windows and places are not."""
 
 from __future__ import annotations
 
@@ -16,11 +13,7 @@ from elfmesh.ql.plan.selection import Select
 
 @dataclass(slots=True)
 class StreamRead:
-    """An input that is a stream: its name, and the labels of the agents that take part.
-
-    The results of another job are one, too, called "namespace/name", "latest namespace/name" or "same
-    namespace/name".
-    """
+    """An input that is a stream, with its labels; or a job's results, "[latest |same ]namespace/name"."""
 
     stream: str
     labels: tuple[tuple[str, str], ...]

@@ -22,13 +22,8 @@ class Order(Enum):
 class Elements:
     """How rows are made of elements.
 
-    Attributes:
-        name: of the function, for messages.
-        count: how many columns come out.
-        order: whether the number of an element is one of them.
-        fields: an element is a struct, whose fields are the columns: inline.
-        outer: a row without elements stays, with nulls.
-        at: where it stands.
+    `count` columns come out, of which one is the element's number with `order`. With `fields` the element is
+    a struct whose fields are the columns. With `outer` a row without elements stays, with nulls.
     """
 
     name: str

@@ -1,11 +1,8 @@
 """Comparisons that no value can satisfy: the constant beside a column is no value of its type.
 
-Owns what is found and what to write instead. Spark answers null for such a comparison, so the rows are
-missing and nothing is said. Who knows the type of a column from its format refuses the comparison; who learns
-it from the data warns.
-
-Only a column itself beside a constant text is looked at, and only a text that the implicit cast turns into
-null. `<=>` is true for two nulls and NOT IN is true for what is not in the list: both may be meant.
+Spark answers null for such a comparison, so rows are missing without a word. A caller that knows the column's
+type from its format refuses; one that learns it from the data warns. Only a column beside a constant text
+that the cast turns into null is looked at; `<=>` and NOT IN may be meant.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """Tables that a job's text carries along: `TABLE name(column TYPE, ...) AS $$ data $$` before AS SELECT.
 
-A query joins one as `lookup.name`, as it joins a file beside the agent. The data is Arrow IPC under zstd in
-base64, so it is part of the text: it goes to every agent with the job's version, is in force from the
-boundary of that version on, on all of them, and no interval mixes two. Without AS the table is declared and
-empty.
-
-Owns the syntax, the bytes and their bounds. Knows no file and no client: `control.publish` writes new texts.
-
-Invariant: a parsed table can be read: its bytes are checked against its columns where it is parsed.
+A query joins one as `lookup.name`, like a file beside the agent. The data is Arrow IPC under zstd in base64,
+checked against the columns when the text is parsed. As part of the text it takes effect on all agents at the
+boundary of the job's version. Without AS the table is empty. `control.publish` writes new texts.
 
 Paper: ELF 2.4, 4.1 (what is found offline is fed back into the running job).
 """
@@ -50,14 +45,7 @@ _SHAPE = "Write TABLE name(column STRING, ...) before AS SELECT; `elf publish` f
 
 @dataclass(frozen=True, slots=True)
 class InlineTable:
-    """One table of a text.
-
-    Attributes:
-        name: `lookup.name` in the query.
-        columns: names and types.
-        data: base64, "" for an empty table.
-        span: where in the whole text ` AS $$ data $$` stands, or would.
-    """
+    """One table of a text; `data` is base64, and `span` is where ` AS $$ data $$` stands, or would."""
 
     name: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -78,11 +66,7 @@ class InlineTable:
 
 
 def packed(table: pa.Table) -> str:
-    """The data of a table, the same for the same rows.
-
-    Raises:
-        DataError: it is larger than a text may carry.
-    """
+    """The data of a table, the same for the same rows; DataError if it is larger than a text may carry."""
     if table.nbytes > BYTES_MAX:
         raise DataError(f"the table has {table.nbytes} bytes; every agent can hold at most {BYTES_MAX}")
     sink = pa.BufferOutputStream()
@@ -101,11 +85,7 @@ def packed(table: pa.Table) -> str:
 
 @lru_cache(maxsize=KEPT_MAX)
 def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Table:
-    """The rows of some data.
-
-    Raises:
-        DataError: it is damaged, too large, or has other columns.
-    """
+    """The rows of some data. Raises DataError: it is damaged, too large, or has other columns."""
     schema = pa.schema(list(columns))
     if not data:
         return schema.empty_table()
@@ -124,13 +104,7 @@ def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Tabl
 
 
 def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) -> str:
-    """Why a query cannot join a table, "" if it can.
-
-    Args:
-        table: the table.
-        columns: what is read of it.
-        keys: the columns that are compared: no two rows may have the same ones.
-    """
+    """Why a query cannot join a table on unique `keys`, "" if it can."""
     known = [name for name, _ in table.columns]
     for column in columns:
         if column not in known:
@@ -145,11 +119,7 @@ def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) 
 
 
 def read_table(source: SourceText, tokens: Sequence[Token], at: int) -> tuple[InlineTable, int]:
-    """The table that is declared behind the word TABLE, and where the text goes on.
-
-    Raises:
-        QueryError: it is declared wrongly, or its data is none.
-    """
+    """The table that is declared behind the word TABLE, and where the text goes on."""
     reader = _Reader(source, tokens, at)
     return reader.table(), reader.at
 

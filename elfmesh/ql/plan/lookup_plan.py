@@ -1,9 +1,8 @@
 """Which lookup table is joined to which stream of a SELECT, and by what.
 
 A lookup table is a file beside the agent, so it is joined where records are read: to one stream, by equations
-between its columns and fields of that stream. Refuses every other use, because no other place has the file.
-
-Inside a part its columns are the fields `LOOKED_UP + alias.column`; above it they are called `alias.column`.
+between its columns and fields of that stream. Inside a part its columns are the fields `LOOKED_UP +
+alias.column`; above it they are called `alias.column`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,7 @@ HINT = "Write FROM stream s [LEFT] JOIN lookup.name t ON s.field = t.column."
 
 
 class Lookups:
-    """The lookup tables of one SELECT.
-
-    Args:
-        origin: for the places of errors.
-        draft: the SELECT.
-
-    Attributes:
-        others: places of the inputs that are no lookup tables.
-
-    Raises:
-        QueryError: a table that cannot be joined where it is.
-    """
+    """The lookup tables of one SELECT; `others` are the places of its other inputs."""
 
     def __init__(self, origin: SourceText, draft: SelectDraft) -> None:
         self._origin, self._draft = origin, draft

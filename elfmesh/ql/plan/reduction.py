@@ -1,9 +1,4 @@
-"""The columns that a statement reduces to: keys, values, states, tables of distinct values, and folds.
-
-Owns: their names, k0, v0, a0, d0, f0, and that equal ones are one. Refuses to know: where they come from.
-
-Paper: ELF 2.2 (a PAO is what of a group is kept).
-"""
+"""The columns that a statement reduces to, k0, v0, a0, d0 and f0; equal ones are one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What is done at the root with finished rows: small frozen trees over the parts that the agents computed.
+"""What the root does with finished rows: small frozen trees over the parts; `relational` evaluates them.
 
-Only data; `relational` evaluates it. A relation is a table per interval with named columns. The names are the
-plan's own: inside a join a column is called `input.column`, hidden ones begin with `#`.
-
-Paper: ELF 2.1 (the final function of a job, at the root of its tree).
+A relation is a table per interval with named columns. Inside a join a column is called `input.column`; hidden
+columns begin with `#`.
 """
 
 from __future__ import annotations
@@ -58,11 +56,9 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True)
 class Joined(Relation):
-    """Pairs of rows that agree in the keys and for which the rest of ON is true.
+    """Pairs of rows that agree in the keys and meet the rest of ON.
 
-    Attributes:
-        kind: "inner", "left", "right", "full", "semi" (left rows that have a partner) or "anti" (that have
-            none).
+    `kind`: "inner", "left", "right", "full", "semi" (left rows with a partner) or "anti" (without).
     """
 
     kind: str
@@ -84,11 +80,8 @@ class Ranked(Relation):
 class Framed(Relation):
     """The rows of the source with one more column for each aggregate over the rows of their frames.
 
-    Attributes:
-        source: what is looked at.
-        over: says partition, order and frame, which all of the aggregates share.
-        statement: the aggregates of one frame: its rows are grouped by ROW, the row whose frame they are.
-        zero: per aggregate, whether it is 0 over nothing.
+    `statement` has the aggregates of one frame: its rows are grouped by ROW, the row whose frame they are.
+    `zero` says per aggregate whether it is 0 over nothing.
     """
 
     source: Relation
@@ -101,11 +94,7 @@ class Framed(Relation):
 class Exploded(Relation):
     """A row for each element of a list or map of the source's rows.
 
-    Attributes:
-        source: what the lists are in.
-        values: the list or map, over the source's columns.
-        call: how it is taken apart.
-        chosen: per column, which of the source it is; `made(0)`, `made(1)`, ...: what the element gives.
+    `chosen` says per column which column of the source it is; `made(0)`, ... are what the element gives.
     """
 
     source: Relation

@@ -1,10 +1,7 @@
 """What the names of one SELECT mean: the inputs after FROM and JOIN, and the columns they have.
 
-A stream has no schema: any name may be a field of it. A query in brackets has known columns. Where Spark
-would ask the schema, the answer here is the same or there is none: a name that two inputs may have is
-refused until it says which.
-
-Names inside a join are called `input.column`; a SELECT over one input calls its columns as they are.
+A stream has no schema, so any name may be a field of it; a query in brackets has known columns. A name that
+two inputs may have is refused until it says which. Names inside a join are called `input.column`.
 """
 
 from __future__ import annotations
@@ -28,12 +25,10 @@ class Input:
     """One input of a SELECT.
 
     Attributes:
-        name: what it is called in the text: its alias, or its own name.
         columns: known names; None: a stream or a lookup table, which may have any.
         also: another name that qualifies its fields.
         used: of unknown columns, those that are named, in order.
-        at: where it stands.
-        made: of the rows of the inputs before it, by LATERAL VIEW or UNNEST: its names come first.
+        made: by LATERAL VIEW or UNNEST from the rows of the inputs before it: its names come first.
         listed: what `*` means of a stream, where that is known.
         stream: of records that show their fields, the name of the stream.
         declared: of a stream, the columns that its format says it has.
@@ -80,8 +75,7 @@ class Scope:
     Args:
         source: for the places of errors.
         inputs: after FROM and JOIN, in order.
-        aliases: output names of the SELECT, lower case; true of those that read a field of that name
-            themselves: in front of the groups they can only be that.
+        aliases: output names, lower case; true of those that read a field of that name themselves.
         around: of a query that stands for a value, the scopes it stands in.
         bare: takes the names that may be those of a row outside.
     """
@@ -124,11 +118,7 @@ class Scope:
         return any(one.answers_to(name) for one in self.inputs)
 
     def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
-        """The field that a name means.
-
-        Raises:
-            QueryError: no input has it, or several may.
-        """
+        """The field that a name means. Raises QueryError: no input has it, or several may."""
         if len(parts) > 1:
             for one in self.nested:
                 if one.name == parts[0]:
@@ -199,11 +189,7 @@ class Scope:
         return 0
 
     def stars(self, qualifier: str, at: Place) -> list[Field]:
-        """The columns that `*` or `input.*` stands for.
-
-        Raises:
-            QueryError: one of the inputs is a stream.
-        """
+        """The columns that `*` or `input.*` stands for. Raises QueryError: one of the inputs is a stream."""
         chosen = self._chosen(qualifier)
         if not chosen:
             raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")

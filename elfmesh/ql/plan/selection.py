@@ -13,11 +13,8 @@ from elfmesh.ql.plan.statement import OrderItem, Window
 class Select:
     """The clauses of a SELECT in our own nodes, names not yet resolved.
 
-    Attributes:
-        window: of the statement; None: what GROUP BY says.
-        qualify: what rows must meet after the functions over them.
-        derived: the rows are those of a relation, of one interval already: nothing is dated any more.
-        beside: it stands beside others in a statement: there are intervals without any record of its own.
+    `qualify` filters after the functions over rows. `derived`: the rows are a relation's, of one interval
+    already. `beside`: it stands beside others in a statement, so an interval may have no record of its own.
     """
 
     items: list[tuple[str | None, Expr]]

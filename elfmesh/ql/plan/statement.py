@@ -1,8 +1,6 @@
 """What a parsed ELF-QL statement is: frozen data, no evaluation.
 
-A `Statement` says everything the rest of the house needs before data comes: the job clause, the stream and
-the labels of the agents that take part, the window, the fields to read, and the shape of the PAO tables.
-`Plan` is the private half that `Query` evaluates.
+A `Statement` says everything that is needed before data comes; `Plan` is the half that `Query` evaluates.
 
 Paper: ELF 2.1 (a job is the pair of what each agent does to its records and what is reduced).
 """
@@ -72,16 +70,10 @@ class JobClause:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over an event-time column, aligned to the epoch.
+    """A window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop" or SESSION.
 
-    Of a session window the agents see its panes only, which are as wide as the gap: two records of one group
-    in one pane are in one session. The root joins what is in neighbouring panes (`sessions`).
-
-    Attributes:
-        kind: "tumble", "hop" or SESSION.
-        column: dotted path of the event-time field.
-        size_us: width; a multiple of nothing in particular.
-        slide_us: distance of two starts; equals `size_us` for a tumbling window.
+    Agents see only the panes of a session window, which are as wide as the gap; the root joins neighbouring
+    panes.
     """
 
     kind: str
@@ -132,14 +124,7 @@ class DistinctValues:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is made of the values of a table of distinct ones; see `elfmesh.ql.engine.folds`.
-
-    Attributes:
-        name: of the column, "f0".
-        table: of the values, "d0".
-        how: which fold.
-        ranks: of percentiles.
-    """
+    """What is made of the values of a table of distinct ones; see `elfmesh.ql.engine.folds`."""
 
     name: str
     table: str
@@ -152,15 +137,11 @@ class Plan:
     """How a query is evaluated.
 
     Attributes:
-        where: the record filter.
         keys: expressions of the columns k0, k1, ... over the record.
         values: expressions of the columns v0, v1, ... over the record.
-        distincts: tables of distinct values.
-        folds: what is made of them, besides counts.
+        folds: what is made of distinct values, besides counts.
         outputs: (name, expression over k*, a*, d*, f* and the window) in output order.
         having: filter over the same.
-        order: as written.
-        limit: rows kept per interval, or None.
         distinct: equal output rows are one.
         repeat: name of the hidden count by which output rows are repeated (plain projections), or "".
         one_row: a global aggregate that has one row even over nothing: without window, or beside others.
@@ -188,12 +169,8 @@ class Plan:
 class LookupJoin:
     """A table from a file, joined to the records of a stream where they are read.
 
-    Attributes:
-        name: of the table.
-        alias: its columns are the fields `LOOKED_UP + alias.column`.
-        columns: what is read of it, the keys among them.
-        keys: per key an expression over the record, and the column of the table that equals it.
-        inner: whether records without a partner are dropped; else its columns are null in them.
+    Its columns are the fields `LOOKED_UP + alias.column`. `keys`: per key an expression over the record, and
+    the column that equals it. With `inner` records without a partner are dropped.
     """
 
     name: str
@@ -209,9 +186,6 @@ class Statement:
 
     Attributes:
         text: the statement's own text, without the separating semicolon.
-        source: what it was read from.
-        job: the job clause, None for a plain query.
-        stream: FROM name.
         labels: of the agents that take part.
         window: None if the query is one interval over everything.
         fields: dotted input paths the query reads, sorted, the window column among them.
@@ -219,12 +193,11 @@ class Statement:
         star: True while a `SELECT *` waits for its columns: see `expand`.
         plan: of a relational statement that of its first part.
         relation: what is done at the root with the finished rows of `parts`; None: nothing more.
-        parts: what the agents compute for a relational statement, each a statement over one stream.
         scalars: queries in brackets of which one value is needed, in the order in which they are computed.
         lookups: of a part, the tables that are joined to its records before anything else.
         functions: Python functions that it declares; of a part none.
         listed: the columns that `*` means, by stream, while others are waited for: see `waiting`.
-        declared: the columns of streams whose formats say them, where these were told: see `declare`.
+        declared: the columns of streams whose formats say them: see `declare`.
         bare: names that are taken for fields of a stream and may be those of a row outside.
     """
 

@@ -1,7 +1,7 @@
 """A statement that waits for the columns of streams before it can be planned: `*` beside other inputs.
 
-Only the SELECT of one stream alone can be planned with an open `*`; of all others the names of every query
-depend on it. Until the columns are known such a statement says what it reads, and nothing else.
+Only the SELECT of one stream alone can be planned with an open `*`. Any other such statement says only what
+it reads.
 """
 
 from __future__ import annotations
@@ -30,18 +30,7 @@ def waiting(
     listed: Listed,
     star: Place,
 ) -> Statement:
-    """The statement, as far as it is known.
-
-    Args:
-        origin: its text.
-        tree: the same, parsed.
-        labels: ON (...) of streams, by the offset of the stream's name.
-        listed: the columns that are known so far.
-        star: where `*` stands.
-
-    Raises:
-        QueryError: it reads results of jobs.
-    """
+    """The statement, as far as it is known; `labels` and `star` are as the text has them."""
     tables = [table for table in _tables(tree) if table.db.lower() != LOOKUP]
     if any(table.db for table in tables):
         raise origin.error("* beside results of jobs needs their columns", star, "Name the fields.")

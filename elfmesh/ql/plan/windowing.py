@@ -1,7 +1,7 @@
 """The one window of a statement, and the time column of each stream it is cut by.
 
-Any GROUP BY of the statement may say the window; agents cut the records by it, so its column is a field of a
-stream, perhaps handed on by queries in between. Refuses a second window, and a time computed on its way.
+Any GROUP BY of the statement may say the window. Its column is a field of a stream, perhaps handed on by
+queries in between. A second window, and a time computed on its way, are refused.
 """
 
 from __future__ import annotations
@@ -21,17 +21,7 @@ Times = dict[int | str, str]
 def window_of(
     origin: SourceText, drafts: Sequence[Draft], every: Window | None, times: Times
 ) -> Window | None:
-    """The window of a statement: what any GROUP BY of it says, or EVERY.
-
-    Args:
-        origin: the text.
-        drafts: all queries of the statement.
-        every: the window of EVERY.
-        times: filled with the time columns that are named.
-
-    Raises:
-        QueryError: it has several.
-    """
+    """The window of a statement: what any GROUP BY of it says, or EVERY; fills `times`."""
     found: WindowCall | None = None
     for draft in drafts:
         for select in selects(draft):
@@ -73,11 +63,7 @@ def _calls(draft: SelectDraft) -> list[WindowCall]:
 
 
 def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraft, times: Times) -> None:
-    """Note which streams a window's time column belongs to, through the queries that hand it on.
-
-    Raises:
-        QueryError: it is computed on its way; agents cut the records by a field.
-    """
+    """Note which streams a window's time column belongs to, through the queries that hand it on."""
     inputs = draft.scope.inputs
     first, _, rest = column.partition(".")
     named = [at for at, one in enumerate(inputs) if rest and one.answers_to(first)]

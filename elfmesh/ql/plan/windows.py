@@ -51,11 +51,7 @@ class Complain(Protocol):
 
 
 def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
-    """Microseconds of an INTERVAL.
-
-    Raises:
-        QueryError: months, years, ranges (DAY TO SECOND) or something that is no constant.
-    """
+    """Microseconds of an INTERVAL; months, years and ranges (DAY TO SECOND) are refused."""
     unit, value = node.args.get("unit"), node.this
     hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
     around = node.parent
@@ -100,11 +96,7 @@ def interval_months(node: object) -> int | None:
 def window_call(
     name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
 ) -> WindowCall:
-    """The window of a call of TUMBLE, HOP, SESSION, window or session_window.
-
-    Raises:
-        QueryError: wrong number or kind of arguments, or lengths that make no window.
-    """
+    """The window of a call of TUMBLE, HOP, SESSION, window or session_window."""
     shape = f"Write {_SHAPES[name]}."
     args = [translate(arg) for arg in node.expressions]
     column = TIME_COLUMN

@@ -1,7 +1,7 @@
-"""The order of the clauses of a SELECT, which the parser takes in any: `LIMIT 3 WHERE ...` is refused here.
+"""Refuses clauses of a SELECT in the wrong order, which the parser takes: `LIMIT 3 WHERE ...`.
 
-Reads tokens only. A word that a log has as a field (`offset`, `limit`, `window`) is a clause only where what
-follows it is what follows the clause.
+A word that a log has as a field (`offset`, `limit`, `window`) is a clause only where what follows fits the
+clause.
 """
 
 from __future__ import annotations
@@ -40,11 +40,7 @@ _FILLED = {
 
 
 def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse clauses that stand behind those they come before.
-
-    Raises:
-        QueryError: at the first such clause.
-    """
+    """Refuse clauses that stand behind those they come before."""
     outer: list[tuple[int, str]] = []
     rank, word = _NOTHING
     for at, token in enumerate(tokens):

@@ -1,11 +1,9 @@
 """Cutting our own words out of a text, token by token, before the rest goes to the SQL parser.
 
-Works on the tokens of sqlglot's Spark tokenizer and hands tokens back; nothing of sqlglot is subclassed, so
-the compiled build works as well. Cut are CREATE JOB with its options and ON (label = 'value'). Function names
-are marked, so that the parser passes every call through untouched (`date_format` stays `date_format`).
-Syntax that ELF-QL does not have is refused here, where each token knows its place.
-
-Invariant: the tokens handed back keep their offsets, so every later error points into the user's text.
+Cut are CREATE JOB with its options and ON (label = 'value'). Function names are marked, so that the parser
+passes every call through untouched. Other syntax that ELF-QL lacks is refused here. Nothing of sqlglot is
+subclassed, so its compiled build works. Tokens keep their offsets, so every later error points into the
+user's text.
 """
 
 from __future__ import annotations
@@ -55,10 +53,7 @@ _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UN
 class Cut:
     """What was cut out, and the tokens that remain: plain Spark SQL with marked function names.
 
-    Attributes:
-        labels: ON (...) after a stream, by the offset of the stream's name.
-        beside: what stands before the names of jobs behind LATEST and SAME, by their offsets.
-        functions: Python functions that are declared, by name.
+    `labels` and `beside` (LATEST, SAME) are by the offset of the stream's or job's name.
     """
 
     tokens: list[Token]
@@ -81,11 +76,7 @@ class Cutter:
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
-        """Run over the whole statement.
-
-        Raises:
-            QueryError: our own words used wrongly, or syntax that ELF-QL does not have.
-        """
+        """Run over the whole statement."""
         job_at, job = self._tokens[0].start, self._job()
         self._functions, begin = cut_functions(self._source, self._tokens, self._at)
         self._at = begin

@@ -1,9 +1,7 @@
-"""What is wrong with the constants of a call, before any record comes: a pattern that RE2 refuses, a format.
+"""Errors in the constants of a call (a pattern, a format), found before any record comes.
 
-A function reads its constant arguments when a call is compiled against the types of a block. A job whose
-pattern cannot be compiled would make a bad line of every record. Calls are therefore compiled once without
-any columns when the text is read: a missing field is null, and a call of nulls is valid unless its constants
-are not.
+Calls are compiled once when the text is read, with null for every field, because a job whose pattern cannot
+be compiled would make a bad line of every record. A call of nulls is valid unless its constants are not.
 """
 
 from __future__ import annotations
@@ -21,11 +19,7 @@ _NULL = Literal("null", None)
 
 
 def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
-    """Compile every call that has a constant text among its arguments, with null for what depends on records.
-
-    Raises:
-        QueryError: a function cannot use its constant, at the constant's place.
-    """
+    """Compile every call that has a constant text among its arguments, with null for all fields."""
     compiler = Compiler({}, origin)
     for expr in exprs:
         for node in walk(expr):

@@ -30,13 +30,7 @@ COLUMNS_MAX = 64
 
 @dataclass(slots=True)
 class Lateral:
-    """An input that is made of the rows before it.
-
-    Attributes:
-        one: the input.
-        values: the tree of the list or map.
-        call: how it is taken apart.
-    """
+    """An input that is made of the rows before it, and the tree of its list or map."""
 
     one: Input
     values: exp.Expr
@@ -53,11 +47,7 @@ def views(tree: exp.Select, place: Callable[[Any], Place], error: Complain) -> l
 
 
 def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: Complain) -> Lateral:
-    """What UNNEST after JOIN means.
-
-    Raises:
-        QueryError: a join of another kind.
-    """
+    """What UNNEST after JOIN means. Raises QueryError: a join of another kind."""
     kind, on = (join.side.upper(), join.kind.upper()), join.args.get("on")
     true = isinstance(on, exp.Boolean) and bool(on.this)
     plain = (kind in (("", "CROSS"), ("", ""), ("", "INNER")) and (on is None or true)) or (
@@ -116,10 +106,9 @@ def _generated(
 def in_items(
     tree: exp.Select, place: Callable[[Any], Place], error: Complain
 ) -> tuple[exp.Select, list[Lateral]]:
-    """Generators of several columns in the select list: the SELECT with columns instead, and the inputs.
+    """Replace generators of several columns in the select list by columns and inputs.
 
-    Raises:
-        QueryError: two of them, or one beside GROUP BY or an aggregate.
+    Refused are two of them, and one beside GROUP BY or an aggregate.
     """
     if not any(_is_wide(each) for each in tree.expressions):
         return tree, []

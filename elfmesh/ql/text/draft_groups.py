@@ -29,11 +29,7 @@ Sets = list[list[Expr]]
 def read_groups(
     tree: exp.Select, translator: Translator, items: Sequence[tuple[str | None, Expr]]
 ) -> tuple[list[Expr] | None, Sets | None]:
-    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list.
-
-    Raises:
-        QueryError: a form of GROUP BY that is not there, or too many groupings.
-    """
+    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list."""
     group = tree.args.get("group")
     if group is None:
         return None, None

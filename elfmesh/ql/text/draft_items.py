@@ -11,16 +11,7 @@ from elfmesh.ql.text.translate import Translator
 
 
 def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> list[tuple[str | None, Expr]]:
-    """The items with their names.
-
-    Args:
-        tree: the SELECT.
-        translator: into our nodes.
-        stars: takes the places where `*` means columns that are not known, also if they are asked for here.
-
-    Raises:
-        QueryError: `*` has a name, or an unknown name.
-    """
+    """The items with their names; `stars` takes the places of `*` with unknown columns."""
     scope = translator.scope
     schemaless = not scope.joined and scope.inputs[0].columns is None
     items: list[tuple[str | None, Expr]] = []

@@ -1,8 +1,7 @@
 """Limits of a statement: LIMIT and OFFSET, and how many nodes the statement may have once WITH is expanded.
 
-A query in WITH is analysed at each place that reads it. Without a budget, n queries that each read the one
-before twice cost 2^n analyses, on every agent that reads the text. The budget counts nodes and not time, so
-that all agents accept the same texts.
+A query in WITH is analysed at each place that reads it, so n queries that each read the one before twice cost
+2^n analyses on every agent. The budget counts nodes, not time, so all agents accept the same texts.
 """
 
 from __future__ import annotations
@@ -28,32 +27,20 @@ _FREE = (exp.Literal, exp.Identifier)
 
 
 class NodeBudget:
-    """Counts the nodes of the SELECTs that are read.
-
-    Args:
-        nodes_max: how many there may be.
-    """
+    """Counts the nodes of the SELECTs that are read."""
 
     def __init__(self, nodes_max: int = NODES_MAX) -> None:
         self._left = nodes_max
 
     def spend(self, select: exp.Select) -> bool:
-        """Take a SELECT's own nodes, without those of the queries inside it, from the budget.
-
-        Returns:
-            Whether there were enough.
-        """
+        """Take a SELECT's own nodes, without those of inner queries, from the budget; whether it sufficed."""
         own = select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select)
         self._left -= sum(1 for node in own if not isinstance(node, _FREE))
         return self._left >= 0
 
 
 def row_count(tree: Any, clause: str, translator: Translator) -> int | None:
-    """The whole number of LIMIT or OFFSET, None without the clause; `clause` is its name in the tree.
-
-    Raises:
-        QueryError: the clause has no whole number.
-    """
+    """The whole number of LIMIT or OFFSET, None without the clause; `clause` is its name in the tree."""
     given = tree.args.get(clause)
     if given is None:
         return None

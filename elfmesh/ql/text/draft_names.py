@@ -1,6 +1,6 @@
 """Names that an alias gives to columns: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
 
-Rewrites the parser's tree: a query with such an alias is read by a SELECT that names each column.
+A query with such an alias is read by a SELECT that names each column, on the parser's tree.
 """
 
 from __future__ import annotations
@@ -22,17 +22,7 @@ IN_QUERY = "#q"
 
 
 def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
-    """A query under the column names of its alias; the query itself if the alias names no columns.
-
-    Args:
-        tree: the query.
-        alias: the parser's alias, of which the columns are names.
-        draft: of the query, of which the columns are known.
-        error: makes a `QueryError` at a node.
-
-    Raises:
-        QueryError: more or fewer names than columns, or `*` over a stream, whose columns are not known.
-    """
+    """A query under the column names of its alias; the query itself if the alias names no columns."""
     given = alias.args.get("columns") if alias is not None else None
     if not given:
         return tree

@@ -12,11 +12,7 @@ _PARTS = ("partition_by", "order", "spec")
 
 
 def with_windows(tree: exp.Select, error: Complain) -> exp.Select:
-    """The SELECT with each `OVER name` replaced by what the name stands for.
-
-    Raises:
-        QueryError: a name that is not there, or is there twice, or a window made of another one.
-    """
+    """The SELECT with each `OVER name` replaced by what the name stands for."""
     if not tree.args.get("windows"):
         return tree
     tree = tree.copy()

@@ -1,7 +1,6 @@
 """From sqlglot's tree of SELECTs to drafts: the clauses in our nodes, every name resolved to an input.
 
-Owns the reading of SELECT, FROM, JOIN, WITH, UNION and what may stand in them; a clause that is not read here
-is refused. What is computed where is decided afterwards, in `lowering`.
+A clause that is not read here is refused. `lowering` decides what is computed where.
 """
 
 from __future__ import annotations
@@ -66,12 +65,9 @@ class Drafter:
     """Reads the tree of one statement.
 
     Attributes:
-        origin: its text.
         labels: ON (...) of streams, by the offset of the stream's name.
         beside: what stands before jobs' names behind LATEST and SAME, by their offsets.
-        start: place of errors about what has none.
         scalars: queries in brackets of which one value is needed, inner ones first.
-        functions: Python functions that the statement declares.
         listed: the columns that `*` means, by stream.
         declared: the columns of streams whose formats say them, by stream.
         stars: where `*` means columns that are not known.
@@ -94,15 +90,7 @@ class Drafter:
     _around: list[Scope] = field(default_factory=list)
 
     def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
-        """The draft of a query.
-
-        Args:
-            tree: SELECT, UNION, or one of them in brackets.
-            named: what WITH has defined so far: a name, lower case, and its tree and what it may name.
-
-        Raises:
-            QueryError: something ELF-QL does not have, or an unknown name.
-        """
+        """The draft of a SELECT or UNION; `named` is what WITH has defined so far, by lower-case name."""
         self._depth += 1
         try:
             if self._depth > DEPTH_MAX:

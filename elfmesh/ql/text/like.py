@@ -13,11 +13,7 @@ _SEVERAL = "Write x LIKE ANY ('a%', 'b%'), or LIKE ALL."
 
 
 def like(translator: Translating, node: exp.Like | exp.ILike, escape: str = "\\") -> Expr:
-    """The condition that a text matches a pattern, one of several, or all of them.
-
-    Raises:
-        QueryError: patterns that are none.
-    """
+    """The condition that a text matches a pattern, one of several, or all of them."""
     given = node.expression
     if isinstance(given, exp.Any | exp.All):
         return _several(translator, node, escape)
@@ -41,11 +37,7 @@ def _several(translator: Translating, node: exp.Like | exp.ILike, escape: str) -
 
 
 def escaped(translator: Translating, node: exp.Escape) -> Expr:
-    """LIKE ... ESCAPE 'x'.
-
-    Raises:
-        QueryError: ESCAPE is given no character, or stands behind something else.
-    """
+    """LIKE ... ESCAPE 'x'."""
     escape = node.expression
     if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.name) == 1):
         raise translator.error(node, "ESCAPE takes one character", "Write LIKE 'a!%' ESCAPE '!'.")

@@ -16,16 +16,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Literal:
-    """A string, a bigint or a double.
-
-    Args:
-        translator: for places and errors.
-        node: without its sign.
-        negated: whether a `-` stands before it: -9223372036854775808 is a bigint.
-
-    Raises:
-        QueryError: an integer that 64 bits do not hold.
-    """
+    """A string, a bigint or a double; with `negated`, 9223372036854775808 is a bigint."""
     place = translator.place(node)
     if node.is_string:
         return Literal("string", node.name, at=place)

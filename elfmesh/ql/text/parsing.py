@@ -61,11 +61,7 @@ JOINS_MAX = 8
 
 
 def parse(text: str, *, source: str = "query") -> Statement:
-    """Parse exactly one statement; the same object for the same text as long as it is kept. Cost: 1 to 2 ms.
-
-    Args:
-        text: a SELECT, or CREATE JOB ... AS SELECT; a closing semicolon is fine.
-        source: what the text was read from, for error messages.
+    """Parse exactly one statement, SELECT or CREATE JOB; cached by text. Cost: 1 to 2 ms.
 
     Raises:
         QueryError: with line, column and, where there is one, a hint.
@@ -85,21 +81,13 @@ def _parse(text: str, source: str) -> Statement:
 
 
 def parse_many(text: str, *, source: str = "query") -> list[Statement]:
-    """Parse a file of statements separated by semicolons.
-
-    Raises:
-        QueryError: as `parse`; places count from the start of the whole text.
-    """
+    """Parse a file of statements separated by semicolons; places count from the start of the text."""
     origin = SourceText(text, source)
     return [_statement(origin, tokens, None) for tokens in _split(origin)]
 
 
 def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | QueryError]:
-    """As `parse_many`, but what is wrong with one statement does not hide the others.
-
-    Raises:
-        QueryError: the text cannot be taken apart into statements.
-    """
+    """As `parse_many`, but what is wrong with one statement does not hide the others."""
     origin = SourceText(text, source)
     for tokens in list(_split(origin)):
         try:
@@ -109,16 +97,11 @@ def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | Quer
 
 
 def expand(statement: Statement, columns: Sequence[str], stream: str | None = None) -> Statement:
-    """The statement with `*` replaced by the named columns; unchanged if it has no `*`.
-
-    Args:
-        statement: of `parse`.
-        columns: what `*` means.
-        stream: of which stream; None: of the one there is.
+    """The statement with `*` of a stream replaced by the named columns; unchanged if it has no `*`.
 
     Raises:
-        QueryError: a column of `*` has the name of another output column; once all streams are known,
-            whatever else is wrong.
+        QueryError: a column of `*` has the name of another output column; or any other fault, once all
+            streams are known.
     """
     if not statement.star:
         return statement
@@ -132,16 +115,9 @@ def expand(statement: Statement, columns: Sequence[str], stream: str | None = No
 
 
 def declare(statement: Statement, columns: Listed) -> Statement:
-    """The statement, where the formats of streams say their columns; itself if these change nothing.
+    """The statement with the columns that formats of streams declare; itself if these change nothing.
 
-    A name in a query in brackets that is no column of its streams then is one of the row outside.
-
-    Args:
-        statement: of `parse`.
-        columns: of the streams that have such a format.
-
-    Raises:
-        QueryError: a name may be a column of several inputs; whatever else is wrong.
+    A name in a query in brackets that is no column of its streams is then one of the row outside.
     """
     if not columns or not (statement.bare or (statement.star and statement.parts)):
         return statement

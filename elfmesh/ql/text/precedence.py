@@ -5,11 +5,8 @@ BETWEEN bind before comparisons. Spark's levels, the tightest first (its grammar
 
     * / % DIV   + - ||   << >>   &   ^   |   = <> < <= > >= <=>   IS IN LIKE RLIKE BETWEEN   NOT   AND   OR
 
-So `a = b IS NULL` asks whether `a = b` is null, and what follows LIKE and BETWEEN ... AND up to the next AND
-belongs to them. Brackets stand in the tree, so the operands of a chain of operators, read from left to right,
-are in the order of the text: each chain is taken apart and put together again.
-
-Owns only this rewriting. Refuses to know: what operators mean.
+Brackets stand in the tree, so the operands of a chain are in the order of the text: each chain is taken apart
+and put together again.
 """
 
 from __future__ import annotations
@@ -38,10 +35,7 @@ Chain: TypeAlias = list[tuple[str, exp.Expr]]
 
 
 def regrouped(tree: exp.Query) -> exp.Query:
-    """The tree with every chain of operators grouped as Spark does; changed in place.
-
-    Cost: linear in the tree.
-    """
+    """The tree with every chain of operators grouped as Spark does, changed in place. Cost: linear."""
     lists: dict[tuple[int, str], tuple[exp.Expr, list[exp.Expr]]] = {}
     for node in [each for each in tree.walk() if _is_link(each) and not _is_inside(each)]:
         parent, key, index = node.parent, node.arg_key, node.index

@@ -1,8 +1,4 @@
-"""Refusing, token by token, what other SQL has and ELF-QL does not; marking the calls that ELF-QL has.
-
-The tables stand in `refusals` and `foreign_functions`. Each token knows its place, so an error names what is
-written, where it is written. Owns no table and reads no clause of its own.
-"""
+"""Refusing, token by token, what other SQL has and ELF-QL does not; marking the calls that ELF-QL has."""
 
 from __future__ import annotations
 
@@ -79,11 +75,7 @@ def no_select(source: SourceText, tokens: Sequence[Token], at: int) -> QueryErro
 
 
 def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> None:
-    """Refuse words, types and symbols that mean something in other SQL only.
-
-    Raises:
-        QueryError: at the first of them.
-    """
+    """Refuse words, types and symbols that mean something in other SQL only."""
     casts = [False]  # of each open bracket, whether it is that of a CAST
     commas = [0]  # and whether it is in FROM, and has had a comma there
     for at in range(begin, len(tokens)):
@@ -123,11 +115,7 @@ def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> Non
 
 
 def refuse_phrases(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse what several tokens say in other SQL only: SELECT TOP 3, a // b, FETCH FIRST 3 ROWS.
-
-    Raises:
-        QueryError: at the first such phrase.
-    """
+    """Refuse what several tokens say in other SQL only: SELECT TOP 3, a // b, FETCH FIRST 3 ROWS."""
     found = foreign_phrase(tokens)
     if found is not None:
         token, refused = found
@@ -153,11 +141,7 @@ def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside
 
 
 def mark_functions(source: SourceText, tokens: list[Token], declared: Collection[str]) -> list[Token]:
-    """The tokens with `MARK` before the names of all calls, so that the SQL parser hands them through.
-
-    Raises:
-        QueryError: a call of a function that ELF-QL does not have, at its name.
-    """
+    """The tokens with `MARK` before the names of all calls, so that the SQL parser hands them through."""
     marked = []
     for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None

@@ -32,11 +32,7 @@ _SUFFIX_BITS = {"Y": ("TINYINT", 8), "S": ("SMALLINT", 16), "L": ("BIGINT", 64)}
 
 
 def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with neighbouring strings joined and signs marked.
-
-    Raises:
-        QueryError: a typed integer that its type does not hold.
-    """
+    """The tokens with neighbouring strings joined and signs marked."""
     made = _mark_signs(_merge_strings(source, tokens))
     _check_literals(source, made)
     return made
@@ -53,11 +49,7 @@ def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse 128Y, 32768S and 9223372036854775808L, which their types do not hold; -128Y is one literal.
-
-    Raises:
-        QueryError: at the literal.
-    """
+    """Refuse 128Y, 32768S and 9223372036854775808L, which their types do not hold; -128Y is one literal."""
     for at, token in enumerate(tokens):
         if token.token_type == TokenType.HEX_STRING and source.text[token.start] == "0":
             raise source.error(
@@ -108,11 +100,7 @@ def _as(token: Token, kind: TokenType, text: str | None = None) -> Token:
 
 
 def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse brackets without a partner, at the bracket itself.
-
-    Raises:
-        QueryError: one is open at the end, or closed without being open.
-    """
+    """Refuse brackets without a partner, at the bracket itself."""
     open_at: list[Token] = []
     for token in tokens:
         if token.token_type == TokenType.L_PAREN:
@@ -131,10 +119,7 @@ _QUERIES = (["SELECT"], ["WITH"], ["VALUES"], ["FROM"], ["TABLE"])
 
 
 def is_alias(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name before a bracket is that of an input with its columns.
-
-    As in UNNEST(x) [AS] t(e), FROM s t(a, b) and WITH t(a, b) AS (SELECT ...).
-    """
+    """Whether a name before a bracket is that of an input with columns: UNNEST(x) [AS] t(e), s t(a, b)."""
     before = tokens[at - 1].token_type if at else None
     if tokens[at].token_type not in _NAMES:
         return False
@@ -172,8 +157,8 @@ def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
 def as_calls(tokens: Sequence[Token]) -> list[Token]:
     """ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls: in order, and of any expressions.
 
-    The SQL parser by itself sorts them by kind and reads only columns in them. GROUPING SETS behind a list of
-    keys, without a comma, becomes the list's last element, under a name of its own.
+    The SQL parser sorts them by kind and reads only columns in them. GROUPING SETS behind a list of keys
+    becomes the list's last element, under a name of its own.
     """
     found: list[Token] = []
     for at, token in enumerate(tokens):

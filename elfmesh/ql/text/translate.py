@@ -1,7 +1,6 @@
 """From sqlglot's syntax tree to our nodes: the only module that looks at sqlglot's expression classes.
 
-A construct that is not in the tables below is refused by name. Nothing is guessed and nothing dropped: a
-node's arguments that have no meaning here make it an error too.
+A construct, or a node's argument, that is not in the tables below is refused by name.
 """
 
 from __future__ import annotations
@@ -71,14 +70,7 @@ _MEANT: dict[type[exp.Expr], set[str]] = {
 
 
 class Translator:
-    """Translates the expressions of one statement.
-
-    Args:
-        source: for the places of errors.
-        scope: what names mean.
-        start: place of errors about nodes that have none.
-        scalar: plans a query in brackets of which one value is needed.
-    """
+    """Translates the expressions of one statement; `scalar` plans a query in brackets for one value."""
 
     def __init__(
         self, source: SourceText, scope: Scope, start: Place, scalar: Callable[[Any], Expr],
@@ -118,11 +110,7 @@ class Translator:
         }  # fmt: skip
 
     def expr(self, node: Any) -> Expr:
-        """Our expression for a node.
-
-        Raises:
-            QueryError: a construct ELF-QL does not have.
-        """
+        """Our expression for a node. Raises QueryError: a construct ELF-QL does not have."""
         if isinstance(node, exp.Expr):
             meant = _ALWAYS | _MEANT.get(type(node), set())
             if any(given and name not in meant for name, given in node.args.items()):
@@ -140,11 +128,7 @@ class Translator:
         return case(node)
 
     def value(self, node: Any) -> Expr:
-        """As `expr`, of what cannot be `*`.
-
-        Raises:
-            QueryError: it is `*`, or as `expr`.
-        """
+        """As `expr`, of what cannot be `*`. Raises QueryError: it is `*`, or as `expr`."""
         found = self.expr(node)
         if isinstance(found, Star):
             raise self.error(node, "* is no value", "Write * alone after SELECT, or name a field.")

@@ -5,10 +5,8 @@
     EXISTS (SELECT ... FROM b WHERE b.k = a.k)  LEFT SEMI JOIN (SELECT b.k FROM b) ON k = a.k
     (SELECT max(y) FROM b WHERE b.k = a.k)      LEFT JOIN (SELECT b.k, max(y) AS v FROM b GROUP BY b.k)
 
-What refers to the query around it has to stand in WHERE of the query in brackets, and is moved into ON. All
-else is refused at its place. Owns only this rewriting: the joins are planned as any other.
-
-Invariant: a row of the query around comes out once or not at all, and never twice.
+Conditions that refer to the query around must stand in WHERE and move into ON; all else is refused at its
+place. A row of the query around comes out at most once.
 """
 
 from __future__ import annotations
@@ -34,14 +32,7 @@ HINT = "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP 
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A query in brackets that is joined.
-
-    Attributes:
-        name: of the input.
-        kind: "semi", "anti" or "left".
-        query: its tree.
-        on: over the inputs of the query around, and the columns `c0`, `c1`, ... of this one.
-    """
+    """A query in brackets that is joined ("semi", "anti" or "left") on columns `c0`, `c1`, ... of it."""
 
     name: str
     kind: str
@@ -50,18 +41,7 @@ class Nested:
 
 
 class Unnesting:
-    """Takes the queries in brackets out of one SELECT.
-
-    Args:
-        tree: the SELECT; changed in place.
-        error: makes the error at a node.
-
-    Attributes:
-        nested: what is to be joined, in order.
-
-    Raises:
-        QueryError: a query that refers to the one around it and cannot be a join.
-    """
+    """Takes the queries in brackets out of one SELECT, in place; `nested` is what is to be joined."""
 
     def __init__(self, tree: exp.Select, error: Complain) -> None:
         self._error = error
@@ -255,11 +235,7 @@ class Unnesting:
         return inner
 
     def _move(self, inner: exp.Select, node: exp.Expr) -> list[exp.Expr]:
-        """Take the conditions that refer outside out of WHERE.
-
-        Raises:
-            QueryError: something else refers outside.
-        """
+        """Take the conditions that refer outside out of WHERE."""
         where = inner.args.get("where")
         conditions = [] if where is None else _conjuncts(where.this)
         moved = [each for each in conditions if self._outside(each, _names(inner))]

@@ -1,7 +1,4 @@
-"""Arithmetic kernels over whole columns of bigints and doubles.
-
-Dividing by zero is null; integers are cut towards zero, and null where they leave 64 bits.
-"""
+"""Arithmetic kernels over whole columns of bigints and doubles; null where a result leaves 64 bits."""
 
 from __future__ import annotations
 

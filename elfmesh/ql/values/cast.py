@@ -55,11 +55,7 @@ _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?$"
 
 
 def target_type(target: str) -> pa.DataType:
-    """What values of a named type are stored as.
-
-    Raises:
-        KeyError: there is no such type.
-    """
+    """What values of a named type are stored as. Raises KeyError: there is no such type."""
     match = _DECIMAL.fullmatch(target)
     return TARGETS[target] if match is None else pa.decimal128(int(match[1]), int(match[2]))
 
@@ -73,15 +69,9 @@ def castable(source: pa.DataType, target: str) -> bool:
 
 
 def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
-    """Cast an array of one of the ELF-QL types to the type named `target`.
+    """Cast an array of one of the ELF-QL types to a `target` of TARGETS, or DECIMAL(p,s).
 
-    Args:
-        array: of an ELF-QL type.
-        target: one of TARGETS, or DECIMAL(p,s).
-        strict: TRY_CAST: a number that does not fit is null instead of cut, and '5.7' is no integer.
-
-    Raises:
-        ValueError: a pair that Spark refuses; ask `castable` first.
+    With `strict` (TRY_CAST) a number that does not fit is null instead of cut, and '5.7' is no integer.
     """
     if not castable(array.type, target):
         raise ValueError(f"{array.type} cannot be cast to {target}")

@@ -1,7 +1,7 @@
 """Calendar arithmetic on whole columns, without a time zone database: civil dates to microseconds.
 
-Everything is proleptic Gregorian and UTC. Arrays are numpy int64 of equal length; validity travels as a
-separate boolean array, because an impossible date (30 February) is a null, never an error.
+Proleptic Gregorian and UTC, on numpy int64. Validity is a separate array, because an impossible date is a
+null.
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ def valid_date(year: Ints, month: Ints, day: Ints) -> Bools:
 def compose_us(
     date: tuple[Ints, Ints, Ints], time: tuple[Ints, Ints, Ints, Ints], offset_s: Ints | int = 0
 ) -> tuple[Ints, Bools]:
-    """Microseconds since the epoch of civil (year, month, day) and (hour, minute, second, microsecond).
-
-    Returns:
-        The values, and where they are valid; `offset_s` (east of UTC) is subtracted.
-    """
+    """Microseconds since the epoch of civil dates and times less `offset_s`, and where they are valid."""
     year, month, day = date
     hour, minute, second, micro = time
     valid = valid_date(year, month, day)

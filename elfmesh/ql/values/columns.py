@@ -70,10 +70,7 @@ def from_numpy(values: npt.NDArray[Any], null: Bools, kind: pa.DataType) -> pa.A
 
 
 def map_distinct(function: Callable[[Any], Any], array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Apply a Python function to each distinct non-null value.
-
-    Cost: one call per distinct value and one dictionary encoding of the column.
-    """
+    """Apply a Python function to each distinct non-null value, on the dictionary-encoded column."""
     encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     mapped = pa.array(limited(function(value) for value in encoded.dictionary.to_pylist()), type=kind)
     check_taken(mapped, encoded.indices)
@@ -81,10 +78,7 @@ def map_distinct(function: Callable[[Any], Any], array: pa.Array, kind: pa.DataT
 
 
 def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values: Value) -> pa.Array:
-    """Apply a Python function row by row; null in, null out. Cost: one call per row.
-
-    Only for arguments that are rarely anything but constants (a column as a regular expression, ...).
-    """
+    """Apply a Python function row by row; null in, null out. For arguments that are rarely columns."""
     columns = [as_array(value, rows).to_pylist() for value in values]
     return pa.array(
         limited(None if None in row else function(*row) for row in zip(*columns, strict=True)), type=kind

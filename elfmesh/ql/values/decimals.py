@@ -1,9 +1,7 @@
 """Decimals on whole columns, with Spark's result types and its rounding (half up); what does not fit is null.
 
-Arithmetic has 120 digits, so that no product or quotient of two decimals of 38 digits is cut before it is
-rounded once.
-
-Deviation: none known; the tests compare with Spark on every pair of types here.
+Arithmetic has 120 digits, so no product or quotient of two decimals of 38 digits is cut before it is rounded
+once.
 """
 
 from __future__ import annotations

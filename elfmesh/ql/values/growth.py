@@ -1,12 +1,9 @@
-"""How large the values of an expression may become: a query must not unfold a block into the whole memory.
+"""Limits on the values of an expression: a query must not unfold a block into the whole memory.
 
-A block of a log has about a megabyte. Functions such as concat, repeat and regexp_replace make more of it
-than they are given, and can be nested. Every value of a call is therefore measured when it is made. A
-function whose value may be many times its argument states its size before it makes it. A block whose values
-are too large is evaluated again in smaller pieces. A single record that is still too large is left out and
-counted.
-
-Invariant: what is measured depends on the rows and the expression only, never on what else the agent does.
+concat, repeat, regexp_replace and the like make more of a block than they are given, and can be nested. Every
+value of a call is measured when it is made, or stated before. A block whose values are too large is evaluated
+again in smaller pieces; a single record that is too large is left out and counted. What is measured depends
+on the rows and the expression only.
 """
 
 from __future__ import annotations
@@ -42,11 +39,7 @@ class TooLarge(DataError):
 
 
 def check_size(nbytes: int) -> None:
-    """Refuse a value before it is made.
-
-    Raises:
-        TooLarge: it would have more bytes than a value over these rows may have.
-    """
+    """Refuse a value before it is made: it would have more bytes than a value over these rows may have."""
     if nbytes > (most := _bytes_max.get()):
         raise TooLarge(
             f"an expression produces {nbytes >> 20} MB from one block; the limit is {most >> 20} MB"
@@ -54,11 +47,7 @@ def check_size(nbytes: int) -> None:
 
 
 def limited(values: Iterable[Any]) -> list[Any]:
-    """The values as a list.
-
-    Raises:
-        TooLarge: their texts take too much together; found before all of them are made.
-    """
+    """The values as a list; TooLarge is raised before all of them are made."""
     made, nbytes = [], 0
     for value in values:
         if isinstance(value, str | bytes):
@@ -69,21 +58,13 @@ def limited(values: Iterable[Any]) -> list[Any]:
 
 
 def check_taken(values: pa.Array, indices: pa.Array) -> None:
-    """Check what `values.take(indices)` takes: a long value may be wanted by every row.
-
-    Raises:
-        TooLarge: too much.
-    """
+    """Check what `values.take(indices)` takes: a long value may be wanted by every row."""
     if values.nbytes * len(indices) > VALUE_BYTES_MAX and values.type in (pa.string(), pa.binary()):
         check_size(pc.sum(pc.binary_length(values).take(indices)).as_py() or 0)
 
 
 def check_joined(values: Iterable[pa.Array | pa.Scalar]) -> None:
-    """Check what the texts of each row take behind each other.
-
-    Raises:
-        TooLarge: too much.
-    """
+    """Check what the texts of each row take behind each other. Raises TooLarge: too much."""
     given = list(values)
     rows = max((len(value) for value in given if not isinstance(value, pa.Scalar)), default=1)
     check_size(
@@ -97,10 +78,7 @@ def check_joined(values: Iterable[pa.Array | pa.Scalar]) -> None:
 def check_replaced(values: Value, pattern: str, replacement: str) -> None:
     """Check what replacing every match of an RE2 pattern takes; a group is at most as long as its match.
 
-    Raises:
-        TooLarge: too much.
-
-    Cost: nothing but where a match at every byte would be too much; then one pass that counts the matches.
+    Cost: nothing unless a match at every byte would be too much; then one pass that counts the matches.
     """
     given = len(values.as_py() or "") if isinstance(values, pa.Scalar) else values.nbytes
     longest = len(replacement.encode())
@@ -120,11 +98,7 @@ class Growth:
         self._nbytes = 0
 
     def measured(self, run: Callable[[T], Value], env: T) -> Value:
-        """The value of a call.
-
-        Raises:
-            TooLarge: the value, or all large values together, take too much.
-        """
+        """The value of a call. Raises TooLarge: the value, or all large values together, take too much."""
         before = _bytes_max.set(VALUE_BYTES_MAX)
         try:
             value = run(env)

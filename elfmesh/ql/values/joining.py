@@ -1,9 +1,7 @@
 """Pairs of rows that agree: the join of two finished tables, in memory.
 
-Works on codes: equal values of all key columns of both sides have one number, so that strings are compared
-once. The number of pairs is known before one of them is made, and refused where it is too large.
-
-Nulls agree with nothing, unless the key is null-safe; NaN agrees with NaN and 0.0 with -0.0, as in Spark.
+Equal values of all key columns have one code, so strings are compared once. Too many pairs are refused before
+one is made. Nulls agree with nothing, unless the key is null-safe; NaN agrees with NaN and 0.0 with -0.0.
 """
 
 from __future__ import annotations
@@ -75,13 +73,7 @@ def _partners(left: Ints, ordered: Ints) -> tuple[Ints, Ints]:
 
 
 def completed(kind: str, found: tuple[Ints, Ints], rows: tuple[int, int]) -> tuple[Ints, Ints]:
-    """The rows of a join from its pairs: -1 stands for the nulls of an outer join.
-
-    Args:
-        kind: see `relation.Joined`; of "semi" and "anti" only the left rows count.
-        found: the pairs.
-        rows: of the left and of the right side.
-    """
+    """The rows of a join from its pairs and row counts: -1 stands for the nulls of an outer join."""
     left, right = found
     alone = [
         np.flatnonzero(np.bincount(side, minlength=count) == 0)

@@ -26,8 +26,7 @@ class NumberPattern:
     Attributes:
         affixes: before and behind a number that is not negative, and before and behind a negative one.
         whole: least digits before the point.
-        least: least digits behind it.
-        most: most digits behind it.
+        least: least digits behind it; `most` is the limit.
         group: digits between commas; 0: no commas.
         point: whether there is a point also where nothing stands behind it.
         times: what a number is multiplied by: 100 for `%`.
@@ -42,12 +41,7 @@ class NumberPattern:
     times: int = 1
 
     def text(self, value: Decimal, negative: bool) -> str:
-        """A number, written; a half goes to the even digit.
-
-        Args:
-            value: exactly.
-            negative: also of -0.0.
-        """
+        """A number, written; a half goes to the even digit. `negative` also for -0.0."""
         scaled = _WIDE.multiply(abs(value), Decimal(self.times))
         rounded = scaled.quantize(Decimal(1).scaleb(-self.most), ROUND_HALF_EVEN, _WIDE)
         whole, _, fraction = f"{rounded:f}".partition(".")
@@ -75,11 +69,7 @@ def digits_pattern(digits: int) -> NumberPattern:
 
 
 def number_pattern(pattern: str) -> NumberPattern:
-    """Read a pattern; an empty one is `#,##0`.
-
-    Raises:
-        NumberPatternError: it is none.
-    """
+    """Read a pattern; an empty one is `#,##0`. Raises NumberPatternError: it is none."""
     if not pattern:
         return digits_pattern(0)
     halves = _halves(pattern)

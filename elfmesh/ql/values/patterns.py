@@ -1,8 +1,7 @@
 """Date and time patterns as Spark (Java's DateTimeFormatter) writes them: `yyyy-MM-dd HH:mm:ss`.
 
-A pattern is compiled once, into a regular expression for reading or a list of column writers for writing.
-Letters that are not in the tables are refused, as are patterns whose meaning differs between Spark's
-versions (week-based years).
+A pattern is compiled once. Letters that are not in the tables, and patterns whose meaning differs between
+Spark's versions (week-based years), are refused.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ class PatternError(ValueError):
 
 
 def pieces(pattern: str) -> list[tuple[str, bool]]:
-    """A pattern as (text, is it a run of letters).
-
-    Raises:
-        PatternError: an open quote, or brackets for optional parts.
-    """
+    """A pattern as (text, is it a run of letters)."""
     out: list[tuple[str, bool]] = []
     for match in _PIECE.finditer(pattern):
         text = match[0]
@@ -76,11 +71,7 @@ def _are_digits(parts: list[tuple[str, bool]]) -> bool:
 
 
 def _check_adjacent(parts: list[tuple[str, bool]]) -> None:
-    """Refuse what Java accepts and then never reads: yyyySSS, yyyyMMddHHmmssSSS, yyyyM.
-
-    Raises:
-        PatternError: letters that read as many digits as there are, with such letters right behind.
-    """
+    """Refuse what Java accepts and then never reads: yyyySSS, yyyyMMddHHmmssSSS, yyyyM."""
     greedy = ""
     for text, letters in parts:
         if letters and text in _FIXED:
@@ -94,11 +85,7 @@ def _check_adjacent(parts: list[tuple[str, bool]]) -> None:
 
 @lru_cache(maxsize=256)
 def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from strings to timestamps by a pattern; what does not match is null.
-
-    Raises:
-        PatternError: something in the pattern cannot be read.
-    """
+    """A function from strings to timestamps by a pattern; what does not match is null."""
     shape, seen = "", set()
     parts = pieces(pattern)
     _check_adjacent(parts)
@@ -184,11 +171,7 @@ _WRITERS: dict[str, Writer] = {
 
 @lru_cache(maxsize=256)
 def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from timestamps (without zone) to strings by a pattern.
-
-    Raises:
-        PatternError: something in the pattern cannot be written.
-    """
+    """A function from timestamps (without zone) to strings by a pattern."""
     writers: list[Writer] = []
     for text, letters in pieces(pattern):
         known = _WRITERS.get(text) if letters else _constant(text)

@@ -1,8 +1,7 @@
-"""Whether bytes that call themselves an Arrow stream unfold to no more than they are.
+"""Checks that bytes of a peer that call themselves an Arrow stream unfold to no more than they are.
 
-Owns what is refused before the rows of a peer are read: compressed buffers (8 KB can become gigabytes),
-types whose values are not in the bytes as often as in the table (dictionaries, runs, unions, views), and more
-rows than there are bits. We write none of these.
+Refused are compressed buffers, types whose values are not in the bytes as often as in the table
+(dictionaries, runs, unions, views), and more rows than there are bits. We write none of these.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ _HEADER, _COMPRESSION = 2, 3
 
 
 def unfold(data: bytes, bytes_max: int) -> bytes:
-    """What a zstandard frame holds, whose head must say that it is no more than `bytes_max`.
-
-    Raises:
-        ProtocolError: it is more, does not say so, or is damaged.
-    """
+    """What a zstandard frame holds, whose head must say that it is no more than `bytes_max`."""
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
@@ -42,11 +37,7 @@ def unfold(data: bytes, bytes_max: int) -> bytes:
 
 
 def check_plain(data: bytes) -> None:
-    """Raise `ProtocolError` unless a stream is as large as what it unfolds to. Cost: its messages' heads.
-
-    Raises:
-        pa.ArrowException: it is no stream.
-    """
+    """Raise `ProtocolError` unless a stream is as large as what it unfolds to. Cost: its messages' heads."""
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         if message.type == "schema":

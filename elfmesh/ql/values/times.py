@@ -49,13 +49,7 @@ _ZONE_HOURS_MAX = 23
 
 
 def to_timestamp_us(array: pa.Array | pa.ChunkedArray) -> pa.TimestampArray:
-    """Read a column of any type as event times.
-
-    Args:
-        array: timestamps, dates, numbers since the epoch, or strings in any of the known shapes.
-
-    Returns:
-        timestamp[us, UTC] of the same length; null where nothing could be read.
+    """Read timestamps, dates, epoch numbers or strings as timestamp[us, UTC]; null where unreadable.
 
     Cost: one pass for clean ISO or CLF columns; one regular expression per shape for the rest.
     """
@@ -215,11 +209,9 @@ def offset_s(parts: pa.StructArray, hours_max: int, name: str = "z") -> tuple[In
 def parse_shape(array: pa.Array, shape: str, *, zone_hours_max: int = 18) -> pa.Array:
     """Timestamps of the strings that match a regular expression.
 
-    Args:
-        array: strings.
-        shape: RE2 with named groups: y or yy (2000 to 2099), m or mon, d, h or h12 with ap (am/pm), mi, s,
-            f (fraction), z (offset). Absent groups take the start of the epoch.
-        zone_hours_max: an offset of more hours is no time.
+    The shape's named groups are y or yy (2000 to 2099), m or mon, d, h or h12 with ap (am/pm), mi, s, f
+    (fraction), z (offset). Absent groups take the start of the epoch. An offset above `zone_hours_max` is no
+    time.
     """
     parts = pc.extract_regex(array, shape)
     null = null_mask(parts)

@@ -1,8 +1,6 @@
 """The types of ELF-QL and Spark's rules (ANSI off) for bringing two of them together.
 
-Scalars: void, boolean, bigint, double, decimal, string, binary, timestamp (microseconds, UTC) and date; and
-lists, structs and maps, which can be taken apart and shown. Every integer is a bigint, every floating
-number a double: narrower Arrow types are widened when a column is read.
+Every integer is a bigint, every floating number a double: narrower Arrow types are widened when read.
 
 Deviation: Spark reads `1.5` as a decimal; here it is a double (write `1.5BD` for a decimal, on both).
 """

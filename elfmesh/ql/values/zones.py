@@ -1,7 +1,6 @@
-"""Time zones by name, from the tz database of the machine: wall clocks to instants and back, as Java does it.
+"""Time zones by name, from the machine's tz database: wall clocks to instants and back, as Java does it.
 
-A local time that never was (clocks went forward) is read with the offset from before the change; one that was
-twice is the earlier instant.
+A local time in a gap is read with the offset before the change; an ambiguous one is the earlier instant.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ class UnknownZone(ValueError):
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> str | int:
-    """A zone: seconds east of UTC, or a name of the tz database.
-
-    Raises:
-        UnknownZone: it is neither.
-    """
+    """A zone: seconds east of UTC, or a name of the tz database. Raises UnknownZone: it is neither."""
     fixed = _FIXED.fullmatch(name)
     if fixed is not None:
         seconds = int(fixed[2] or 0) * 3600 + int(fixed[3] or 0) * 60

@@ -41,11 +41,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     frame: bytes
 
     def result(self) -> tuple[ResultRecord, bytes]:
-        """The record and its rows.
-
-        Raises:
-            ProtocolError: the frame is damaged.
-        """
+        """The record and its rows. Raises ProtocolError: the frame is damaged."""
         ((record, rows, _),) = frames(self.frame)
         return record, rows
 
@@ -60,11 +56,7 @@ def pack(effect: Append) -> bytes:
 
 
 def unpack(data: bytes | memoryview) -> Entry:
-    """The entry in these bytes.
-
-    Raises:
-        ProtocolError: there is none.
-    """
+    """The entry in these bytes. Raises ProtocolError: there is none."""
     try:
         return _UNPACK.decode(data)
     except msgspec.MsgspecError as error:

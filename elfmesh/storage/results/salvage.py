@@ -153,11 +153,7 @@ def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> 
 
 @safeguard("holes")
 def salvage(directory: Path, meta: Meta) -> Salvaged:
-    """All of a log. Cost: its files are read once.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """All of a log. Cost: its files are read once. Raises OSError: a file cannot be read."""
     found = Salvaged()
     chain = _Chain(meta, found)
     for path in segment_paths(directory):

@@ -97,11 +97,7 @@ META, META_COPY = "meta", "meta.copy"
 
 
 def unpack_meta(data: bytes) -> Meta:
-    """A description; one of an earlier release has no checksum.
-
-    Raises:
-        ProtocolError: it is damaged.
-    """
+    """A description; one of an earlier release has no checksum. Raises ProtocolError: it is damaged."""
     try:
         return msgspec.msgpack.decode(packed_checked(data), type=Meta)
     except UNREADABLE as error:
