@@ -1,18 +1,9 @@
 """One limit on the memory of many trees, and the store that takes what does not fit.
 
 When the trees together hold more than the limit, the coldest push their roots down, then hand their
-compressed buffers to the store; they are read back when they are merged or flushed. A store that refuses
-loses nothing: the data stay in memory, and `over` says that no more should come in. Trees may belong to an
-account (of a job): one that holds more than its share gives up memory before anybody else does.
-
-Owns: who holds how much, and who gives up memory first.
-Refuses to know: what trees are made of, files, threads.
-
-Invariants:
-    - `nbytes` is the sum of what the living trees last reported.
-    - Memory is given up beyond shares first, then in the order of last use, so with one thread it is the
-      same in every run.
-    - What a store refused is still held by its tree.
+compressed buffers to the store. A store that refuses loses nothing: the data stay in memory, and `over` says
+that no more should come in. Trees may belong to an account (of a job): one beyond its share gives up memory
+first. With one thread, memory is given up in the same order in every run.
 
 Paper: ELF 2.2 ("can be externalized to SSD or disk").
 """
@@ -106,15 +97,10 @@ class BudgetUser(Protocol):
     """A tree, as the budget sees it."""
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
-        """Give up memory, if no other thread is using the tree, and report.
+        """Give up `bytes_wanted`, if no other thread is using the tree, and report.
 
-        Args:
-            bytes_wanted: more than this need not be given.
-            root: push the root down.
-            spill: hand buffers to the store.
-
-        Raises:
-            StorageError: the store refused; nothing is lost.
+        `root` pushes the root down, `spill` hands buffers to the store. StorageError: the store refused;
+        nothing is lost.
         """
         ...
 
@@ -130,12 +116,7 @@ class Share:
         self.nbytes = 0
 
     def report(self, nbytes: int, *, used: bool) -> None:
-        """Say what the tree holds now.
-
-        Args:
-            nbytes: all of it.
-            used: whether that is because something came in.
-        """
+        """Report what the tree holds; `used` if that is because something came in."""
         self._budget.note(self._number, nbytes - self.nbytes, used=used)
         self.nbytes = nbytes
 
@@ -144,16 +125,7 @@ class Share:
 
 
 class Account:
-    """A budget as the trees of one job see it; see the module.
-
-    Args:
-        budget: of all.
-        share: of its limit, what these trees may hold while others need memory.
-
-    Attributes:
-        nbytes: what they hold.
-        yielded: how often they had to give up memory before others.
-    """
+    """The budget as one job's trees see it; `yielded` counts how often they gave up memory before others."""
 
     def __init__(self, budget: MemoryBudget, share: float) -> None:
         self._budget, self._share = budget, share
@@ -175,9 +147,9 @@ class Account:
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether they are beyond their share, and nothing of it can go to the store: take in no more.
+        """Whether they are beyond their share, with nothing left to spill: take in no more.
 
-        That is said before `MemoryBudget.over`, so that others have room to go on.
+        This is true before `MemoryBudget.over`, so that others have room to go on.
         """
         budget = self._budget
         stuck = budget.store is None or budget.problem is not None
@@ -213,15 +185,11 @@ class MemoryBudget:
     Args:
         limit_bytes: what the trees may hold together.
         store: where to put what does not fit; None: nowhere.
-        new_lock: makes locks, `threading.Lock` where trees of this budget are used by several threads (each
-            tree by one at a time): a thread that is over the limit then passes over trees in use.
+        new_lock: makes locks, `threading.Lock` where several threads use trees of this budget (each tree by
+            one at a time): a thread that is over the limit then passes over trees in use.
         job_share: of the limit, what the trees of one account may hold while others need memory.
 
-    Attributes:
-        limit_bytes: as given.
-        store: as given.
-        nbytes: what the trees hold.
-        problem: the last error of the store; None if it has worked since.
+    `problem` is the last error of the store; None if it has worked since.
     """
 
     def __init__(
@@ -250,7 +218,7 @@ class MemoryBudget:
     def over(self) -> bool:
         """Whether the trees hold more than the limit although all was tried: stop reading.
 
-        Call `relieve` from time to time while this is so: a store may have room again.
+        Call `relieve` from time to time while this is so, because a store may have room again.
         """
         return self.nbytes > self.limit_bytes
 
@@ -276,8 +244,8 @@ class MemoryBudget:
     def leave(self, number: int, nbytes: int) -> None:
         """A tree is gone.
 
-        The garbage collector calls this from whatever thread allocates, perhaps one that is counting: so it
-        never waits, and what cannot be counted at once is counted next time.
+        The garbage collector calls this from any thread, perhaps one that is counting. It therefore never
+        waits; what cannot be counted at once is counted next time.
         """
         self._gone.append((number, nbytes))
         if self._counting.acquire(blocking=False):
@@ -302,9 +270,7 @@ class MemoryBudget:
         """Have trees give up memory until all of them hold what RELIEVED_SHARE says, if they can.
 
         Compressing a root is cheaper than reading back from a store, so all cold roots are pushed down before
-        the first buffer is spilled; the root of the tree used last, which is filling, comes at the very end.
-
-        Cost: nothing while all is within the limit.
+        the first buffer is spilled. The root of the tree used last, which is filling, comes at the very end.
         """
         if self.nbytes <= self.limit_bytes or not self._relieving.acquire(blocking=False):
             return

@@ -1,13 +1,9 @@
-"""Canonical columns: the few Arrow types that keys and values have in the tree, and what two of them become.
+"""Canonical columns: the few Arrow types of keys and values in the tree, and how two of them unify.
 
-Owns: which Arrow types are accepted, the one canonical type each is normalised to, canonical values (one NaN,
-no -0.0), and promotion (null -> T, int64 -> float64, decimal -> wider decimal of the same scale).
-Refuses to know: aggregates, hashing, trees.
-
-Invariants:
-    - Two canonical arrays of one type hold equal values exactly where their bytes are equal: NaN equals NaN,
-      -0.0 equals 0.0, null equals null. So identity by bytes is SQL's GROUP BY identity.
-    - `unify` is commutative and associative, so the type of a column does not depend on the order of batches.
+Canonical values have one NaN and no -0.0, so two arrays of one type hold equal values exactly where their
+bytes are equal: identity by bytes is SQL's GROUP BY identity. Promotion (null -> T, int64 -> float64, decimal
+-> wider decimal of the same scale) is commutative and associative, so types do not depend on the order of
+batches.
 
 Paper: ELF 2.2 (keys of a PAO are opaque bytes there; here they are typed columns).
 """
@@ -98,11 +94,7 @@ def promote(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def normalise(values: pa.Array | pa.ChunkedArray, column: str) -> pa.Array:
-    """One canonical array of any scalar Arrow array. Cost: nothing for canonical strings and integers.
-
-    Raises:
-        DataError: a nested type, or values outside the canonical type (an uint64 above 2**63 - 1).
-    """
+    """One canonical array of any scalar Arrow array; DataError for nested types and uint64 beyond int64."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if array.type in _NAMES and not pa.types.is_floating(array.type):
         return array
@@ -184,7 +176,7 @@ def valid_mask(array: pa.Array) -> np.ndarray | None:
 def to_int64(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """The raw values of a fixed-width array (8 bytes, date32 or bool) as int64[n], and which are valid.
 
-    Floats give their bits. The values of nulls are unspecified. Cost: no copy for 8-byte types.
+    Floats give their bits. The values of nulls are unspecified.
     """
     if pa.types.is_boolean(array.type) or pa.types.is_date32(array.type):
         array = array.cast(pa.int8() if pa.types.is_boolean(array.type) else pa.int32())

@@ -6,13 +6,7 @@ from elfmesh.errors import DataError, ElfError, RuntimeFailure
 
 
 class TypeConflict(DataError):
-    """One column came with two types that have no common type.
-
-    Attributes:
-        column: the key or aggregate, as the plan names it.
-        left: the type known so far.
-        right: the type that does not fit it.
-    """
+    """One column came with two types that have no common type."""
 
     def __init__(self, column: str, left: str, right: str) -> None:
         self.column, self.left, self.right = column, left, right

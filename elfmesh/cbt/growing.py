@@ -1,9 +1,6 @@
 """A column that grows: one int64 row per group, updated in place while groups are added.
 
-Owns: its memory, in steps of half of what there is, so that growing costs a constant per group.
-Refuses to know: what the numbers mean.
-
-Paper: ELF 2.2 (PAOs in the root's buffer are updated in place).
+It grows in steps of half of its size, so that growing costs a constant per group.
 """
 
 from __future__ import annotations
@@ -17,12 +14,7 @@ _LINE_BYTES = 64
 
 
 class Growing:
-    """int64[groups] or int64[groups, width], every new row holding `fill`.
-
-    Args:
-        fill: the identity of what is done to the rows.
-        width: columns; 0 for a plain vector.
-    """
+    """int64[groups] or, with a width, int64[groups, width]; every new row holds `fill`."""
 
     __slots__ = ("_data", "_fill", "_used", "_width")
 
@@ -33,12 +25,7 @@ class Growing:
         self._used = 0
 
     def reach(self, groups: int, most: int | None = None) -> np.ndarray:
-        """All rows, at least so many; what is written into them stays. Cost: amortised constant per group.
-
-        Args:
-            groups: how many are needed now.
-            most: how many are to be expected; more are not made ahead.
-        """
+        """All rows, at least `groups`; at most `most` are made ahead. Cost: amortised constant per group."""
         if groups > len(self._data):
             ahead = max(len(self._data) + len(self._data) // 2, ROWS_MIN)
             grown = self._fresh(max(groups, ahead if most is None else min(ahead, most)))

@@ -13,12 +13,8 @@ The bytes of a row are those of its columns one after the other:
               any other: 0x00 as 0x00 0xFF, then 0x00 0x00
     null      the marker 0
 
-Owns: this format, and the forms (`KeyForm`) that two sets of keys must share for their bytes to be compared.
-Refuses to know: hashing, tables, runs.
-
-Invariants:
-    - Of one form, two rows have equal bytes exactly where their canonical columns are equal (SQL's GROUP BY).
-    - Without key columns, all rows have the empty key: one global group.
+Of one form, two rows have equal bytes exactly where their canonical columns are equal (SQL's GROUP BY).
+Without key columns, all rows have the empty key: one global group.
 
 Paper: ELF 2.2 (keys of a PAO are opaque bytes).
 """
@@ -58,11 +54,7 @@ gives does not depend on it."""
 
 
 class KeyTooLong(DataError):
-    """Rows whose key is longer than KEY_BYTES_MAX. Nothing was inserted.
-
-    Attributes:
-        rows: int64: which ones.
-    """
+    """Some rows (int64) have a key longer than KEY_BYTES_MAX. Nothing was inserted."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
@@ -74,12 +66,7 @@ class KeyTooLong(DataError):
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """How key columns lie in key bytes. Equal forms: the bytes can be compared.
-
-    Attributes:
-        types: canonical types of the columns.
-        nullable: which have a marker.
-    """
+    """How key columns lie in key bytes: canonical types, and which have a marker for null."""
 
     types: tuple[pa.DataType, ...]
     nullable: tuple[bool, ...]
@@ -132,11 +119,7 @@ def without_nulls(types: tuple[pa.DataType, ...]) -> KeyForm:
 
 
 def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:
-    """The form that holds the keys of both; commutative and associative.
-
-    Raises:
-        TypeConflict: two columns have no common type.
-    """
+    """The form that holds the keys of both; commutative and associative."""
     if left == right:
         return left
     types = tuple(unify(*column) for column in zip(names, left.types, right.types, strict=True))
@@ -147,9 +130,7 @@ def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:
 def encode(columns: Sequence[pa.Array], form: KeyForm, rows: int) -> Keys:
     """Key bytes of canonical columns of narrower or the same types. Cost: a copy of all, none if plain.
 
-    Raises:
-        KeyTooLong: which rows are.
-        ValueError: the keys of all rows together are over 2 GiB: encode fewer at a time.
+    ValueError: the keys of all rows together are over 2 GiB; encode fewer at a time.
     """
     if not columns:
         return Keys(np.zeros(rows + 1, np.int32), np.zeros(0, np.uint8))
@@ -197,13 +178,7 @@ def _key_column(column: pa.Array, nullable: bool) -> KeyColumn:
 def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array, ...]:
     """The canonical key columns. Cost: a copy of all, none if plain.
 
-    Args:
-        keys: key bytes of this form; they begin at the start of their data.
-        form: their form.
-        trusted: False for keys from outside: checks that they are what `encode` gives for valid values.
-
-    Raises:
-        ValueError: the bytes are not keys of this form.
+    Keys from outside are not `trusted`: ValueError unless they are what `encode` gives for valid values.
     """
     rows = len(keys)
     if not form.types:

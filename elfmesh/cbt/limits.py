@@ -16,23 +16,20 @@ class TreeLimits:
     """Sizes of a tree's parts; all are thresholds, passed by at most one push before they act.
 
     Attributes:
-        root_rows: keys of the root's buffer before it is pushed down, as long as few of the incoming rows
-            find their key there. Some 10 MB; fewer rows make the runs that are pushed down too short.
+        root_rows: keys of the root's buffer before it is pushed down, while few rows find their key there.
+            Some 10 MB; fewer rows make the pushed runs too short.
         root_rows_max: what it grows to while many rows find their key: a root below the hot set costs most of
             the speed, one beyond the caches of the machine gains nothing.
         root_bytes_max: bytes of the root's buffer, for long keys and many aggregates.
         root_bits: bits of the placement hash by which the root splits: 256 ways.
         buffer_rows_max: rows buffered at an inner member before it pushes down: large enough that each child
             gets a run worth compressing.
-        buffer_bytes_max: the same in uncompressed bytes.
         leaf_rows_max: keys of a leaf; at twice as many it splits. One leaf is unpacked at a time, so this
             bounds the working set.
-        leaf_bytes_max: the same in uncompressed bytes, for long keys.
-        pending_share: a leaf merges when pending rows exceed this share of its base, half of it more or less
-            by its prefix; so each row is merged a logarithmic number of times. What is pending takes memory,
-            a merge takes time; at 0.85 it is a fifth of each.
+        pending_share: a leaf merges when pending rows exceed this share of its base (varied by half with its
+            prefix), so each row is merged a logarithmic number of times.
         spilled_share: the same for a leaf whose base lies in a store, where a merge costs a read and a write.
-        pending_rows_min: but not before this many, because unpacking has a fixed cost.
+        pending_rows_min: no merge before this many, because unpacking has a fixed cost.
         runs_max: pending runs of a member before they are joined, however short.
     """
 

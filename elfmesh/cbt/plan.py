@@ -1,7 +1,5 @@
 """What one table groups by and aggregates, and how columns of a batch become its keys and inputs.
 
-Owns: the checked plan. Refuses to know: trees, panes, the query it came from.
-
 Paper: ELF 2.2 (each parsed key-value pair becomes a PAO).
 """
 
@@ -21,20 +19,7 @@ Aggregates = Mapping[str, tuple[str, str | tuple[str, ...] | None]]
 
 
 class Plan:
-    """Keys and aggregates of one table, checked.
-
-    Args:
-        keys: key columns; none means one global group.
-        aggregates: see `Aggregates`; none means a set of keys.
-
-    Raises:
-        ValueError: an unknown kind, a missing input, or a name used twice.
-
-    Attributes:
-        inputs: input columns of each aggregate, in order.
-        laws: law of each aggregate, in order.
-        layout: names and kinds, as blocks of rows carry them.
-    """
+    """Keys and aggregates of one table, checked; no keys: one global group; no aggregates: a set of keys."""
 
     def __init__(self, keys: Sequence[str], aggregates: Aggregates) -> None:
         self.keys = tuple(keys)
@@ -59,12 +44,7 @@ class Plan:
         self.layout = Layout(self.keys, tuple((name, kind) for name, (kind, _) in self.aggregates.items()))
 
     def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The canonical key and input columns of a batch, each once.
-
-        Raises:
-            ValueError: a column is missing.
-            DataError: a column cannot be a key or an input.
-        """
+        """The canonical key and input columns of a batch, each once."""
         out: dict[str, pa.Array] = {}
         names = batch.schema.names
         for name in (*self.keys, *(name for names in self.inputs for name in names)):

@@ -1,12 +1,7 @@
-"""PAO rows: key columns and state columns side by side, and the two things done to them: combine and finish.
+"""PAO rows: key columns and state columns side by side; combine and finish.
 
-Owns: the in-memory form of partial aggregates (`Rows`) and its form as an Arrow table, whose schema metadata
-says which column is a key and which belongs to the state of which aggregate.
-Refuses to know: trees, compression, the wire.
-
-Invariants:
-    - Key columns are canonical, so equal keys have equal bytes.
-    - `combine` gives each key once, whatever the order and the split of its inputs.
+An Arrow table's schema metadata says which column is a key and which belongs to the state of which aggregate.
+Key columns are canonical, so equal keys have equal bytes.
 
 Paper: ELF 2.2 (PAO; groupby-aggregate).
 """
@@ -59,14 +54,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some PAO rows of one layout.
-
-    Attributes:
-        layout: what the columns are.
-        count: number of rows.
-        keys: canonical key columns.
-        states: one per aggregate of the layout.
-    """
+    """Some PAO rows of one layout: canonical key columns, and one state per aggregate."""
 
     layout: Layout
     count: int
@@ -117,15 +105,9 @@ def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
 
 
 def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
-    """Merge rows by key. Cost: one pass over all key bytes, one over each state column.
+    """Merge rows of one layout by key, promoted to `types` or what the blocks unify to.
 
-    Args:
-        blocks: at least one, all of one layout.
-        types: what to promote to; by default what the blocks unify to.
-
-    Raises:
-        TypeConflict: a column has types without a common one.
-        KeyTooLong: a key is over the limit.
+    Cost: one pass over all key bytes, one over each state column.
     """
     layout = blocks[0].layout
     if types is None:
@@ -150,9 +132,8 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
 def subtract_rows(whole: Rows, part: Rows) -> Rows:
     """The groups of `whole` without the records of `part`; groups left without a record vanish.
 
-    Raises:
-        NotInvertible: an aggregate declares no inverse, or no count(*) says which groups remain.
-        ValueError: `part` is not contained in `whole`.
+    NotInvertible: an aggregate declares no inverse, or no count(*) says which groups remain. ValueError:
+    `part` is not contained in `whole`.
 
     Paper: ELF 2.2, PAO15 minus PAO5.
     """
@@ -209,11 +190,7 @@ def to_table(rows: Rows) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> Rows:
-    """The inverse of `to_table`.
-
-    Raises:
-        ProtocolError: the table does not say what its columns are, or says it wrongly.
-    """
+    """The inverse of `to_table`."""
     try:
         marks = _decode_marks((table.schema.metadata or {})[METADATA_KEY])
         arrays = [_one_array(column) for column in table.columns]
@@ -236,11 +213,7 @@ def from_table(table: pa.Table) -> Rows:
 
 
 def checked_state(kind: str, type_text: str, parts: dict[str, np.ndarray | pa.Array], rows: int) -> State:
-    """A state from outside, checked against its law.
-
-    Raises:
-        ValueError: no such kind, or its columns are not those of the kind.
-    """
+    """A state from outside, checked against its law."""
     law = LAWS.get(kind)
     if law is None:
         raise ValueError(f"unknown aggregate {kind!r}")

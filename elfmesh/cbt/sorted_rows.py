@@ -1,14 +1,7 @@
 """PAO rows in the order of their key bytes, with the keys front-coded: what trees hold and the wire carries.
 
-Blocks are merged, split and thinned as they are, without unfolding a key: the kernel works on the coded keys
-and says which row goes where, the laws do the same to the states.
-
-Owns: `SortedRows` and what is done to it.
-Refuses to know: compression, the shape of a tree, the wire.
-
-Invariants:
-    - Keys ascend strictly by their bytes, so each key is there once.
-    - The placement hashes of all keys begin with the `bits` bits of `prefix`.
+Blocks are merged, split and thinned without unfolding a key. Keys ascend strictly by their bytes. The
+placement hashes of all keys begin with the `bits` bits of `prefix`.
 
 Paper: ELF 2.2. Deviation: its runs are sorted by hash and merged by comparing hashes; sorted by key bytes,
 neighbours share their beginnings, which front-coding stores once.
@@ -36,13 +29,7 @@ SORTED_OVERHEAD_BYTES = 600
 class SortedRows:
     """Some PAO rows of one layout and one form, ordered by key bytes, each key once.
 
-    Attributes:
-        layout: what the columns are.
-        form: how the key columns lie in the key bytes.
-        run: the keys.
-        states: one per aggregate of the layout, in the order of the keys.
-        bits: how many leading bits of the placement hash all keys share; a multiple of 4.
-        prefix: these bits, as a number below 2**bits.
+    `prefix` is a number of `bits` bits (a multiple of 4), with which the placement hash of every key begins.
     """
 
     layout: Layout
@@ -69,12 +56,8 @@ class SortedRows:
 def merge_sorted(blocks: Sequence[SortedRows]) -> SortedRows:
     """All rows of at least one block, by key. Cost: one pass over the coded keys, one over the states.
 
-    Blocks of different forms are brought to a common one first, which decodes them; that takes blocks of all
-    keys (bits == 0), because a key of another form has another place.
-
-    Raises:
-        TypeConflict: a column has types without a common one.
-        ValueError: blocks of different layouts or places, or placed blocks of different forms.
+    Blocks of different forms are brought to a common one first, which takes blocks of all keys (bits == 0),
+    because a key of another form has another place; ValueError otherwise.
     """
     first = blocks[0]
     if any(
@@ -127,16 +110,7 @@ def partition_sorted(rows: SortedRows, bits: int) -> list[SortedRows]:
 
 
 def sort_rows(rows: Rows, bits: int = 0, form: KeyForm | None = None) -> list[SortedRows]:
-    """Rows in order, split by the top bits of their placement hash; parts without rows are left out.
-
-    Args:
-        rows: in any order; a key may be there more than once.
-        bits: how many bits to split by, at most 16.
-        form: of the keys; by default what `form_of` gives for these rows.
-
-    Raises:
-        KeyTooLong: a key is over the limit.
-    """
+    """Rows in order, split by `bits` bits (at most 16) of the placement hash; empty parts are left out."""
     if rows.count == 0:
         return []
     form = form or form_of(rows.keys)
@@ -170,8 +144,6 @@ def reform(rows: SortedRows, form: KeyForm, types: Types) -> SortedRows:
 
     Where that changes the bytes of keys, it changes their order, their placement and (an integer key that
     becomes the float it is rounded to) even which are equal: the result then has bits == 0.
-
-    Cost: nothing if nothing changes; a pass over the states if the key bytes stay; else a regrouping.
     """
     if rows.form == form and rows.types == types:
         return rows

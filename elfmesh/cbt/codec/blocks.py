@@ -1,18 +1,11 @@
 """Blocks of sorted rows as compressed bytes, alone or in frames that find damage.
 
-A frame is what stands in a checkpoint of a tree, and wherever else a block is kept outside its tree:
+A frame stands in a checkpoint of a tree, and wherever a block is kept outside its tree:
 
     length u32 of all that follows | crc32 u32 of what follows it | body
 
-The body of a block is: length of its head u32 | head | one zstd frame of all chunks. What is sent to other
-agents has headers of its own and takes only `Squeezer` and `unfold` from here.
-
-Owns: compression, checksums, lengths.
-Refuses to know: what is in the columns (codec.py), files, sockets, trees.
-
-Invariants:
-    - `read_block(write_block(rows))` has equal columns.
-    - Bytes from outside give rows or a ProtocolError; no more than the stated budget is allocated.
+The body of a block is: length of its head u32 | head | one zstd frame of all chunks. Bytes from outside give
+rows or a ProtocolError; no more than the stated budget is allocated.
 
 Paper: ELF 2.2 ("storing such data in compressed form").
 """
@@ -83,15 +76,7 @@ class Squeezer:
 
 
 def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
-    """The chunks of a frame that a squeezer made, or that someone says it made.
-
-    Args:
-        frame: one zstd frame.
-        sizes: of the chunks; the caller has made sure that their sum may be allocated.
-
-    Raises:
-        ProtocolError: it is no frame of exactly these sizes.
-    """
+    """The chunks of a zstd frame that should have these sizes, whose sum the caller has checked."""
     size = sum(sizes)
     if any(part < 0 for part in sizes):
         raise ProtocolError("a block with a chunk of negative size")
@@ -130,11 +115,7 @@ def frame(body: bytes) -> bytes:
 
 
 def unframe(data: Chunk) -> memoryview:
-    """The body of one whole frame.
-
-    Raises:
-        ProtocolError: it is truncated, or its checksum is wrong.
-    """
+    """The body of one whole frame."""
     if len(data) < _PREFIX.size:
         raise ProtocolError("a frame is cut off")
     length, checksum = _PREFIX.unpack_from(data)
@@ -145,11 +126,7 @@ def unframe(data: Chunk) -> memoryview:
 
 
 def split_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole frames from bytes that were cut anywhere.
-
-    Raises:
-        ProtocolError: they end inside a frame, or a frame states an impossible length.
-    """
+    """Whole frames from bytes that were cut anywhere."""
     held = bytearray()
     for chunk in chunks:
         held += chunk
@@ -175,15 +152,9 @@ def write_block(rows: SortedRows) -> bytes:
 
 
 def read_block(data: Chunk, *, trusted: bool = False, budget_bytes: int = UNPACKED_BYTES_MAX) -> SortedRows:
-    """The inverse of `write_block`.
+    """The inverse of `write_block`, within a budget of memory.
 
-    Args:
-        data: one whole frame.
-        trusted: bytes that never left our memory: skips the checks of their values.
-        budget_bytes: what the columns may take in memory.
-
-    Raises:
-        ProtocolError: the bytes are damaged, or unfold to more than the budget.
+    `trusted` bytes never left our memory: it skips the checks of their values.
     """
     body = unframe(data)
     try:

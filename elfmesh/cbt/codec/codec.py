@@ -1,15 +1,8 @@
 """Sorted rows as a header and chunks of bytes, and back: what trees compress, and what goes on disk and wire.
 
 Chunk 0 is the run of keys, then comes one chunk per column of a state. Nothing here is compressed, but laid
-out for it (column_codec.py, nearsum.py). A reader of chunks from outside gets valid sorted rows or an error.
-
-Owns: the header of a block, the choice of codings for a state.
-Refuses to know: zstd, checksums, files, sockets, trees.
-
-Invariants:
-    - `unpack(*pack(rows))` has equal keys, and states that stand for the same values.
-    - Untrusted: no more than the budget is allocated, whatever the header says; the keys ascend, are valid in
-      their form and lie where the header says; every state passes the check of its law.
+out for it (column_codec.py, nearsum.py). Untrusted chunks: no more than the budget is allocated; the keys
+ascend, are valid and lie where the header says; every state passes the check of its law.
 
 Paper: ELF 2.2 ("storing such data in compressed form").
 """
@@ -70,15 +63,10 @@ class KeyHeader(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateHeader(msgspec.Struct, array_like=True, frozen=True):
-    """One aggregate: its name, kind, value type and columns.
+    """One aggregate: its name, kind, value type and columns, one per chunk.
 
-    Attributes:
-        name: of the aggregate.
-        kind: its law.
-        type: canonical type name of the values.
-        columns: one per chunk.
-        sums: how the last two columns, `near` and `rest`, are the limbs of float sums: digits and unit. None
-            if there are no such columns.
+    `sums` says how the last two columns, `near` and `rest`, are the limbs of float sums: digits and unit.
+    None if there are no such columns.
     """
 
     name: str
@@ -89,17 +77,7 @@ class StateHeader(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True):
-    """What is needed to read the chunks of a block.
-
-    Attributes:
-        rows: number of keys.
-        key_bytes: sum of their lengths.
-        wide: see `Run`.
-        bits: see `SortedRows`.
-        prefix: see `SortedRows`.
-        keys: the key columns.
-        states: the aggregates.
-    """
+    """What is needed to read the chunks of a block; see `Run` and `SortedRows`."""
 
     rows: int
     key_bytes: int
@@ -143,17 +121,9 @@ def pack_parts(
 ) -> list[Packed]:
     """Rows split into parts by `bits` bits of the placement hash, empty parts left out.
 
-    Args:
-        layout: of the rows.
-        form: of the keys.
-        runs: the keys of each part.
-        states: of all rows.
-        order: int64, rows of the states, part by part; None: as they stand.
-        cuts: int64[parts + 1], where parts begin in `order`.
-        bits: of the place of the parts.
-        first: place of the first of them.
-
-    Cost: columns are looked at once for all parts; per part and column a microsecond.
+    `runs` are the keys of each part. `order` (int64; None: as they stand) has the rows of the states, part by
+    part; `cuts` is where parts begin in it. Cost: columns are looked at once for all parts; per part and
+    column a microsecond.
     """
     headers, chunks = _write_all(layout, [lay_out(state) for state in states], cuts, order)
     keys = _key_headers(layout, form)
@@ -166,14 +136,7 @@ def pack_parts(
 
 @dataclass(frozen=True, slots=True)
 class LaidState:
-    """One aggregate, laid out.
-
-    Attributes:
-        kind: its law.
-        type: of its values.
-        columns: at least one.
-        sums: see `StateHeader`.
-    """
+    """One aggregate, laid out; see `StateHeader`."""
 
     kind: str
     type: pa.DataType
@@ -294,16 +257,8 @@ def unpack(
 ) -> SortedRows:
     """The rows again; they keep the chunk of keys alive.
 
-    Args:
-        header: what `pack` gave.
-        chunks: what `pack` gave.
-        trusted: bytes that never left our memory: skips the checks of their values.
-        budget_bytes: what the columns may take in memory, if not trusted.
-
-    Raises:
-        ProtocolError: the header does not fit the chunks, or they are no valid rows.
-
-    Cost: a pass or two per column; untrusted also a decoding and a hashing of all keys.
+    `trusted` bytes never left our memory: it skips the checks of their values. Cost: a pass or two per
+    column; untrusted also a decoding and a hashing of all keys.
     """
     try:
         if not trusted:

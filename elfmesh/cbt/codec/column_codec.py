@@ -1,8 +1,5 @@
 """One column as bytes and back, laid out so that zstd does well: narrow integers, byte planes, decimals.
 
-Owns: the byte form of a column of a state, and its header.
-Refuses to know: keys, laws, blocks, zstd.
-
 Codings of a column, after a bitmap of valid rows if it has nulls:
 
     ints     integers less `base`, in `width` bytes each (0: all are `base`), byte planes from the lowest up;
@@ -13,9 +10,7 @@ Codings of a column, after a bitmap of valid rows if it has nulls:
     same     what column number `extra` of the block has
     null     nothing
 
-Invariants:
-    - What is read equals what was written, bit for bit.
-    - A reader checks every length against the bytes there are before it allocates.
+What is read equals what was written, bit for bit. A reader checks every length before it allocates.
 """
 
 from __future__ import annotations
@@ -54,17 +49,7 @@ _ROW_BYTES_MAX = 24
 
 
 class Column(msgspec.Struct, array_like=True, frozen=True):
-    """How one column lies in its chunk. See the module.
-
-    Attributes:
-        name: part of a state.
-        type: canonical type name, NUMBERS for a plain int64 array.
-        coding: see the module.
-        nulls: whether a bitmap comes first, ceil(rows / 8) bytes.
-        width: bytes per integer.
-        base: added to each integer.
-        extra: see the module.
-    """
+    """How one column lies in its chunk; see the module. `type` is NUMBERS for a plain int64 array."""
 
     name: str
     type: str
@@ -79,11 +64,7 @@ class Column(msgspec.Struct, array_like=True, frozen=True):
 class Laid:
     """A column before it is cut into blocks: what all blocks have alike is found out once.
 
-    Attributes:
-        column: the header, without what differs from block to block.
-        values: int64: what is written as integers, if that is all there is to it.
-        valid: bool: which rows are, if some are not.
-        array: the column itself, if it is written some other way.
+    `values` (int64) holds what is written as integers, `array` what is written some other way.
     """
 
     column: Column
@@ -136,12 +117,8 @@ def write_column(
 ) -> tuple[list[Column], list[bytes]]:
     """Headers and bytes of the rows between neighbouring cuts; of integers all have one header.
 
-    Args:
-        laid: the column.
-        cuts: int64, ascending, at least two: places in `order`.
-        order: int64, rows of the column; None: as they stand.
-
-    Cost: two passes.
+    `cuts` (int64, ascending, at least two) are places in `order`, the rows of the column (None: as they
+    stand).
     """
     if laid.values is None:
         return _write_other(laid, cuts, order)
@@ -211,11 +188,7 @@ def column_bytes(column: Column, rows: int) -> int:
 
 
 def read_numbers(column: Column, chunk: memoryview, rows: int) -> np.ndarray:
-    """int64[rows] of a NUMBERS column.
-
-    Raises:
-        ValueError: the header does not fit the bytes.
-    """
+    """The int64[rows] of a NUMBERS column. ValueError: the header does not fit the bytes."""
     if column.type != NUMBERS or column.coding != "ints" or column.nulls:
         raise ValueError(f"column {column.name!r} is not one of plain integers")
     values, rest = _read_ints(column, chunk, rows)
@@ -225,11 +198,7 @@ def read_numbers(column: Column, chunk: memoryview, rows: int) -> np.ndarray:
 
 
 def read_array(column: Column, chunk: memoryview, rows: int, *, trusted: bool) -> pa.Array:
-    """The Arrow array of a column.
-
-    Raises:
-        ValueError: the header does not fit the bytes, or the values do not fit their type.
-    """
+    """The Arrow array of a column. ValueError: header, bytes and type do not fit each other."""
     data_type = type_from_name(column.type)
     if pa.types.is_null(data_type):
         if column.coding != "null" or len(chunk):

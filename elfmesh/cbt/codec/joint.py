@@ -1,14 +1,9 @@
-"""Merging packed blocks: each column of all of them read as one, and merged as it is coded where that can be.
+"""Merging packed blocks: each column of all of them read as one, and merged as it is coded where possible.
 
-A leaf merges some ten pending runs of about a thousand rows and its base at once. Read one by one, the fixed
-costs of their columns would be most of the work. And most columns need not be understood to be merged:
-counters add up, the least of decimals that are coded as integers is the least of these integers, and exact
-sums in short add up in short (`nearsum.add_short`). What cannot be merged so goes through the laws.
-
-Owns: which columns can be read together, and which merged as they are coded. Refuses to know: trees,
-compression.
-
-Invariant: the result stands for the same rows as that of `merge_sorted` of the unpacked blocks.
+A leaf merges some ten pending runs of about a thousand rows and its base at once; read one by one, the fixed
+costs of their columns would dominate. Counters add up as coded, so do exact sums in short
+(`nearsum.add_short`), and the least coded integer is the least decimal. Other columns go through the laws.
+The result is that of `merge_sorted` of the unpacked blocks.
 
 Paper: ELF 2.2 (buffers are merged when they are pushed down).
 """
@@ -177,11 +172,7 @@ class _Columns:
         )
 
     def _rests(self, state: int, rests: np.ndarray | None) -> tuple[np.ndarray, int]:
-        """What exact sums have beside their near decimals, in one unit.
-
-        Raises:
-            _Apart: no unit holds them all.
-        """
+        """What exact sums have beside their near decimals, in one unit; _Apart if no unit holds them all."""
         assert rests is not None
         units = []
         for block in self._blocks:
@@ -203,13 +194,7 @@ class _Columns:
 
 
 class _Merger:
-    """Merges laid columns by group.
-
-    Args:
-        ids: int64, the group of each row.
-        groups: how many there are; each has at least one row.
-        times: rows of a group, at most.
-    """
+    """Merges laid columns by group; `ids` is the group of each row, `times` the most rows of a group."""
 
     def __init__(self, ids: np.ndarray, groups: int, times: int) -> None:
         self._ids, self._groups, self._times = ids, groups, times

@@ -1,17 +1,12 @@
 """Exact float sums in few bytes: the nearest short number, and the little that is left of the sum.
 
-A sum of decimals such as 12.34 is close to a decimal of as many digits: each value is off by half a unit in
-its last place at most, so the sum is off by some of these units. So an exact sum is stored as
+A sum of decimals such as 12.34 is off by some units in its last place at most. It is therefore stored as
 
     near    float64: the nearest decimal of few digits if sums look like that, else the sum roughly rounded
     rest    int64, the sum less `near`, in units of 2**unit
 
-which is exact: `near` is a float, hence a multiple of a power of two as the sum is, and so is what is left.
-
-Owns: this form and its way back to limbs.
-Refuses to know: how columns become bytes, what the sums are of.
-
-Invariant: `spread(gather(limbs))` stands for the same numbers as `limbs`; the limbs may be others.
+which is exact, because both are multiples of a power of two. `spread(gather(limbs))` stands for the same
+numbers as `limbs`; the limbs may be others.
 """
 
 from __future__ import annotations
@@ -40,28 +35,17 @@ SPREAD_LIMBS_MAX = _SPREAD_MAX + 2 * _FLOAT_LIMBS
 
 
 def gather(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-    """Limbs in short; None if it would not be shorter, or what is left does not fit in 62 bits.
-
-    Cost: some five passes per limb.
-    """
+    """Limbs in short; None if it would not be shorter, or what is left does not fit in 62 bits."""
     if not 2 <= len(limbs) <= _LIMBS_MAX or min(limbs) < LIMB_MIN:
         return None
     return kernel.active.short_sums(limbs)
 
 
 def add_short(sums: ShortSums, ids: np.ndarray, groups: int, times: int) -> ShortSums | None:
-    """Sums in short added up by group as they are: decimals to decimals, and what is left of them.
+    """Sums in short (not of ANY_FLOAT) added up by group as they are; None if the result might not fit.
 
-    Args:
-        sums: of decimals, not of ANY_FLOAT.
-        ids: int64, their groups.
-        groups: how many there are.
-        times: how often a group may be among them.
-
-    Returns:
-        None if the result might not fit.
-
-    Cost: some six passes over the rows, as many over the groups.
+    `times` is how often a group may be among them. Cost: some six passes over the rows, as many over the
+    groups.
     """
     near, digits, rest, unit = sums.near, sums.digits, sums.rest, sums.unit
     if bound(near) * times >= _NEAR_MAX:
@@ -99,11 +83,7 @@ def _least_magnitude(values: np.ndarray) -> int:
 
 
 def spread(sums: ShortSums) -> Limbs:
-    """The limbs of sums in short, at most SPREAD_LIMBS_MAX of them. Cost: an addition of floats, some passes.
-
-    Raises:
-        ValueError: not what `gather` gives.
-    """
+    """The limbs of sums in short, at most SPREAD_LIMBS_MAX of them. Cost: an addition of floats."""
     if not LIMB_BITS * LIMB_MIN <= sums.unit <= _UNIT_MAX or not ANY_FLOAT <= sums.digits <= DIGITS_MAX:
         raise ValueError(f"sums of {sums.digits} digits in units of 2**{sums.unit}")
     near = sums.near.view(np.float64) if sums.digits == ANY_FLOAT else sums.near / POWERS[sums.digits]

@@ -1,11 +1,7 @@
-"""What a table holds, whoever holds it: rows in memory, a tree, some panes together, a partial on the wire.
+"""What a table holds, in memory, in a tree, in panes together or on the wire, as one shape: `Content`.
 
-Owns: the shape `Content`, and the content of several put together. Refuses to know: what holds them.
-
-Invariants:
-    - `rows` and `sorted` give each key once, in the types and the form of the content.
-    - A merge of contents of different forms is exact: where key bytes change, keys may change places, and may
-      become equal.
+`rows` and `sorted` give each key once, in the types and the form of the content. A merge of contents of
+different forms is exact: where key bytes change, keys may change places and become equal.
 
 Paper: ELF 2.2 (PAOs are merged wherever two meet).
 """
@@ -83,16 +79,7 @@ class RowsContent:
 
 
 class SortedContent:
-    """Sorted blocks in memory, as `Content.sorted` of another content gave them.
-
-    Args:
-        content: whose they are.
-        blocks: all of them.
-
-    Attributes:
-        counted: see `WireContent`.
-        nbytes: bytes held.
-    """
+    """Sorted blocks in memory, as `Content.sorted` of another content gave them."""
 
     def __init__(self, content: Content, blocks: Sequence[SortedRows]) -> None:
         self.layout, self.types, self.form = content.layout, content.types, content.form
@@ -120,10 +107,7 @@ class SortedContent:
 
 
 def sorted_within(content: Content, bytes_max: int) -> SortedContent | None:
-    """A content's sorted blocks in memory; None where they take more than so many bytes.
-
-    Cost: the blocks up to the limit and one more.
-    """
+    """A content's sorted blocks in memory; None where they take more than so many bytes."""
     blocks: list[SortedRows] = []
     size = 0
     for block in content.sorted():
@@ -159,11 +143,7 @@ def narrowed(content: Content, layout: Layout) -> Content:
 
 
 class MergedContent:
-    """Several contents of one layout, key by key.
-
-    Raises:
-        TypeConflict: a column has types without a common one.
-    """
+    """Several contents of one layout, key by key."""
 
     def __init__(self, parts: Sequence[Content]) -> None:
         self._parts = parts
@@ -228,11 +208,7 @@ def finished(content: Content) -> pa.Table:
 
 
 class FinishedBlocks:
-    """A content as finalised columns, block by block.
-
-    Attributes:
-        rows_max: at least the number of rows.
-    """
+    """A content as finalised columns, block by block, of at least `rows_max` rows."""
 
     def __init__(self, content: Content) -> None:
         self._content = content

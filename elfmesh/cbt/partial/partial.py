@@ -1,14 +1,9 @@
 """Partial aggregates as bytes: what agents send each other, self-describing, so that merging needs no plan.
 
-Owns: encode, decode, merge, split, finish, subtract of whole partials (a partial is a set of named tables).
-Refuses to know: the format (partial_wire.py), who sends, what an interval is, what a query computes from it.
-
-Invariants:
-    - `decode_partial` of any bytes gives tables or raises ProtocolError, within bounded memory.
-    - `merge_partials` is associative and commutative up to the cut of its blocks.
-    - Splitting sends a key to the same part on every agent, whatever the batches, order and promotions were.
-    - b"" is the partial without rows: it decodes to no tables, and merging ignores it.
-    - Encoding, merging, splitting and finishing hold one block of each table or part at a time.
+A partial is a set of named tables; b"" has no rows. `decode_partial` of any bytes gives tables or raises
+ProtocolError, within bounded memory. `merge_partials` is associative and commutative up to the cut of its
+blocks. Splitting sends a key to the same part on every agent. One block of each table or part is held at a
+time.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 """
@@ -60,12 +55,7 @@ _IDLE: list[Squeezer] = []
 
 
 def encode_partial(tables: Mapping[str, Contents]) -> bytes:
-    """Named tables of PAO columns as compressed, checksummed bytes; b"" if they have no rows.
-
-    Raises:
-        ProtocolError: a table's metadata does not say what its columns are.
-        PartialTooLarge: the receiver would refuse it.
-    """
+    """Named tables of PAO columns as compressed, checksummed bytes; b"" if they have no rows."""
     return encode_parts(tables, 1)[0]
 
 
@@ -75,17 +65,7 @@ def encode_parts(
     """The same, split by a hash of the group keys while it is encoded; a part without rows is b"".
 
     The group keys are the keys that all tables have: a table keyed by more (for a distinct count) follows its
-    group.
-
-    Args:
-        tables: by name.
-        partitions: how many parts.
-        bytes_max: of one part, compressed; None: what a receiver takes.
-
-    Raises:
-        ProtocolError: a table's metadata does not say what its columns are.
-        PartialTooLarge: a part has more, or the receiver would refuse it. At most `bytes_max` and one block
-            of each part were held.
+    group. PartialTooLarge: a part has more than `bytes_max`, or the receiver would refuse it.
     """
     return _encode({name: _content(table) for name, table in tables.items()}, partitions, bytes_max)
 
@@ -95,8 +75,7 @@ def encode_known(
 ) -> tuple[bytes, Mapping[str, SortedContent]]:
     """`encode_partial`, and what was encoded, for `Known`; no tables where that is large.
 
-    Raises:
-        PartialTooLarge: it has more than `bytes_max`, or the receiver would refuse it.
+    PartialTooLarge: it has more than `bytes_max`, or the receiver would refuse it.
     """
     known: dict[str, SortedContent] = {}
     for name, content in tables.items():
@@ -107,11 +86,7 @@ def encode_known(
 
 
 def decode_partial(data: bytes) -> dict[str, pa.Table]:
-    """The inverse of `encode_partial`.
-
-    Raises:
-        ProtocolError: the bytes are damaged, of another version, or unfold to more than the limit.
-    """
+    """The inverse of `encode_partial`; ProtocolError also where bytes unfold to more than the limit."""
     return {name: to_table(all_rows(content)) for name, content in open_partial(data).items()}
 
 
@@ -157,13 +132,7 @@ def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
 def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str, FinishedBlocks]:
     """The finalised columns of all parts together, block by block, without encoding their merge.
 
-    Args:
-        parts: partials with different keys or the same.
-        known: of these, what need not be decoded.
-
-    Raises:
-        ProtocolError: a part is damaged, or the parts are of different plans; also while blocks are read.
-        TypeConflict: a column has types without a common one.
+    Raises as `merge_known`, also while blocks are read.
     """
     return finish_blocks(merged_parts(parts, known or {}))
 
@@ -174,11 +143,7 @@ def merged_parts(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
 
 
 def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The inverse reduce: `whole` without the records of `part`, which it contains.
-
-    Raises:
-        NotInvertible: an aggregate declares no inverse, or a table has no count(*).
-        ValueError: `part` is not contained in `whole`.
+    """The inverse reduce: `whole` without the records of `part`, which it contains. See `subtract_rows`.
 
     Paper: ELF 2.2: "it can simply perform one single operation PAO15 - PAO5".
     """

@@ -1,9 +1,6 @@
 """Splitting sorted rows over the trees of a job, by a hash of their group keys that all agents share.
 
-Owns: the hash and its ranges. Refuses to know: tables, bytes on the wire.
-
-Invariants:
-    - Equal keys go to the same part on every agent; an integer goes where the float it equals goes.
+Equal keys go to the same part on every agent; an integer goes where the float it equals goes.
 
 Paper: ELF 2.3, Figure 6 (m trees over hash ranges).
 """
@@ -25,16 +22,10 @@ SPLIT_SEED = 0x656C666D657368
 
 
 def split_sorted(rows: SortedRows, shared: Sequence[str], parts: int) -> list[SortedRows]:
-    """Cut rows by the hash of some of their key columns; some parts may have no rows.
+    """Cut rows by the hash of the key columns `shared`; some parts may have no rows.
 
-    Part j holds the hashes in [ceil(j * 2**64 / parts), ceil((j + 1) * 2**64 / parts)).
-
-    Args:
-        rows: of any prefix; the parts keep it.
-        shared: names of the key columns that decide.
-        parts: at least 1.
-
-    Cost: a decoding of the keys and a hash of them, then each row is copied once.
+    Part j holds the hashes in [ceil(j * 2**64 / parts), ceil((j + 1) * 2**64 / parts)). Cost: a decoding of
+    the keys and a hash of them, then each row is copied once.
     """
     keys = kernel.active.decode_run(rows.run)
     columns = decode(keys, rows.form)

@@ -1,14 +1,8 @@
 """Merging streams of sorted blocks, one hash prefix of each at a time: the finer cut wins.
 
-A stream is the rows of one table as blocks of disjoint prefixes of the placement hash, ascending. Two streams
-may cut the prefixes at different depths: where one is finer, the other's block is partitioned to meet it.
-What comes out is a stream again, whose blocks are neither too large to hold nor too small to be worth one.
-
-Owns: the walk. Refuses to know: bytes, compression, where a stream comes from, what an aggregate is.
-
-Invariants:
-    - Each key comes out once, with the merge of all its states, in a block of its prefix.
-    - At any time at most one block of each stream is held, with the pieces it was partitioned into.
+A stream is the rows of one table as blocks of disjoint prefixes, ascending. Where one stream is cut finer,
+the other's block is partitioned to meet it. The result is a stream whose blocks are neither too large to hold
+nor too small, and each key comes out once. At most one block of each stream is held, with its pieces.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 """
@@ -70,11 +64,9 @@ class BlockStream:
 
 
 def merge_streams(streams: Sequence[Stream], pieces: int = 1) -> Iterator[SortedRows]:
-    """One stream of several, of one layout, form and types. Cost: a k-way merge of each prefix's runs.
+    """One stream of several of one layout, form and types. Cost: a k-way merge per prefix.
 
-    Args:
-        streams: at least one.
-        pieces: into how many each block will be split; blocks are made as much larger, within limits.
+    Each block will be split into `pieces`; blocks are made as much larger, within limits.
     """
     pieces = min(pieces, PIECES_MAX)
     return _Walk(JOINED_ROWS_MAX * pieces, BLOCK_BYTES_WANTED * pieces).over(0, 0, [], streams)

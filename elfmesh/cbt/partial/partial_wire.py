@@ -2,17 +2,9 @@
 
     magic "EPAO" | version u8 | crc32 u32 of the rest | header length u32 | header | one zstd frame per block
 
-The header says of each table what its columns are, and of each block where it lies in the hash, how many rows
-it has, and what its chunks are; so what a block takes in memory is known, and taken from a budget, before it
-is unfolded.
-
-Owns: this format, its limits. Refuses to know: merging, splitting, what the columns mean.
-
-Invariants:
-    - `open_partial` of any bytes gives tables or raises ProtocolError, and so does reading their blocks,
-      within the memory of one block.
-    - Blocks of a table have disjoint prefixes, ascending; all have the table's columns.
-    - b"" is the partial without rows.
+The header says what the columns of each table are, and for each block its place in the hash, its rows and its
+chunks, so its memory is taken from a budget before it is unfolded. Any bytes give tables or a ProtocolError.
+Blocks of a table have disjoint prefixes, ascending.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 """
@@ -96,11 +88,9 @@ _decode_header = msgspec.msgpack.Decoder(tuple[_Table, ...]).decode
 
 
 class PartialWriter:
-    """Collects the blocks of a partial, compressed.
+    """Collects the blocks of a partial, compressed, of `bytes_max` bytes (None: any number).
 
-    Args:
-        squeezer: may be shared by the writers of one thread.
-        bytes_max: compressed bytes of all blocks that the partial may have; None: any number.
+    The writers of one thread may share a `squeezer`.
     """
 
     def __init__(self, squeezer: Squeezer | None = None, bytes_max: int | None = None) -> None:
@@ -116,13 +106,7 @@ class PartialWriter:
         self._blocks = []
 
     def add_block(self, block: SortedRows) -> None:
-        """Write the next block of a stream.
-
-        Raises:
-            PartialTooLarge: receivers would refuse the partial.
-
-        Cost: a pass or two per column, and the compression.
-        """
+        """Write the next block of a stream. PartialTooLarge: receivers would refuse the partial."""
         packed = pack(block)
         size = unpacked_bytes(packed.header)
         self._unfolded += size
@@ -147,12 +131,7 @@ class PartialWriter:
         self._tables.append(_describe(name, content, tuple(self._blocks)))
 
     def finish(self) -> bytes:
-        """All bytes; b"" if no table has a row.
-
-        Raises:
-            ProtocolError: no table, or too many.
-            PartialTooLarge: the header is over its limit.
-        """
+        """All bytes; b"" if no table has a row. PartialTooLarge: the header is over its limit."""
         if not 1 <= len(self._tables) <= TABLES_MAX:
             raise ProtocolError(f"a partial of {len(self._tables)} tables")
         if not self._frames:
@@ -182,15 +161,8 @@ def _describe(name: str, content: Content, blocks: tuple[_Block, ...]) -> _Table
 class WireContent:
     """One table of a partial: a `Content` whose blocks are unfolded when they are read.
 
-    Attributes:
-        layout: names of keys, names and kinds of aggregates.
-        types: of keys and aggregated values.
-        form: of the keys.
-        rows_max: number of rows.
-        counted: what each count counts, "rows" or "values", None for other kinds; () if there are no blocks.
-
-    Raises:
-        ProtocolError: the header contradicts itself, or states more than the limits.
+    `counted` says what each count counts, "rows" or "values", None for other kinds; () if there are no
+    blocks.
     """
 
     def __init__(self, table: _Table, frames: memoryview) -> None:
@@ -244,11 +216,7 @@ class WireStream:
 
 
 def open_partial(data: bytes) -> dict[str, WireContent]:
-    """The tables of a partial, their blocks unread.
-
-    Raises:
-        ProtocolError: damaged, of another version, or over a limit.
-    """
+    """The tables of a partial, their blocks unread."""
     if not data:
         return {}
     try:

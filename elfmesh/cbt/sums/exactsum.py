@@ -1,12 +1,8 @@
 """Exact sums of a growing number of groups, added to in place: limbs as in `floatsum`, one column per limb.
 
-Owns: when a limb may be added to and when carries come first; the layout of limbs in memory. Floats go into
-rows of neighbouring limbs, so that one value touches one cache line; all else into plain columns.
-Refuses to know: nulls, NaN and infinities, keys, types of columns.
-
-Invariants:
-    - No limb leaves +-2**62: a bound grows with every addition; before it could pass, the true magnitudes are
-      looked at, and if they are the reason, carried. Both come at most once in 2**20 additions.
+Floats go into rows of neighbouring limbs, so that one value touches one cache line; all else into plain
+columns. No limb leaves +-2**62: a bound grows with every addition; before it could pass, the true magnitudes
+are looked at, and carried if need be. Both come at most once in 2**20 additions.
 
 Paper: ELF 2.2 (merging PAOs). See `floatsum` on why sums are exact.
 """
@@ -149,10 +145,7 @@ class ExactSums:
             self._bounds[limb] = bound(values)
 
     def _widen(self, values: np.ndarray) -> None:
-        """Give the block columns for all limbs of these values too. Cost: a copy, at most 65 times ever.
-
-        What is not finite has none.
-        """
+        """Give the block columns for all limbs of the finite values too. Cost: a copy, rarely."""
         exponents = (values.view(np.int64) >> np.int64(MANTISSA_BITS)) & np.int64(0x7FF)
         exponents = np.maximum(exponents[(values != 0) & np.isfinite(values)], 1)
         limbs = (exponents - np.int64(BIAS)) // LIMB_BITS + LIMB_MIN

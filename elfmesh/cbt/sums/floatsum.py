@@ -2,16 +2,9 @@
 
 Limb k of a group is an int64 that counts units of 2**(32 k); a sum is the total over its limbs. Any double is
 three neighbouring limbs between -34 (below 2**-1074) and 32 (2**1024); an int64 is limb 0, or limbs 0 and 1;
-a decimal is its unscaled integer. Only limbs that some row needs are there, so typical sums take one limb
-(integers) or four (floats).
-
-Owns: what limbs are, carrying, and the one rounding at the end (to nearest, ties to even). `exactsum` adds.
-Refuses to know: nulls, NaN and infinities (the caller filters and counts them), keys, types of columns.
-
-Invariants:
-    - What `carry` gives is below 2**32 in every limb but the top one, whatever int64 it is given.
-    - Limbs are not canonical (carries are lazy); the number they stand for is exact, so sums are associative,
-      commutative and invertible whatever the shape of the tree (D-18), and equal sums finish to equal bits.
+a decimal is its unscaled integer. Only limbs that some row needs exist. Limbs are not canonical, but the
+number is exact, so sums are associative, commutative and invertible whatever the shape of the tree (D-18),
+and equal sums finish to equal bits (rounded once, to nearest, ties to even).
 
 Paper: ELF 2.2 (merging PAOs up the tree). Deviation: the paper adds floats as they come; the result would
 depend on the shape of the tree, so sums are exact here.
@@ -66,10 +59,7 @@ def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:
 
 
 def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
-    """The same numbers with every limb in [0, 2**32) but the top one, which is in [-2**32, 2**32).
-
-    The result has every limb from the lowest one present up to the top.
-    """
+    """The same numbers with every limb in [0, 2**32) but the top one, which is in [-2**32, 2**32)."""
     if not limbs:
         return {}
     out: Limbs = {}

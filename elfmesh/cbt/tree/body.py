@@ -1,11 +1,7 @@
 """What a tree holds as long as the form of its keys stays the same: the root, and the members below it.
 
-Owns: when the root is pushed down, when the first leaf splits, which members are spilled next.
-Refuses to know: batches, plans, locks, budgets.
-
-Invariants:
-    - Rows that were taken stay: an error of a store after that is reported (`suffer`), and what it kept from
-      being merged is merged another time.
+Rows that were taken stay: a later error of a store is reported (`suffer`), and what it kept from being merged
+is merged another time.
 
 Paper: ELF 2.2 ("when a buffer reaches some threshold, it is flushed into the buffers of nodes in the next
 level").
@@ -34,21 +30,7 @@ KEPT_BYTES_MAX = 1 << 20
 
 
 class Body:
-    """See the module.
-
-    Args:
-        layout: of the table.
-        form: of the keys.
-        state_types: of the aggregated values.
-        limits: sizes.
-        root_bytes_max: of the root; at most what the limits say.
-        seed: of the root's table.
-        suffer: told of errors of a store.
-
-    Attributes:
-        form: of the keys.
-        state_types: of the aggregated values.
-    """
+    """See the module. `suffer` receives the errors of a store."""
 
     __slots__ = (
         "_hot",
@@ -145,12 +127,9 @@ class Body:
         self._hot = None
 
     def spill(self, store: BlobStore, goal_bytes: int) -> None:
-        """Hand buffers to a store until no more than this is held.
+        """Hand buffers to a store until no more than this is held. StorageError: it refused; nothing is lost.
 
         Members take turns, so that it is not always the first ones that are read back and written again.
-
-        Raises:
-            StorageError: the store refused; nothing is lost.
         """
         members = [] if self._top is None else list(self._top.members())
         for _ in range(len(members)):

@@ -1,17 +1,11 @@
-"""A compressed buffer: an immutable block of PAO rows, under zstd or in bits, in memory or handed to a store.
+"""A compressed buffer: an immutable block of PAO rows, under zstd or in bits, in memory or in a store.
 
-Owns: compression inside the tree, and which buffer is where.
-Refuses to know: where in the tree a buffer hangs, what is on the wire, files.
-
-Invariants:
-    - A buffer's rows never change; spilling moves bytes, nothing else.
-    - Keys and states are compressed apart, so that rows with the same keys share the bytes of the keys.
-    - A blob is dropped from its store when the last buffer that needs it is gone.
+Keys and states are compressed apart, so that rows with the same keys share the bytes of the keys. A blob is
+dropped from its store when the last buffer that needs it is gone.
 
 Paper: ELF 2.2 ("storing such data in compressed form"; "can be externalized to SSD or disk"). Deviation: the
 paper appends <hash, size, serializedPAO> tuples; sorted columns compress better and merge without
-deserialising a single PAO, and the hash is recomputed when needed (8 bytes of hash per key would be more than
-the compressed key).
+deserialising a PAO, and the hash (8 bytes, more than the compressed key) is recomputed when needed.
 """
 
 from __future__ import annotations
@@ -88,16 +82,7 @@ class Press:
 
 
 class CompressedBuffer:
-    """One immutable block.
-
-    Args:
-        packed: its content.
-        press: compresses.
-        twin: a buffer of the same keys, whose compressed keys are taken over.
-
-    Attributes:
-        raw_bytes: size before compression.
-    """
+    """One immutable block; a `twin` of the same keys lends its compressed keys."""
 
     __slots__ = ("_header", "_keys", "_keys_end", "_states", "raw_bytes")
 
@@ -132,11 +117,7 @@ class CompressedBuffer:
         return unpack(packed.header, packed.chunks, trusted=True)
 
     def open(self, press: Press) -> Packed:
-        """The rows, packed. Cost: one decompression, and a read from the store if it is there.
-
-        Raises:
-            StorageError: the store cannot read it.
-        """
+        """The rows, packed. Cost: one decompression, and a read from the store if it is there."""
         keys, states = self._keys, self._states
         if isinstance(states, Spilled):
             states = states.read()
@@ -153,11 +134,7 @@ class CompressedBuffer:
         return Packed(self._header, chunks)
 
     def spill(self, store: BlobStore) -> None:
-        """Hand what is in memory to a store.
-
-        Raises:
-            StorageError: the store refused; what it did not take is still here.
-        """
+        """Hand what is in memory to a store; what a store refuses is still here."""
         if isinstance(self._keys, bytes) and len(self._keys) >= SPILL_BYTES_MIN:
             self._keys = Spilled(store, self._keys)
         if isinstance(self._states, bytes) and len(self._states) >= SPILL_BYTES_MIN:
@@ -167,8 +144,8 @@ class CompressedBuffer:
 def _squeeze_keys(packed: Packed, press: Press) -> tuple[bytes, int]:
     """The compressed run, and where its first frame ends if there are two.
 
-    Lengths and text have statistics of their own, so apart they take a twentieth less. Of small runs the time
-    counts more: they are kept in bits where an entropy coder would gain little.
+    Lengths and text have statistics of their own, so apart they take a twentieth less. Small runs are kept in
+    bits, because an entropy coder would gain little for its time.
     """
     header, run = packed.header, memoryview(packed.chunks[0])
     lengths = header.rows * (4 if header.wide else 2)

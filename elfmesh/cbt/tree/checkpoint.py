@@ -1,10 +1,7 @@
 """A tree as frames of bytes and back: a head that says whose rows they are, blocks, an end that counts them.
 
-Owns: the order of frames and their heads. Refuses to know: files, how a tree takes the rows.
-
-Invariants:
-    - What was cut off, damaged or made for another plan raises ProtocolError, and never gives some of the
-      rows as if they were all.
+What was cut off, damaged or made for another plan raises ProtocolError, and never gives some of the rows as
+if they were all.
 
 Paper: ELF 3 (recomputation from the last checkpoint).
 """
@@ -72,20 +69,7 @@ def save(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 class Checkpoint:
-    """Reads frames that `save` gave, cut anywhere.
-
-    Args:
-        chunks: the bytes.
-        layout: that the rows must have.
-
-    Raises:
-        ProtocolError: damaged, or not of this layout.
-
-    Attributes:
-        form: of the keys.
-        types: of keys and aggregated values.
-        rows_max: at least the number of rows.
-    """
+    """Reads frames that `save` gave, cut anywhere, of this layout."""
 
     def __init__(self, chunks: Iterable[bytes], layout: Layout) -> None:
         self._frames = split_frames(chunks)
@@ -106,11 +90,7 @@ class Checkpoint:
         self.rows_max = head.rows_max
 
     def blocks(self) -> Iterator[SortedRows]:
-        """The rows, in blocks of disjoint prefixes.
-
-        Raises:
-            ProtocolError: damaged; what came before is not to be used.
-        """
+        """The rows, in blocks of disjoint prefixes; after a ProtocolError none of them is to be used."""
         last = next(self._frames, b"")
         blocks = rows = 0
         for data in self._frames:

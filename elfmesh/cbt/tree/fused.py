@@ -1,14 +1,8 @@
 """Counts, sums and extremes of one row side by side: a batch is added in one pass, a row touches one line.
 
-What cannot be added so (a batch with nulls or with floats that are too far apart, states) goes to the
-accumulators of these aggregates; who reads adds both up. So every way to get a sum gives the same sum.
-
-Owns: which aggregates have fields in a row, when a batch may be added to them, what fields stand for.
-Refuses to know: keys, other aggregates, the tree.
-
-Invariants:
-    - A batch is added to all fields or to none, so one counter serves all of them.
-    - No sum passes its words: a bound grows with every batch, and says no before it could.
+A batch with nulls, with floats that are too far apart, or of states goes to the accumulators of these
+aggregates instead; readers add both up. A batch is added to all fields or to none, so one counter serves all.
+A bound grows with every batch, and refuses before a sum could pass its words.
 
 Paper: ELF 2.2 (PAOs in the root's buffer are updated in place).
 """
@@ -57,12 +51,7 @@ _TOP_MAX = 1024
 class _Fields:
     """Where one aggregate lies in a row.
 
-    Attributes:
-        kind: its law.
-        type: of its values.
-        field: what is added to, None if the counter is all there is to it.
-        place: of the field in the row.
-        part: of a count: how its column is called, by whether it has an input.
+    `field` is None if the counter is all there is to it. `part` says how a count's column is called.
     """
 
     __slots__ = ("field", "kind", "part", "place", "type")
@@ -94,15 +83,7 @@ def _has_fields(kind: str, data_type: pa.DataType) -> bool:
 
 
 class FusedRows:
-    """See the module.
-
-    Args:
-        kinds: of all aggregates.
-        types: of their values.
-
-    Attributes:
-        numbers: which of the aggregates have fields.
-    """
+    """See the module; `numbers` says which of the aggregates have fields."""
 
     __slots__ = ("_added", "_bounds", "_fields", "_lowest", "_rows", "numbers")
 
@@ -133,13 +114,7 @@ class FusedRows:
         return self._rows.nbytes if self._fields else 0
 
     def inputs(self, values: Sequence[Values], start: int, count: int) -> dict[int, np.ndarray] | None:
-        """What a batch has for the fields: int64, of floats their bits; None if it cannot be added so.
-
-        Args:
-            values: of the whole batch, one per aggregate of the tree.
-            start: the first row that is to be added.
-            count: how many are.
-        """
+        """What `count` rows of a batch have for the fields: int64, of floats their bits; None if unfit."""
         parts: dict[int, pa.Array] = {}
         numbers: dict[int, np.ndarray] = {}
         out: dict[int, np.ndarray] = {}
@@ -189,16 +164,7 @@ class FusedRows:
         return True
 
     def add(self, inputs: dict[int, np.ndarray], ids: np.ndarray, groups: int, most: int) -> None:
-        """Add inputs for which there is room to int64 groups.
-
-        Args:
-            inputs: reserved.
-            ids: int64.
-            groups: how many there are.
-            most: how many are to be expected.
-
-        Cost: one line of memory per row.
-        """
+        """Add inputs for which there is room to int64 groups, of which at most `most` are expected."""
         coded: list[Field] = [(FieldKind.COUNT, _COUNTER, None, 0)]
         for number, taken in inputs.items():
             own = self._fields[number]

@@ -1,14 +1,7 @@
 """The root's buffer: the rows of recent keys, each key once, updated in place as batches come.
 
-A table gives every key of a batch its row, accumulators add the batch's values to these rows. So the hot set
-of a skewed stream never leaves the root, whatever passes below it.
-
-Owns: the table and the accumulators; how many keys they may hold.
-Refuses to know: nodes, compression, types of columns.
-
-Invariants:
-    - Each key is there once; what the accumulators hold is the aggregate of all that was added since `clear`.
-    - An input that does not fit changes nothing.
+A table gives every key of a batch its row, and accumulators add the batch's values to these rows, so the hot
+set of a skewed stream never leaves the root. An input that does not fit changes nothing.
 
 Paper: ELF 2.2 ("the CBT simply defers the insert"). Deviation: the paper's root buffer is a list of PAOs that
 is sorted and merged when it is full; a table merges at once, so that a hot set costs no push down at all.
@@ -57,14 +50,7 @@ _ACCUMULATOR_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class HotRows:
-    """A copy of the root's rows, in no order.
-
-    Attributes:
-        layout: what the columns are.
-        form: of the keys.
-        keys: each once.
-        states: one per aggregate.
-    """
+    """A copy of the root's rows, in no order, each key once."""
 
     layout: Layout
     form: KeyForm
@@ -107,17 +93,7 @@ def _parts(
 
 
 class HotRoot:
-    """See the module.
-
-    Args:
-        layout: of the tree.
-        form: of the keys.
-        types: of the aggregated values.
-        rows: keys it may hold at first.
-        rows_max: keys it may grow to while that pays.
-        bytes_max: bytes it may hold.
-        seed: of the table.
-    """
+    """See the module; it grows from `rows` to `rows_max` keys while that pays."""
 
     __slots__ = (
         "_accumulators",
@@ -199,16 +175,7 @@ class HotRoot:
         return self.nbytes > self.bytes_max
 
     def add(self, keys: Keys, values: Sequence[Values], start: int) -> None:
-        """Add raw canonical values of the accumulators' types.
-
-        Args:
-            keys: some rows of a batch.
-            values: of the whole batch.
-            start: the first of these rows in the batch.
-
-        Raises:
-            ValueError: a key is over the limit. Nothing was added.
-        """
+        """Add rows `keys` of a batch, beginning at `start`. ValueError: a key is too long; none was added."""
         self._held = None
         count = len(keys)
         ids = self._table.upsert(keys)
@@ -276,7 +243,7 @@ class HotRoot:
     def packed(self, bits: int) -> Iterator[list[Packed]]:
         """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
 
-        Some thousand rows at a time, since memory that is asked for again costs more than what is done in it.
+        Some thousand rows at a time, because memory that is allocated anew costs more than the work in it.
         """
         order, cuts = self._table.order(bits)
         frozen = self._frozen()

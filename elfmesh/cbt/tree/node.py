@@ -1,18 +1,9 @@
 """The tree below the root's buffer: members by prefixes of the placement hash, each with compressed buffers.
 
-A `BufferNode` owns the keys whose placement hash begins with its prefix. Rows pushed to it are kept as
-compressed runs; only when they pass a threshold are they unpacked, merged and pushed down to the children,
-or merged into the base of a leaf. A full leaf splits by the next bits of the hash: 256 ways at the top, 16
-below.
-
-Owns: the structure. Refuses to know: where rows come from, what an aggregate is.
-
-Invariants:
-    - All rows of one key lie on one path from the top to a leaf.
-    - A leaf's base holds each of its keys once. Keys that agree in PLACE_BITS_MAX bits of their hash stay in
-      one leaf, however large that makes it; merging it stays linear in what comes.
-    - An error of a store leaves every row where it was: what is read is only forgotten when what it became
-      hangs in the tree.
+Rows pushed to a member are kept as compressed runs. When they pass a threshold they are merged and pushed
+down to the children, or merged into the base of a leaf, which holds each key once. A full leaf splits by the
+next bits of the hash: 256 ways at the top, 16 below; keys that agree in PLACE_BITS_MAX bits stay in one leaf.
+An error of a store leaves every row where it was.
 
 Paper: ELF 2.2 ("its in-memory design uses an (a, b)-tree with each internal node augmented by a memory
 buffer"). Deviation: a trie over hash bits instead of an (a,b)-tree; hashes are evenly spread, so it is
@@ -49,13 +40,7 @@ SPILLED_RUN_BYTES_MIN = 1 << 12
 
 
 class Shared:
-    """What the members of one tree share.
-
-    Attributes:
-        limits: sizes.
-        nbytes: memory of all members and their buffers.
-        rows: PAO rows in all buffers.
-    """
+    """What the members of one tree share: limits, memory of all buffers, and their PAO rows."""
 
     def __init__(self, limits: TreeLimits) -> None:
         self.limits = limits
@@ -99,12 +84,7 @@ class Shared:
 class BufferNode:
     """One member of the tree: a leaf while `children` is empty.
 
-    Attributes:
-        bits: how many bits of the placement hash its keys share.
-        prefix: these bits.
-        children: inner member: one per value of the next bits.
-        base: leaf: merged rows, each key once.
-        runs: buffered rows, not yet merged or pushed down.
+    Its keys share the `bits` bits `prefix` of the placement hash. `runs` are not yet merged or pushed down.
     """
 
     __slots__ = ("_pending_bytes", "_pending_rows", "_shared", "base", "bits", "children", "prefix", "runs")
@@ -148,11 +128,7 @@ class BufferNode:
         self._append(pack(rows))
 
     def take(self, packed: Packed) -> None:
-        """Take rows of this prefix, and do what that sets off.
-
-        Raises:
-            StorageError: a store cannot be read. The rows are in the tree.
-        """
+        """Take rows of this prefix, and do what that sets off; a StorageError leaves them in the tree."""
         self._append(packed)
         self.settle()
 
@@ -166,11 +142,7 @@ class BufferNode:
         self._pending_bytes += run.raw_bytes
 
     def insert(self, rows: SortedRows) -> None:
-        """Take rows of this or a finer prefix to the members they belong to.
-
-        Raises:
-            StorageError: a store cannot be read. The rows are in the tree.
-        """
+        """Take rows of this or a finer prefix to their members; a StorageError leaves them in the tree."""
         if not rows.count:
             return
         below = self.bits + self.child_bits
@@ -198,22 +170,14 @@ class BufferNode:
         ]
 
     def hang(self, prepared: Sequence[tuple[BufferNode, CompressedBuffer]]) -> None:
-        """Give the children what was prepared for them; first all of them, then what that sets off.
-
-        Raises:
-            StorageError: a store cannot be read. The rows are in the tree.
-        """
+        """Give the children what was prepared for them; first all of them, then what that sets off."""
         for child, buffer in prepared:
             child._hang(buffer)
         for child, _ in prepared:
             child.settle()
 
     def settle(self) -> None:
-        """Empty the buffer if it is over its threshold: into the children, or into the base of a leaf.
-
-        Raises:
-            StorageError: a store cannot be read. Nothing is lost.
-        """
+        """Empty the buffer if it is over its threshold: into the children, or into the base of a leaf."""
         limits = self._shared.limits
         if not self.runs:
             return
@@ -226,20 +190,12 @@ class BufferNode:
             self._merge()
 
     def split(self) -> None:
-        """Make a leaf an inner member, whatever it holds.
-
-        Raises:
-            StorageError: a store cannot be read. Nothing is changed.
-        """
+        """Make a leaf an inner member, whatever it holds; a StorageError changes nothing."""
         buffers = self._buffers()
         self._split(_unpacked(self._merged(buffers)) if buffers else None)
 
     def spill(self, store: BlobStore) -> None:
-        """Hand all own buffers to a store, the large ones first; runs too small for that are joined before.
-
-        Raises:
-            StorageError: the store refused; what it did not take is still here.
-        """
+        """Hand all own buffers to a store, the large ones first; runs too small for that are joined."""
         small = [run for run in self.runs if not run.is_spilled and run.nbytes < SPILLED_RUN_BYTES_MIN]
         if len(small) > 1:
             self._join(small)

@@ -1,14 +1,8 @@
 """What a tree holds at one moment, to be read once or often, whatever is inserted meanwhile.
 
-Buffers never change, so a snapshot of a tree below its root is a list of them; the rows of the root are
-copied. Reading merges the buffers of one leaf at a time and leaves the tree alone.
-
-Owns: reading. Refuses to know: who inserts, what becomes of the rows.
-
-Invariants:
-    - Each key comes out once, with the merge of all its states, in the tree's types at that moment.
-    - Blocks of `sorted` ascend by their prefixes, left-aligned, and do not overlap.
-    - One leaf is unpacked at a time, with what is buffered above it.
+Buffers never change, so a snapshot is a list of them and a copy of the root's rows. Reading merges one leaf
+at a time: each key comes out once, in the tree's types at that moment. Blocks of `sorted` ascend by their
+prefixes and do not overlap.
 
 Paper: ELF 2.2 ("flush" fetches the entire results).
 """
@@ -50,14 +44,7 @@ def freeze(node: BufferNode) -> FrozenNode:
 
 
 class Snapshot:
-    """See the module.
-
-    Attributes:
-        layout: what the columns are.
-        form: of the keys.
-        types: of keys and aggregated values.
-        rows_max: at least the number of rows: a key counts once per buffer that has it.
-    """
+    """See the module; in `rows_max` a key counts once per buffer that has it."""
 
     def __init__(
         self,
@@ -76,13 +63,7 @@ class Snapshot:
         self._top = top
 
     def rows(self) -> Iterator[Rows]:
-        """All rows in blocks of disjoint keys, in any order.
-
-        Raises:
-            StorageError: a spilled buffer cannot be read.
-
-        Cost: a root alone is not even sorted; else see `sorted`, and a decoding of the keys.
-        """
+        """All rows in blocks of disjoint keys, in any order; a root alone is not even sorted."""
         if self._top is None:
             if self._hot is not None:
                 yield self._hot.rows()
@@ -91,13 +72,7 @@ class Snapshot:
             yield to_rows(block)
 
     def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
-        """All rows in order, in non-empty blocks that share at least `bits_min` bits of the placement hash.
-
-        Args:
-            bits_min: 0, 4, 8, 12 or 16.
-
-        Raises:
-            StorageError: a spilled buffer cannot be read.
+        """All rows in order, in non-empty blocks that share `bits_min` (0, 4, ... 16) bits of the hash.
 
         Cost: a sort of the root's rows; per leaf a decompression, and a merge if anything is pending.
         """

@@ -1,17 +1,9 @@
 """The compressed buffer tree: groupby-aggregates of all that was inserted, in little memory, merged lazily.
 
-A batch goes into the root's buffer (hot.py), where the keys that come again and again are updated in place.
-When the root is full of others, it is pushed down in sorted runs to the compressed buffers below (node.py),
-which merge them when it pays. `snapshot` reads all of it, and changes nothing.
-
-Owns: the plan, the form of keys and the types of values seen so far, what is told to the memory budget.
-Refuses to know: time, windows, files, other agents.
-
-Invariants:
-    - `flush` equals one GROUP BY over all rows inserted since `empty`, whatever their order and batches.
-    - A batch that does not fit (TypeConflict, DataError, KeyTooLong) changes nothing.
-    - Once a batch is in, no error of a store takes it out or raises: the budget keeps it (`problem`).
-    - One thread at a time inserts; heavy calls run in C, which releases the GIL.
+A batch goes into the root's buffer (hot.py). A full root is pushed down in sorted runs to the compressed
+buffers below (node.py). `flush` equals one GROUP BY over all rows inserted since `empty`. A batch that does
+not fit changes nothing; once it is in, no error of a store takes it out or raises (`problem`). One thread at
+a time inserts; heavy calls run in C, which releases the GIL.
 
 Paper: ELF 2.2.
 """
@@ -51,12 +43,11 @@ class CompressedBufferTree:
     Args:
         keys: key columns; any scalar Arrow type, null is a key. None: one global group.
         aggregates: name -> (kind, input column, or several); see `elfmesh.cbt.laws`.
-        limits: sizes.
         budget: the memory that this tree shares with others; None: as much as it takes.
         seed: of the root's table.
 
     Paper: ELF 2.2, "insert" to fill, "flush" to fetch the entire groupby-aggregate results, "empty" to empty
-        the buffers.
+    the buffers.
     """
 
     def __init__(
@@ -121,11 +112,10 @@ class CompressedBufferTree:
     def insert(self, batch: pa.RecordBatch) -> None:
         """Add a batch with the key and value columns; others are ignored.
 
-        Raises:
-            ValueError: a column is missing.
-            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: or keys
-                that are too long). Nothing was added.
-            StorageError: a change of types had to read a store, which failed. Nothing was added.
+        Raises, with nothing added:
+            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys too
+                long).
+            StorageError: a change of types had to read a store, which failed.
 
         Cost: one look-up per row and one addition per row and aggregate; now and then a push down.
         """
@@ -147,12 +137,7 @@ class CompressedBufferTree:
         self._relieve()
 
     def insert_partial(self, table: pa.Table) -> None:
-        """Merge PAO rows, as `partial` gives them, of this or another tree of the same plan.
-
-        Raises:
-            ProtocolError: not a table of partial aggregates.
-            Others: as `insert`.
-        """
+        """Merge PAO rows, as `partial` gives them, of a tree of the same plan."""
         self.insert_rows(from_table(table))
 
     def insert_rows(self, rows: Rows) -> None:
@@ -192,7 +177,7 @@ class CompressedBufferTree:
         self.layout.unify(self.types, types)
 
     def adopt(self, columns: Mapping[str, pa.Array], types: Types, rows: int) -> None:
-        """Take on the form of so many rows to come, of these canonical columns and types of keys and values.
+        """Take on the form of so many rows to come, of these canonical columns and types.
 
         Inserting them will read no store. Raises as `insert`; what the tree holds is as it was.
         """
@@ -213,13 +198,7 @@ class CompressedBufferTree:
     # -- reading -------------------------------------------------------------------------------------------
 
     def flush(self) -> pa.Table:
-        """Key columns, then one column per aggregate; the state is kept. Row order is not promised.
-
-        Raises:
-            StorageError: a spilled buffer cannot be read.
-
-        Cost: unpacks every leaf, and merges what is pending there.
-        """
+        """Key columns, then one column per aggregate; the state is kept. Rows have no order."""
         return finished(self.snapshot())
 
     def partial(self) -> pa.Table:
@@ -227,10 +206,7 @@ class CompressedBufferTree:
         return to_table(all_rows(self.snapshot()))
 
     def snapshot(self) -> Snapshot:
-        """What the tree holds now, to be read at any time and in any thread; the state is kept.
-
-        Cost: a copy of the root's rows, a small object per member.
-        """
+        """What the tree holds now, to be read at any time, in any thread. Cost: the root."""
         with self._lock:
             if self._body is None:
                 form = form_of([pa.nulls(0)] * len(self.layout.keys))
@@ -244,11 +220,7 @@ class CompressedBufferTree:
         return save(self.snapshot())
 
     def load(self, chunks: Iterable[bytes]) -> None:
-        """Hold what a checkpoint holds, instead of what was here.
-
-        Raises:
-            ProtocolError: it is damaged, or of another plan. The tree is as it was.
-        """
+        """Hold a checkpoint instead of what was here; a ProtocolError changes nothing."""
         checkpoint = Checkpoint(chunks, self.layout)
         form, types = checkpoint.form, checkpoint.types
         body = self._new_body(form, types[len(form.types) :])
@@ -332,11 +304,7 @@ class CompressedBufferTree:
         return form_of(keys)
 
     def _wider(self, form: KeyForm, state_types: Types) -> tuple[KeyForm, Types]:
-        """The form and the types of states that hold what is here and what comes.
-
-        Raises:
-            TypeConflict: there are none.
-        """
+        """The form and the types of states that hold what is here and what comes."""
         body = self._body
         if body is not None and form is body.form and state_types == body.state_types:
             return form, state_types
@@ -348,9 +316,7 @@ class CompressedBufferTree:
     def _adopted(self, form: KeyForm, state_types: Types, keys: Sequence[pa.Array], rows: int) -> Body:
         """The body, of a form and types from `_wider`, for the sake of some rows.
 
-        Raises:
-            KeyTooLong: which of these rows make a key that is here already too long. Nothing has changed.
-            StorageError: what is here could not be read. Nothing has changed.
+        KeyTooLong: these rows make a key that is here already too long. Nothing has changed after an error.
         """
         body = self._body
         if body is None:

@@ -1,21 +1,13 @@
 """Panes: one tree per pane and table, and windows as merges of panes.
 
-A pane is gcd(slide, size) wide, so every window is a run of whole panes and every record is inserted once,
-however many windows it counts in. Tumbling windows are one pane each. A hopping window of few panes merges
-them; one of many panes is kept from one window to the next (`sliding.py`), so that it costs what enters and
-leaves.
+A pane is gcd(slide, size) wide, so every window is a run of whole panes and every record is inserted once. A
+hopping window of few panes merges them; one of many panes is kept from one window to the next (`sliding.py`).
+A batch that does not fit one of its panes changes none. Rows that come into a pane inside a sliding window
+are kept apart until the window has them.
 
-Owns: which trees exist. Refuses to know: watermarks, lateness, when a window is complete.
-
-Invariants:
-    - `window(i)` equals one GROUP BY over the rows inserted into panes [i * slide, i * slide + size), in any
-      order.
-    - A batch that does not fit one of its panes changes none of them.
-    - Rows that come into a pane which is inside a sliding window are kept apart until the window has them.
-
-Paper: ELF 2.2 (interval results PAO5, PAO10, PAO15; "invertible reduce").
-Deviation: the paper keeps one tree and subtracts snapshots of it; panes make sealing a window a pointer swap
-(D-3) and let late records enter their own interval.
+Paper: ELF 2.2 (interval results PAO5, PAO10, PAO15; "invertible reduce"). Deviation: the paper keeps one tree
+and subtracts snapshots of it; panes make sealing a window a pointer swap (D-3) and let late records enter
+their own interval.
 """
 
 from __future__ import annotations
@@ -70,12 +62,7 @@ class TableSpec(Protocol):
 
 @dataclass(slots=True)
 class _Pane:
-    """The trees of one pane by table.
-
-    Attributes:
-        settled: all rows, but for the fresh ones.
-        fresh: rows that came after the pane had entered the sliding window.
-    """
+    """The trees of one pane by table; `fresh` rows came after it had entered the sliding window."""
 
     settled: dict[str, CompressedBufferTree] = field(default_factory=dict)
     fresh: dict[str, CompressedBufferTree] = field(default_factory=dict)
@@ -85,13 +72,9 @@ class Panes:
     """All open panes of one job at one agent.
 
     Args:
-        tables: one per table of the plan.
         size_us: width of a window in microseconds of event time; None: no window, everything is pane 0.
         slide_us: distance of windows; None: the size.
-        limits: of each tree.
-        budget: shared by all trees.
         seed: of hash tables: give each process its own where keys may be chosen to collide.
-        slide_panes_min: see SLIDE_PANES_MIN.
         slide_bytes_max: of the kept window of a table; a larger one is merged from its panes each time.
     """
 
@@ -144,19 +127,11 @@ class Panes:
         return self._slides
 
     def insert(self, table_name: str, pane_indices: np.ndarray, batch: pa.RecordBatch) -> None:
-        """Add a batch to the panes of its rows.
-
-        Args:
-            table_name: which table.
-            pane_indices: int64[rows], floor(ts_us / pane_us) per row; all 0 without windows.
-            batch: key and value columns of the table.
+        """Add a batch to the panes floor(ts_us / pane_us) of its rows; all 0 without windows.
 
         Raises:
-            ValueError: no such table, a missing column, or not one pane index per row.
             DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys are
                 over the limit, of which rows). Nothing was added.
-
-        Cost: rows of one pane go to its tree as they are; those of several are split first.
         """
         self.insert_all({table_name: (pane_indices, batch)})
 
@@ -167,13 +142,8 @@ class Panes:
     ) -> None:
         """`insert` into several tables: all of it or, when it raises, nothing.
 
-        Args:
-            batches: of each table its pane indices and rows.
-            runs: of tables whose rows are known to stand in the order of their panes: rows per pane,
-                ascending.
-
-        Raises:
-            StorageError: a change of types had to read a store, which failed.
+        `runs` are rows per pane, ascending, of tables whose rows are known to stand in the order of their
+        panes.
         """
         pieces: list[tuple[int, str, Columns, int]] = []
         types: dict[str, Types] = {}
@@ -207,13 +177,8 @@ class Panes:
     def window(self, index: int) -> dict[str, Content] | None:
         """What is in window `index`, by table of the plan; None if it has no rows. The panes stay.
 
-        The content must be read before the next change of the panes, or window of them.
-
-        Raises:
-            TypeConflict: two of its panes have types without a common one.
-
-        Cost: that of the panes that enter and leave where windows of many panes overlap (see `sliding.py`);
-        of all others, when the content is read: a merge of the window's panes.
+        The content must be read before the next change of the panes, or window of them. TypeConflict: two of
+        its panes have types without a common one.
         """
         first = index * self._panes_per_slide
         stop = first + self._panes_per_window

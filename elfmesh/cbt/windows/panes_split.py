@@ -1,10 +1,4 @@
-"""Cutting a batch by pane, without grouping it: most batches of a log fall in one pane or in a few.
-
-Owns: the cut, and the check that all keys of a batch can be kept. Refuses to know: trees.
-
-Invariants:
-    - The rows of a pane keep their order, so the result does not depend on which way was taken.
-"""
+"""Cutting a batch by pane, without grouping it, and checking its keys; rows of a pane keep their order."""
 
 from __future__ import annotations
 
@@ -33,15 +27,7 @@ Columns = Mapping[str, pa.Array]
 def split_by_pane(
     columns: Columns, indices: np.ndarray, runs: Mapping[int, int] | None = None
 ) -> list[tuple[int, Columns, int]]:
-    """The rows of each pane.
-
-    Args:
-        columns: arrays of one length, at least one row.
-        indices: int64[rows].
-        runs: rows per pane, ascending, where the rows are known to stand in that order.
-
-    Returns:
-        (pane, its columns, its rows), panes ascending.
+    """(pane, its columns, its rows), panes ascending; `runs` if the rows are known to be in that order.
 
     Cost: nothing for one pane, slices where panes ascend; a filter per pane for few; else a stable sort.
     """
@@ -81,13 +67,7 @@ def _cut(columns: Columns, panes: Sequence[int], cuts: Sequence[int]) -> list[tu
 
 
 def check_key_lengths(columns: Sequence[pa.Array], rows: int) -> None:
-    """Refuse keys that are too long in the longest form they may get: with a marker for null in each column.
-
-    Raises:
-        KeyTooLong: which rows.
-
-    Cost: a look at the lengths of strings; only where one is long are the keys encoded.
-    """
+    """Refuse keys that are too long in their longest form: with a marker for null in each column."""
     longest = 0
     for place, column in enumerate(columns):
         if not is_bytes(column.type):

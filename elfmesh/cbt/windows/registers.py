@@ -1,14 +1,8 @@
 """States of one table's groups by number, each of which can be read, merged into and overwritten.
 
-A tree only ever adds. A sliding window also has to put a group back to what it was, so here the state of
-every group lies at a place of its own: values of fixed width in growing arrays, others in a pool that
-the places point into.
-
-Owns: the places. Refuses to know: keys, panes, what a kind of aggregate means.
-
-Invariants:
-    - A group that was never put has no state; `merge` gives it the one that comes.
-    - `take` gives copies: they stay what they are when the registers change.
+A tree only adds, but a sliding window also puts a group back to an earlier state. The state of every group
+therefore has a place of its own: fixed widths in growing arrays, others in a pool that places point into. A
+group that was never put has no state; `take` gives copies.
 """
 
 from __future__ import annotations
@@ -24,12 +18,7 @@ _POOL_WASTE_MIN = 1 << 14
 
 
 class Register:
-    """The states of one aggregate for the groups 0, 1, 2, ...
-
-    Args:
-        kind: its law.
-        data_type: of the aggregated values.
-    """
+    """The states of one aggregate for the groups 0, 1, 2, ..."""
 
     def __init__(self, kind: str, data_type: pa.DataType) -> None:
         self._kind = kind

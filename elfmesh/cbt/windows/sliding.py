@@ -1,15 +1,8 @@
 """The groups of a sliding window, kept from one window to the next: a slide costs what enters and leaves.
 
-Every group has a number. Where an aggregate has an inverse, a pane that enters is merged and one that leaves
-is subtracted; where it has none, two stacks do it (`stacks.py`), at the cost of building them again once in
-nearly as many slides as the window has panes.
-
-Owns: the state between windows. Refuses to know: where panes are kept, what is late.
-
-Invariants:
-    - After `slide(first, stop)`, `content` equals a merge of the rows of panes [first, stop).
-    - A group is there exactly while it has records; numbers of groups that are gone are reclaimed.
-    - Types are those of the panes inside: a wider type leaves with the last pane that needed it.
+Where an aggregate has an inverse, a pane that leaves is subtracted; otherwise two stacks do it (`stacks.py`).
+`content` equals a merge of the panes inside. A group exists exactly while it has records. Types are those of
+the panes inside: a wider type leaves with the last pane that needed it.
 
 Paper: ELF 2.2 ("invertible reduce"). Deviation: the paper subtracts snapshots of one growing tree; here panes
 are subtracted, so a window needs no past before its first pane, and late records enter and leave with theirs.
@@ -57,21 +50,10 @@ class _NullKey(Exception):
 
 
 class SlidingTable:
-    """The groups of one table over a run of panes.
+    """The groups of one table over the panes [first, stop).
 
-    Attributes:
-        first: first pane inside.
-        stop: end of the panes inside.
-        rows: groups that are there.
-        version: changes whenever the groups do.
-        released: whether its memory was asked back: it slides no more.
-
-    Args:
-        layout: keys and aggregates of the panes' rows.
-        records: place of the count(*) among the aggregates that says which groups are there.
-        seed: of the hash table.
-        bytes_max: what it may hold.
-        budget: shared with the panes' trees; None: no other bound.
+    `version` changes whenever the groups do. `records` is the place of the count(*) that says which groups
+    exist. After `released`, whose memory was asked back, it slides no more.
     """
 
     def __init__(
@@ -129,20 +111,12 @@ class SlidingTable:
         self._without_inverse: list[int] = []
 
     def slide(self, first: int, stop: int, types: Types, settled: ReadPane, fresh: ReadPane) -> None:
-        """Move to panes [first, stop).
+        """Move to panes [first, stop), of these unified types.
 
-        Args:
-            first: first pane.
-            stop: end of the panes.
-            types: what the types of these panes unify to.
-            settled: the rows of a pane, without the fresh ones.
-            fresh: rows that came into a pane since it entered; the caller settles them after this.
-
-        Raises:
-            WindowTooLarge: it is over `bytes_max`, or was released. `forget` must follow any error.
-
-        Cost: the rows of the panes that enter and leave, and of fresh rows. All panes are read if the types
-        changed or the window jumped, and, without an inverse, when the front is used up.
+        `settled` reads a pane without its fresh rows, `fresh` those that came since it entered.
+        WindowTooLarge: it is over `bytes_max`, or was released; `forget` must follow any error. Cost: the
+        rows of the panes that enter and leave, and fresh rows; all panes if types changed, the window jumped
+        or the front of a stack is used up.
         """
         with self._lock:
             if self.released:
@@ -194,8 +168,7 @@ class SlidingTable:
     def content(self, layout: Layout) -> SlidContent:
         """What is there, with the aggregates of `layout`, which come first here too.
 
-        Raises:
-            WindowTooLarge: another thread has asked its memory back since it slid here.
+        WindowTooLarge: another thread has asked its memory back since it slid here.
         """
         with self._lock:
             if self._types is None:

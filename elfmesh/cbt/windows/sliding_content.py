@@ -1,6 +1,4 @@
-"""What a kept window holds, to be read once before it moves on.
-
-Owns: reading groups by number, sorted or not. Refuses to know: how they came there.
+"""What a kept window holds, read by group number, sorted or not, before it moves on.
 
 Paper: ELF 2.2 ("flush" fetches the entire results).
 """
@@ -29,14 +27,7 @@ ReadGroups = Callable[[], tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]
 
 
 class SlidContent:
-    """The groups of a kept window as they are now: a `Content`.
-
-    Attributes:
-        layout: what the rows are.
-        types: of keys and aggregated values.
-        form: how keys lie in key bytes.
-        rows_max: number of groups.
-    """
+    """The groups of a kept window as they are now: a `Content`."""
 
     def __init__(self, layout: Layout, types: Types, form: KeyForm, rows: int, read: ReadGroups) -> None:
         self.layout = layout
@@ -46,11 +37,7 @@ class SlidContent:
         self._read = read
 
     def rows(self) -> Iterator[Rows]:
-        """The groups in blocks of disjoint keys. Cost: a copy of them, without sorting.
-
-        Raises:
-            ValueError: the window has moved on.
-        """
+        """The groups in blocks of disjoint keys, unsorted. ValueError: the window has moved on."""
         keys, read = self._read()
         columns = decode(keys, self.form)
         for start in range(0, len(keys), _BLOCK_ROWS):
@@ -59,11 +46,7 @@ class SlidContent:
             yield Rows(self.layout, stop - start, tuple(column[start:stop] for column in columns), states)
 
     def sorted(self) -> Iterator[SortedRows]:
-        """The groups as a stream of sorted blocks. Cost: the same, and a sort of the keys.
-
-        Raises:
-            ValueError: the window has moved on.
-        """
+        """The groups as a stream of sorted blocks. ValueError: the window has moved on."""
         keys, read = self._read()
         bits = bits_for(len(keys))
         order, cuts = kernel.active.sort_keys(keys, bits)

@@ -1,14 +1,9 @@
 """Aggregates without inverse over a sliding window: two stacks, of states by group number.
 
-The older panes are the front: its aggregate was built from the newest of them to the oldest, noting for each
-pane what its groups were before it, so that taking the oldest pane away is writing that back. Newer panes are
-merged into the back. When the front is used up, both are built again from the panes.
-
-Owns: front, back and their merge. Refuses to know: keys, how panes are read.
-
-Invariants:
-    - Unless `stale`, `both` is the merge of all rows that entered and did not leave.
-    - A group without rows has no state in any register.
+The front aggregates the older panes, built from the newest of them to the oldest, with a note per pane of
+what its groups were before, so the oldest pane is taken away by writing that back. Newer panes are merged
+into the back. When the front is used up, both are built again. Unless `stale`, `both` is the merge of all
+rows inside.
 
 Paper: ELF 2.2 asks for an inverse; this is for the aggregates that have none.
 """
@@ -28,10 +23,7 @@ from elfmesh.cbt.windows.registers import Register
 class Undo:
     """What the front was for the groups of a block before the block was merged.
 
-    Attributes:
-        ids: int32: the groups; a window of 2**31 of them is over every limit.
-        known: bool: which of them had a state.
-        states: of those, one per aggregate.
+    `ids` are int32, as a window of 2**31 groups is over every limit; `known` says which of them had a state.
     """
 
     ids: np.ndarray
@@ -45,15 +37,9 @@ class Undo:
 
 @dataclass(slots=True)
 class Stacks:
-    """The aggregates without inverse.
+    """The aggregates without inverse: panes below `split` in front, others in back, and both merged.
 
-    Attributes:
-        front: merge of the panes below `split`.
-        back: merge of the others.
-        both: merge of the two.
-        split: first pane of the back.
-        undo: pane of the front -> its notes, in the order they were taken.
-        stale: whether all of this must be built again.
+    `undo` has for each pane of the front its notes, in the order they were taken.
     """
 
     front: list[Register]

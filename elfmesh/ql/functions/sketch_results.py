@@ -1,4 +1,4 @@
-"""The last step of aggregates: from a finished state to the shown value, by operators without a name in SQL."""
+"""The last step of aggregates: from a finished state to the shown value, by operators unknown to queries."""
 
 from __future__ import annotations
 
