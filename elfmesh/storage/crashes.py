@@ -1,18 +1,12 @@
-"""What an agent did for a job when its process was killed: one job must not end the agent at each start.
+"""Notes what an agent does for a job, so that one job cannot end the agent at each start.
 
-A job whose interval does not fit into the memory of the host gets the process killed without a word, and the
-next start reads the same records. Before a job is evaluated, its name and the place in its log are therefore
-written into a mapped file, which the kernel keeps when the process dies. A start that finds an entry counts a
-death. After `DEATHS_MAX` deaths at one place the job is held, so that the other jobs of the host go on.
-
-The rows of an interval at a job's master, and the partials that are merged in a tree, are noted alike. After
-`DEATHS_MAX` deaths at one interval it is refused and the next one is tried; after deaths at `INTERVALS_MAX`
-intervals of a job all of them are refused, since each would end the process twice more.
-
-The mapped file is never synced: a power failure ends the host for reasons that no job has. Entries of a
-process that was asked to stop are no deaths.
-
-Invariant: to note what is done costs two writes into mapped memory, and no system call.
+A job whose interval does not fit into memory gets the process killed, and the next start reads the same
+records. Before a job is evaluated, its name and place are therefore written into a mapped file, which the
+kernel keeps when the process dies (two writes, no system call). A start that finds an entry counts a death.
+After `DEATHS_MAX` deaths at one place the job is held. The rows of an interval at a master and the partials
+in a tree are noted alike: after `DEATHS_MAX` deaths the interval is refused, after deaths at `INTERVALS_MAX`
+intervals all of the job's are. The file is never synced, because a power failure is no job's fault; nor are
+entries of an orderly stop deaths.
 """
 
 from __future__ import annotations
@@ -60,13 +54,7 @@ JOBS_MAX = 256
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Deaths of the process at one place.
-
-    Attributes:
-        place: where one version of a job was evaluated; "": something was made for an interval.
-        count: how many.
-        last_s: when the last one was found, on the wall clock.
-    """
+    """Deaths of the process at one place; `place` is "" where something was made for an interval."""
 
     place: str
     count: int
@@ -74,22 +62,12 @@ class Death(msgspec.Struct, frozen=True):
 
 
 def decode_deaths(raw: bytes) -> dict[str, Death]:
-    """What the file says, by job.
-
-    Raises:
-        MsgspecError: it is damaged.
-        ProtocolError: its checksum is wrong.
-    """
+    """What the file says, by job."""
     return msgspec.json.decode(json_checked(raw), type=dict[str, Death])
 
 
 class CrashGuard:
-    """See the module; opening it counts the death of the process before.
-
-    Args:
-        directory: the agent's data directory.
-        now_s: wall clock.
-    """
+    """See the module; opening it counts the death of the process before."""
 
     def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -112,14 +90,7 @@ class CrashGuard:
             self._write()
 
     def check(self, job: str) -> None:
-        """Refuse a job that the process has died of.
-
-        Args:
-            job: names a version of a job.
-
-        Raises:
-            RuntimeFailure: the job is held.
-        """
+        """Refuse a version of a job that the process has died of."""
         death = self._deaths.get(_short(job))
         if death is not None and self._holds(death):
             raise RuntimeFailure(
@@ -133,12 +104,7 @@ class CrashGuard:
     def making(self, what: str, interval: int) -> Iterator[None]:
         """Note what is made for an interval for the time of the block. Cost: as `evaluating`.
 
-        Args:
-            what: is made of the interval, with the job version or the tree.
-            interval: its index.
-
-        Raises:
-            RuntimeFailure: the process has died of this interval, or of others of the same job or tree.
+        RuntimeFailure: the process has died of this interval, or of others of the same job or tree.
         """
         name = f"{what}{INTERVAL}{interval}"
         if self._deaths:

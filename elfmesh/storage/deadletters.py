@@ -1,13 +1,8 @@
 """Dead letters: what this agent had sealed for intervals that were closed without it (D-15).
 
-One file per job, incarnation and interval under `dead-letter/NAMESPACE.NAME/` of the data directory, in the
-frame format of the frame log: a header that names everything, then the partials. Nothing is computed when
-one is written; `elf dead-letters` finalises them when somebody wants to see the rows.
-
-Owns the files and their budget: beyond it the oldest intervals go first, and are counted. Synchronous; used
-in the "store" lane only, but for `describe`.
-
-Paper: none. Guarantees D-1, D-15.
+One file per job, incarnation and interval under `dead-letter/NAMESPACE.NAME/`, in the frame format of the
+frame log: a header, then the partials, which `elf dead-letters` finalises on demand. Beyond the budget the
+oldest intervals go first, and are counted. Used in the "store" lane only, but for `describe`.
 """
 
 from __future__ import annotations
@@ -36,13 +31,8 @@ BYTES_MAX = 64 << 20
 class StoredDeadLetter(msgspec.Struct, frozen=True, array_like=True):
     """What a file holds.
 
-    Attributes:
-        manifest: the job, with its text: all that finalising needs.
-        agent: name of the agent that sealed it.
-        interval: its number.
-        counts: records per bucket of `BUCKETS`.
-        payloads: one partial per partition, b"" without rows.
-        unknown: nobody could say any more whether the interval was closed without it.
+    `manifest` has the job's text, all that finalising needs. `payloads` has one partial per partition, b""
+    without rows. `unknown`: nobody could say whether the interval was closed without the agent.
     """
 
     manifest: Manifest
@@ -58,13 +48,7 @@ _UNPACK = msgspec.msgpack.Decoder(StoredDeadLetter)
 
 
 class DeadLetters:
-    """The dead letters of one agent.
-
-    Args:
-        storage: where the files are.
-        agent: its name.
-        bytes_max: of all files together; one letter is kept whatever its size.
-    """
+    """The dead letters of one agent, `bytes_max` together; one is kept whatever its size."""
 
     def __init__(self, storage: Storage, agent: str, *, bytes_max: int = BYTES_MAX) -> None:
         self._storage, self._agent, self._bytes_max = storage, agent, bytes_max
@@ -80,11 +64,7 @@ class DeadLetters:
     def write(self, effect: DeadLetter) -> None:
         """Keep a letter, durably; the same one again replaces itself.
 
-        On a full disk it is dropped and counted: its records are counted as `expired` in any case, and what
-        nobody waits for must not stop the agent.
-
-        Raises:
-            StorageError: the file cannot be written.
+        On a full disk it is dropped and counted, because its records are counted as `expired` in any case.
         """
         manifest = effect.manifest
         dead_letter = StoredDeadLetter(

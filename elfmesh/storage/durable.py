@@ -1,15 +1,10 @@
-"""What the control machine wants on disk: how it is made durable, in as few syncs as there can be.
+"""Makes votes and records of the control machine durable in as few syncs as possible.
 
     (RECORD, u64 number | job, data)    a record that its log may not have durably (see results/journal.py)
 
-Votes and records that come together go into the state log as one frame, with one sync, whatever their order
-is and however many jobs they are of: of a frame all is durable or nothing, so that no vote is ahead of a
-record it vouches for. The results logs are written behind it without a sync; what a power cut takes from
-them is put back from here. Owns no file: the state log and the results logs do. Runs in the thread of the
-"store" lane.
-
-Invariants: `write` returns when all is durable (D-1, D-17); a record is in its log, where readers see it,
-only when the votes that came with it are durable.
+Votes and records that come together go into the state log as one frame, with one sync, so that no vote is
+ahead of a record it vouches for. The results logs are written behind it without a sync; what a power cut
+takes from them is put back from here. Runs in the thread of the "store" lane (D-1, D-17).
 """
 
 from __future__ import annotations
@@ -64,15 +59,7 @@ def _log_loss(loss: Loss) -> None:
 
 
 class Durable:
-    """Writes of one agent. Puts back what a power cut took from the results logs.
-
-    Args:
-        state: where `Persist` goes, and `Append` that comes with other writes.
-        results: where `Append` goes.
-
-    Raises:
-        StorageError: the disk refuses, or a log is damaged.
-    """
+    """Writes of one agent. Puts back what a power cut took from the results logs."""
 
     def __init__(self, state: StateLog, results: Records) -> None:
         self._state, self._results = state, results
@@ -80,12 +67,7 @@ class Durable:
         self._number = self._bytes = 0
 
     def write(self, effects: list[Write]) -> None:
-        """Make them durable, with one sync. What is done leaves the list.
-
-        Raises:
-            DiskFull: there is no room for what the list still holds; it may be tried again.
-            StorageError: the disk refuses.
-        """
+        """Make them durable, with one sync. What is done leaves the list; DiskFull may be retried."""
         records = [effect for effect in effects if isinstance(effect, ctl.Append)]
         alone = len(effects) == len(records) == 1
         if not alone:

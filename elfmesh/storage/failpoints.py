@@ -1,14 +1,12 @@
 """Named places at which a test may kill, stop or fail an agent: `ELF_FAILPOINT=name[:n[:action]],...`.
 
-For tests only. Owns the list of the places and what happens there; decides nothing when nothing is armed: a
-place then costs one call and one look at an empty dictionary, and no place is reached per record.
+Where nothing is armed, a place costs one look at an empty dictionary; none is reached per record.
 
     ELF_FAILPOINT=frame.sync:3            SIGKILL at the third sync of the frame log
     ELF_FAILPOINT=persist.vote:1:stop     SIGSTOP before the first vote is written
     ELF_FAILPOINT=storage.append:2:full   the second append finds the disk full
 
-A place has a name and, where several things pass it, a detail: `persist` matches every write of state,
-`persist.vote` only those of that kind.
+`persist` matches every write of state, `persist.vote` only those of that detail.
 """
 
 from __future__ import annotations
@@ -120,13 +118,7 @@ def reach(name: str, detail: str = "") -> None:
 
 @contextlib.contextmanager
 def armed(name: str, action: Callable[[], None], n: int = 1) -> Iterator[None]:
-    """Take an action at the n-th time a place is reached, within this process.
-
-    Args:
-        name: one of PLACES, with a detail behind a dot if need be.
-        action: called in the thread that reaches the place; what it raises is raised there.
-        n: from 1.
-    """
+    """Take an action the n-th time (from 1) a place of PLACES is reached, in the thread that reaches it."""
     _arm(name, n, action)
     try:
         yield
@@ -135,11 +127,7 @@ def armed(name: str, action: Callable[[], None], n: int = 1) -> Iterator[None]:
 
 
 def arm_from(environment: Mapping[str, str]) -> None:
-    """Arm what the environment names.
-
-    Raises:
-        ConfigError: an unknown place or action; a test that kills nothing would pass for the wrong reason.
-    """
+    """Arm what the environment names; ConfigError for an unknown place, as its test would kill nothing."""
     for item in filter(None, environment.get(VARIABLE, "").split(",")):
         name, _, rest = item.partition(":")
         number, _, action = rest.partition(":")

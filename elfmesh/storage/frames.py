@@ -1,7 +1,4 @@
-"""What stands in the frame log: the shapes of its frames, and what is left of one when a part of it is void.
-
-Plain data; how frames are written, found and released is `framelog`'s.
-"""
+"""The shapes of the frames in the frame log, and what is left of one when a part of it is void."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ class SealedInterval(NamedTuple):
 class RevisedInterval(NamedTuple):
     """One interval that was sealed before and whose contribution is this one now; see `late.Revision`.
 
-    `version` evaluates the interval; it may be an earlier one than the frame's. Without `counts` it is void:
-    another version evaluates the interval now.
+    `version` evaluates the interval; it may be an earlier one than the frame's. Without `counts` it is void.
     """
 
     interval: int
@@ -47,11 +43,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     empty where nothing else is sealed.
 
     Attributes:
-        job: qualified name of the job.
         version: of the manifest by whose text the records were evaluated (`terms.Stage.evaluated`).
-        start: first interval of the range.
-        stop: first interval after the range.
-        entries: the intervals with rows or counts.
         positions: per source how far what is in [start, stop) or `revised` was read, beside what is
             `read_up_to`.
         restart: per source where to read from again, so that every record after `stop` is seen once more.

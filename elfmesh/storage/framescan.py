@@ -2,8 +2,8 @@
 
     frame = mark (4) | u32 length of the body | u32 CRC-32 of mark and length | u32 CRC-32 of the body | body
 
-Owns the format of one frame. Knows no frame's meaning. The head has a checksum of its own, so that a search
-for the next good frame looks at every byte once, whatever is in the file, and holds one frame at most.
+The head has a checksum of its own, so that a search for the next good frame looks at every byte once and
+holds one frame at most.
 """
 
 from __future__ import annotations

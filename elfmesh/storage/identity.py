@@ -2,7 +2,7 @@
 
     id = JSON {"id": hex, "incarnation": newest start, "rewritten": see `_Stored`, "sum": CRC-32}
 
-Owns the file. A damaged one is never replaced by another id: the state log names the agent as well.
+A damaged file is never replaced by another id: the state log names the agent as well.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ log = logging.getLogger("elf.agent")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this agent is.
+    """Who this agent is: an id for the life of the data directory, and the number of this start.
 
-    Attributes:
-        id: 160 bits, random or by the certificate, kept for the life of the data directory.
-        incarnation: grows with each start, so that others tell this boot from the last one.
-        rng: seeded once, for everything random in the cores.
+    `rng` is seeded once, for everything random in the cores.
     """
 
     id: bytes
@@ -49,11 +46,7 @@ class Identity:
 class _Stored(msgspec.Struct, omit_defaults=True):
     """The identity on disk; an earlier release's has neither `rewritten` nor `sum`.
 
-    Attributes:
-        id: in hex.
-        incarnation: of the newest start.
-        rewritten: the newest start that has rewritten the state log.
-        sum: CRC-32 of the others, in hex.
+    `rewritten` is the newest start that has rewritten the state log; `sum` the CRC-32 of the others.
     """
 
     id: str
@@ -67,12 +60,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What a restored data directory says of the agents whose backups it comes from.
-
-    Attributes:
-        agents: their ids, in hex, the last one first; nobody may come back by them.
-        made_us: wall clock of the backup, for people.
-    """
+    """The agents (ids in hex, the last one first) whose backups a data directory comes from."""
 
     agents: tuple[str, ...]
     made_us: int
@@ -102,10 +90,7 @@ def _store(storage: Storage, agent: bytes, incarnation: int, rewritten: int) -> 
 
 
 def _stored(storage: Storage) -> _Stored | None:
-    """The identity of a data directory, None if it has none yet.
-
-    Where its file is damaged, the state log says whose directory it is.
-    """
+    """The identity of a data directory, None if it has none; from the state log where its file is damaged."""
     raw = storage.read(IDENTITY_FILE)
     if raw is None:
         return None
@@ -137,14 +122,8 @@ def state_rewritten(storage: Storage, boot: int) -> None:
 def load_identity(storage: Storage, named: bytes = b"") -> Identity:
     """Read the identity of a data directory, or make one; the incarnation is raised and stored first.
 
-    Args:
-        storage: the data directory.
-        named: the id by the agent's certificate; b"": there is none, and the directory has an id of its own.
-
-    Raises:
-        ConfigError: the directory is another agent's than the certificate, or was restored from a backup of
-            this one.
-        StorageError: the file is damaged, or cannot be written.
+    `named` is the id by the agent's certificate (b"": none). ConfigError: the directory is another agent's,
+    or was restored from a backup of this one.
     """
     stored = _stored(storage) or _Stored((named or secrets.token_bytes(ID_BYTES)).hex(), 0)
     agent, boot = bytes.fromhex(stored.id), stored.incarnation + 1
@@ -164,11 +143,7 @@ def _check_same(stored: bytes, named: bytes) -> None:
 
 
 def restored_from(raw: bytes | None) -> tuple[str, ...]:
-    """The agents whose backups a data directory comes from; none if it was not restored.
-
-    Raises:
-        StorageError: the file that says so is damaged.
-    """
+    """The agents whose backups a data directory comes from; none if it was not restored."""
     try:
         return msgspec.json.decode(raw, type=Restored).agents if raw else ()
     except msgspec.MsgspecError as error:

@@ -1,15 +1,9 @@
 """Blobs on disk for trees that do not fit in memory: append-only files without a name.
 
-Owns a few segment files that are unlinked as soon as they are open, so that nothing is left behind whatever
-ends the process, and which blob lies where. Knows nothing of what is in a blob. Safe to use from several
-threads; nothing here must survive a restart, so nothing is synced.
-
-Invariants:
-    - A blob is in exactly one place until it is dropped; `get` returns what was put, or raises.
-    - A put that fails leaves everything as it was: who wanted to put still has the blob.
-    - A full segment without live blobs is closed, which gives its space back; while more than half of all is
-      dead, the emptiest segment is moved together, so that disk space is at most about twice the live bytes
-      and two segments.
+The segment files are unlinked as soon as they are open, so nothing is left behind whatever ends the process,
+and nothing is synced. A put that fails leaves everything as it was. A full segment without live blobs is
+closed; while more than half of all is dead, the emptiest segment is compacted, so disk space is at most about
+twice the live bytes and two segments. Safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -58,10 +52,8 @@ class SpillStore:
     """A `BlobStore` in unlinked files.
 
     Args:
-        directory: where the files are made; made itself when the first blob comes. None: the system's
-            directory for temporary files, which is looked for when the first blob comes.
+        directory: made when the first blob comes; None: the system's directory for temporary files.
         limit_bytes: of disk space; None: what the disk has.
-        segment_bytes: see SEGMENT_BYTES.
         remedy: what to tell people to do where a write fails.
     """
 
@@ -100,15 +92,7 @@ class SpillStore:
         return "temporary files" if self.directory is None else str(self.directory)
 
     def put(self, blob: bytes, /) -> int:
-        """Write a blob.
-
-        Returns:
-            A number to get it by.
-
-        Raises:
-            StorageError: the disk is full, the limit is reached, the directory cannot be written, or the
-                store was closed.
-        """
+        """Write a blob; a number to get it by. StorageError: no room, no access, or the store is closed."""
         with self._swept():
             self._check_open()
             place = self._append(blob)
@@ -123,10 +107,10 @@ class SpillStore:
             return self._read(self._places[number])
 
     def drop(self, number: int, /) -> None:
-        """Forget a blob; now and then, closes or moves together the files it leaves empty.
+        """Forget a blob; now and then, closes or compacts the files it leaves empty.
 
-        May be called by the garbage collector in the middle of any other call, so it never waits: what it
-        cannot do at once is done by the next call.
+        The garbage collector may call this in the middle of any other call, so it never waits: what it cannot
+        do at once is done by the next call.
         """
         self._dropped.append(number)
         if self._lock.acquire(blocking=False):

@@ -59,11 +59,8 @@ log = logging.getLogger("elf.agent")
 class Header:
     """What a state log says of itself.
 
-    Attributes:
-        owner: id of the agent; b"" where none is named.
-        boot: the start of the agent that has rewritten it.
-        sequence: changes that were applied before it was rewritten, since the agent's first start.
-        length: bytes of the rewritten part.
+    `boot` is the agent's start that has rewritten it; `sequence` counts the changes before that since the
+    first start; `length` is that of the rewritten part.
     """
 
     owner: bytes
@@ -75,18 +72,8 @@ class Header:
 class StateLog:
     """The state of one agent.
 
-    Args:
-        storage: where the file is.
-        owner: id of the agent; b"": whoever's.
-        boot: the agent's incarnation.
-        rewritten: the last boot that is known to have rewritten the file; 0: none.
-
-    Attributes:
-        loss: what this start has found, None if the file was good.
-        sequence: changes applied since the agent's first start.
-
-    Raises:
-        StorageError: it cannot be read or written, or is of another version.
+    `rewritten` is the last boot that is known to have rewritten the file (0: none). `loss` is what this start
+    has found, None if the file was good; `sequence` counts changes since the agent's first start.
     """
 
     def __init__(self, storage: Storage, owner: bytes = b"", boot: int = 0, rewritten: int = 0) -> None:
@@ -169,11 +156,7 @@ class StateLog:
         return tuple((kind, key, data) for (kind, key), data in sorted(self._live.items()))
 
     def apply(self, effects: Sequence[Persist]) -> None:
-        """Remember or forget; durable when it returns. Cost: one append and one sync.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
+        """Remember or forget; durable when it returns. Cost: one append and one sync."""
         changes = [(effect.kind, effect.key, effect.data) for effect in effects]
         self._file.append(_frame(changes))
         self._file.sync()
@@ -184,9 +167,9 @@ class StateLog:
                 self._rewrite_file()
 
     def forget(self, kind: str) -> list[bytes]:
-        """Remember nothing of a kind any more, from when the file is written again; what it was, by key.
+        """Remember nothing of a kind any more; what it was, by key. Cost: no sync.
 
-        Until then it is found again at every start. Cost: no sync.
+        Until the file is written again, the kind is found again at every start.
         """
         keys = sorted(place for place in self._live if place[0] == kind)
         data = [self._live.pop(place) for place in keys]

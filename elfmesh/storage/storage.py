@@ -1,8 +1,7 @@
 """The files of an agent: a real directory, or a dictionary in the simulation.
 
-Owns durability: data survives a crash once `sync` or `write` has returned; data that was only appended may
-not survive. A failed sync or write raises `StorageError` and is never retried, because after a failed fsync
-the content of the disk is unknown.
+Data survives a crash once `sync` or `write` has returned. A failed sync or write raises `StorageError` and is
+never retried, because the content of the disk is unknown after a failed fsync.
 """
 
 from __future__ import annotations
@@ -31,12 +30,7 @@ class AppendFile(Protocol):
     def size(self) -> int: ...
 
     def append(self, data: bytes) -> None:
-        """Add to the end; durable after the next `sync`.
-
-        Raises:
-            DiskFull: there is no room; the file is what it was before.
-            StorageError: it cannot be written, or nobody knows what is in it now.
-        """
+        """Add to the end; durable after the next `sync`. After DiskFull the file is what it was before."""
         ...
 
     def cut(self, size: int) -> None: ...
@@ -128,11 +122,7 @@ class DiskFile:
 
 
 def check_private(root: Path) -> None:
-    """Refuse a data directory in which another user may have put files, as sshd and PostgreSQL do.
-
-    Raises:
-        ConfigError: another user owns it or may write into it, or owns one of its files; or it is unreadable.
-    """
+    """Refuse a data directory in which another user may have put files, as sshd and PostgreSQL do."""
     try:
         found = root.stat()
         with os.scandir(root) as listed:
@@ -168,11 +158,7 @@ def _is_planted(entry: os.DirEntry[str], trusted: set[int], links: set[int]) -> 
 
 
 class DiskStorage:
-    """`Storage` in a directory that no other process uses at the same time.
-
-    Raises:
-        ConfigError: the directory cannot be made, or another agent holds it.
-    """
+    """`Storage` in a directory that no other process uses at the same time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -16,9 +16,7 @@ from elfmesh.storage.starving import opened_file
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file beside its name; durable, it gets the name at the end of the block.
 
-    Raises:
-        OSError: the disk refuses; nothing is left of it, and what had the name before still has it.
-        StorageError: it has the name, and that may not be durable.
+    OSError: nothing is left of it. StorageError: it has the name, and that may not be durable.
     """
     beside = path.with_name(f".{path.name}.new")
     try:

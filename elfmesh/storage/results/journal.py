@@ -1,14 +1,11 @@
-"""A record on its way into a results log, as it lies in another file that was synced first.
+"""A record on its way into a results log, in a file that was synced first.
 
-A record that is there need not be synced in its job's log; what a power cut takes from the log is put back
-from there. Owns the bytes of one record. Knows no log.
+Such a record need not be synced in its job's log; what a power cut takes from the log is put back from here.
 
     entry = msgpack [job, incarnation, framed record]
     DIR/journal = u32 length of the entry | u32 crc32 of it | entry, ...    of an earlier release
 
-Invariant: an entry that can be read has a whole record.
-
-Paper: none. See guarantees D-17.
+An entry that can be read has a whole record. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -28,13 +25,7 @@ _HEAD_BYTES = 8
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One record on its way into a log.
-
-    Attributes:
-        job: id of the job.
-        incarnation: of its results.
-        frame: the record and its rows, as in the log.
-    """
+    """One record on its way into a log, framed with its rows as in the log."""
 
     job: bytes
     incarnation: str

@@ -1,17 +1,14 @@
 """The results of one job on disk: an append-only log, readable by interval index.
 
-Owns files only; the records' meaning is the control machine's. Plain and synchronous: one thread uses it.
-
     DIR/meta, DIR/meta.copy  incarnation and unified schema of the rows, replaced atomically
     DIR/<first index>.seg    framed records (see pages.py), indices ascending
     DIR/pages/               rows that are too large to stand in a record (see page_files.py)
     DIR/*.damaged            what a damaged file was before it was cut or written again
 
-Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
-opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
-oldest first, and never the newest; `append` returns when the record is durable (D-17); what damage took is a
-hole, over which no page leads, until it is filled (`mend`); damage is logged as an error with the file's
-path.
+A record is whole and checksummed, or not there. Indices only grow, so appending a record again changes
+nothing. Retention drops whole segments, oldest first, and never the newest. `append` returns when the record
+is durable (D-17). What damage took is a hole, over which no page leads, until it is filled (`mend`), and is
+logged.
 """
 
 from __future__ import annotations
@@ -60,18 +57,9 @@ class ResultsLog:
     """The log of one job.
 
     Args:
-        directory: of this job, created if need be.
         incarnation: of the results; a log of another one is dropped. None: whatever is there.
-        intervals_max: records kept, roughly (whole segments are dropped).
-        bytes_max: bytes kept, likewise.
-        segment_bytes: size at which a new segment begins.
-        segment_records: number of records at which a new segment begins.
-
-    Attributes:
-        pages: rows that are too large to stand in a record.
-
-    Raises:
-        StorageError: the disk refuses.
+        intervals_max: records kept, roughly (whole segments are dropped); `bytes_max` likewise.
+        segment_bytes: size at which a new segment begins; `segment_records` likewise.
     """
 
     def __init__(
@@ -138,34 +126,23 @@ class ResultsLog:
             self.sync()
 
     def learn(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
-        """Let the description on disk say what it does when this record is there.
-
-        Raises:
-            OSError: the disk refuses; nothing has changed.
-        """
+        """Let the description on disk say what it does when this record is there."""
         if self.latest is None:
             self._first = record.index if first is None else min(first, record.index)
         if self.latest is None or record.index > self.latest:
             self._learn(rows, record)
 
     def keep_page(self, index: int, data: bytes) -> None:
-        """Write a page of the rows of a record that may follow, or again one of a record that is there.
-
-        Raises:
-            OSError: the disk refuses; nothing has changed.
-        """
+        """Write a page of the rows of a record that may follow, or again one of a record that exists."""
         if self._meta != self._kept:  # pages of another incarnation are not of this log
             self._write_meta(self._meta)
         self.pages.keep(index, data)
 
     @safeguard("append-once")
     def write(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
-        """The same, durable after the next `sync`; returns whether anything has changed.
+        """The same, durable after the next `sync`; whether anything has changed.
 
         `first` is the first record that the job ever had, where the log is a copy that begins later.
-
-        Raises:
-            OSError: the disk refuses; nothing has changed.
         """
         if self.latest is not None and record.index <= self.latest:
             return False
@@ -226,11 +203,9 @@ class ResultsLog:
     ) -> tuple[bytes, int | None, Hole | None, bool]:
         """A page of records with start <= index < stop, and the index to go on from (None if empty).
 
-        At most `limit` records and, but for a first large one, LOG_PAGE_BYTES_MAX bytes. No page leads over a
-        hole.
-
-        Returns:
-            Beside these two the hole that ends the page, and whether nothing is left before it or `stop`.
+        At most `limit` records and, but for a first large one, LOG_PAGE_BYTES_MAX bytes. Also returns the
+        hole that ends the page, because no page leads over one, and whether nothing is left before it or
+        `stop`.
         """
         hole = next((each for each in self.holes if start is None or each[1] > start), None)
         if hole is not None and stop is not None and hole[0] >= stop:
@@ -274,11 +249,7 @@ class ResultsLog:
     # -- damage ----------------------------------------------------------------------------------------
 
     def mend(self, start: int, stop: int, results: Results) -> None:
-        """Put records into the hole that begins at `start`, which ends at `stop` then. Durable on return.
-
-        Raises:
-            OSError: the disk refuses; the hole may still be there.
-        """
+        """Put records into the hole that begins at `start`, which ends at `stop` then. Durable on return."""
         if self.latest is None or self.latest < start:  # what lacks was behind all that is left
             self._report.lacking(start, stop)
             for record, rows in results:
@@ -312,10 +283,7 @@ class ResultsLog:
         self._meta = self._kept = meta
 
     def _learn(self, data: bytes, record: ResultRecord) -> None:
-        """Widen the log's schemas by those of these rows: readers know the columns of all of them.
-
-        The description is on disk before the first record is.
-        """
+        """Widen the log's schemas by those of these rows, on disk before the first record is."""
         rows = dict(zip(("schema", "partials"), columns_of(data), strict=True))
         messages = {what: schema_message(each) for what, each in rows.items() if each}
         meta = msgspec.structs.replace(self._meta, first=self._first)

@@ -1,12 +1,10 @@
 """All results logs of one agent.
 
-Owns which logs are open. Plain and synchronous: one thread uses it.
-
     DIR/<job id hex>/                the log of a job (see log.py)
     DIR/<job id hex>.<incarnation>/  that of its numbering before this one, set aside for who is behind in it
 
-Invariants: `append` returns when its records are durable (D-17); what was only written is durable when `sync`
-returns, or can be put back from what `prepare` gave (see journal.py); a log that is closed was synced.
+`append` returns when its records are durable (D-17); what was only written is durable when `sync` returns, or
+can be put back from what `prepare` gave (see journal.py). A log that is closed was synced.
 """
 
 from __future__ import annotations
@@ -32,16 +30,7 @@ LOGS_OPEN_MAX = 256
 
 
 class ResultsLogs:
-    """What the pump carries `Append`, `KeepPage`, `DropLog` and `ReadLog` out on.
-
-    Args:
-        directory: of all of them, created if need be.
-        intervals_max: records kept per job.
-        bytes_max: bytes kept per job.
-
-    Raises:
-        StorageError: the disk refuses, or a log is damaged.
-    """
+    """What the pump carries `Append`, `KeepPage`, `DropLog` and `ReadLog` out on; limits are per job."""
 
     def __init__(
         self,
@@ -63,14 +52,7 @@ class ResultsLogs:
         self._take_over()
 
     def append(self, *effects: Append) -> None:
-        """Add records, in this order; all are durable when this returns.
-
-        Raises:
-            DiskFull: there is no room; the same may be tried again.
-            StorageError: the disk refuses.
-
-        Cost: one sync each.
-        """
+        """Add records, in this order, one sync each; after DiskFull the same may be tried again."""
         with self._refusing():
             for effect in effects:
                 log = self._log(effect.job, effect.incarnation)
@@ -80,9 +62,6 @@ class ResultsLogs:
     def prepare(self, effects: Sequence[Append]) -> list[bytes]:
         """Make their logs ready, durably, and add nothing; what `put_back` needs of each record.
 
-        Raises:
-            DiskFull, StorageError: as `append`.
-
         Cost: two copies of the rows; two syncs of a log that is new or has other columns now.
         """
         with self._refusing():
@@ -91,11 +70,7 @@ class ResultsLogs:
         return [pack(effect) for effect in effects]
 
     def write(self, effects: Sequence[Append]) -> None:
-        """Add records, in this order; durable when `sync` returns.
-
-        Raises:
-            DiskFull, StorageError: as `append`.
-        """
+        """Add records, in this order; durable when `sync` returns. Raises as `append`."""
         with self._refusing():
             for effect in effects:
                 log = self._log(effect.job, effect.incarnation)
@@ -103,22 +78,14 @@ class ResultsLogs:
                 self._note(effect.job, log)
 
     def sync(self) -> None:
-        """Make all that was written durable. Cost: one sync of each log written since the last time.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
+        """Make all that was written durable. Cost: one sync of each log written since the last time."""
         with self._refusing():
             for log in self._open.values():
                 log.sync()
 
     @safeguard("put-back")
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Add again what a power cut took, durably; logs that were dropped or began again stay as they are.
-
-        Raises:
-            StorageError: the disk refuses, or what should be put back is damaged.
-        """
+        """Add again what a power cut took, durably; logs that were dropped or began again stay."""
         try:
             for entry in map(unpack, prepared):
                 if self._path(entry.job).exists():
@@ -131,20 +98,12 @@ class ResultsLogs:
         self.sync()
 
     def keep_page(self, effect: KeepPage) -> None:
-        """Write a page of rows; durable when this returns.
-
-        Raises:
-            DiskFull, StorageError: as `append`.
-        """
+        """Write a page of rows; durable when this returns. Raises as `append`."""
         with self._refusing():
             self._log(effect.job, effect.incarnation).keep_page(effect.index, effect.data)
 
     def drop(self, job: bytes, *, retire: bool = False) -> None:
-        """Delete a job's logs; or set the present one aside, durably, in place of the one before it.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
+        """Delete a job's logs; or set the present one aside, durably, in place of the one before it."""
         path = self._path(job)
         self._notified.pop(job, None)
         self._news.pop(job, None)
@@ -188,11 +147,7 @@ class ResultsLogs:
         return LogRead(effect.token, data or b"", error=why)
 
     def mend(self, effect: MendLog) -> None:
-        """Fill a hole, or a part of it, durably; a log that has no such hole stays as it is.
-
-        Raises:
-            DiskFull, StorageError: as `append`.
-        """
+        """Fill a hole, or a part of it, durably; a log without it stays as it is. Raises as `append`."""
         with self._refusing():
             log = self._log(effect.job, effect.incarnation)
             log.mend(effect.start, effect.stop, decode_page(effect.page))

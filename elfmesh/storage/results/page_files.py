@@ -2,14 +2,9 @@
 
     DIR/<index>-<digest>.page    one page of the rows of an interval (see row_pages.py)
 
-A page is written before a vote for its record is, and stays while the record is in the log. Owns these files
-only: which record needs which is the log's business. Plain and synchronous: one thread uses it.
-
-Invariants: a file that has its name is whole and durable; its name is its checksum, which is compared at each
-read and, of a page that no record in the log needs yet, when the log is opened; a damaged page is logged and
-taken for one that is not there, so that it is fetched from another agent.
-
-Paper: none. See guarantees D-1, D-17.
+A page is written before a vote for its record is, and stays while the record is in the log. A file is whole
+and durable; its name is its checksum, compared at each read and, for a page that no record needs yet, when
+the log is opened. A damaged page is logged and fetched again from another agent. See guarantees D-1, D-17.
 """
 
 from __future__ import annotations
@@ -28,11 +23,7 @@ NAME = "pages"
 
 
 class PageFiles:
-    """The pages of one job.
-
-    Args:
-        directory: of the job's log; one of its own in it is made with the first page.
-    """
+    """The pages of one job, in a directory that is made with the first page."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / NAME
@@ -61,12 +52,7 @@ class PageFiles:
         return tuple(self._ahead)
 
     def keep(self, index: int, data: bytes) -> None:
-        """Write a page; durable when this returns.
-
-        Raises:
-            OSError: the disk refuses; nothing has changed.
-            StorageError: a sync has failed.
-        """
+        """Write a page; durable when this returns. After an OSError nothing has changed."""
         digest = digest_of(data)
         path = self._path(index, digest)
         if not self._directory.exists():

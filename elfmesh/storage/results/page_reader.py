@@ -1,7 +1,4 @@
-"""Reading a page of records out of the segments of a results log.
-
-Owns how much of the files one page takes. Knows no holes, and notices a file that has changed under it.
-"""
+"""Reading a page of records out of the segments of a results log. Knows no holes."""
 
 from __future__ import annotations
 
@@ -20,14 +17,7 @@ class ChangedError(Exception):
 def read_page(
     segments: Sequence[Segment], start: int | None, stop: int | None, limit: int, bytes_max: int
 ) -> tuple[bytes, int | None, bool]:
-    """A page, the index to go on from, and whether it has all that there is before `stop`.
-
-    Args:
-        segments: in order.
-        start: the first index, None for the first that there is.
-        stop: one past the last index, None for all.
-        limit: records at most.
-        bytes_max: bytes at most, but for a first large record.
+    """A page of records, the index to go on from, and whether it has all that there is before `stop`.
 
     Raises:
         ChangedError: a record differs from what was written.

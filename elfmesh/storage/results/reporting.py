@@ -9,11 +9,7 @@ log = logging.getLogger("elf.results")
 
 
 class Report:
-    """Of one log.
-
-    Args:
-        directory: of the log.
-    """
+    """Of one log."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,9 +1,7 @@
 """Writing a damaged results log again, file by file: good records stay, what was fetched goes into the hole.
 
-Owns what the files are afterwards. Finds no damage and fetches nothing. What a file was before lies beside
-it, under the name of `kept_name`, until the job is over; only the first state is kept.
-
-Invariant: as long as a hole is not filled, the files show it to whoever opens them next.
+The first state of a file lies beside it, under the name of `kept_name`, until the job is over. As long as a
+hole is not filled, the files show it to the next reader.
 """
 
 from __future__ import annotations
@@ -32,12 +30,7 @@ def kept_name(path: Path) -> Path:
 
 
 def keep_beside(path: Path) -> None:
-    """Keep what a file is now, durably once its directory is synced, unless an earlier state is kept.
-
-    Raises:
-        OSError: the disk refuses.
-        StorageError: a sync has failed.
-    """
+    """Keep what a file is now, durably once its directory is synced, unless an earlier state is kept."""
     if path.exists() and not kept_name(path).exists():
         replace_file(kept_name(path), content(path))
 
@@ -76,12 +69,7 @@ def of_epoch(epoch: int, results: Results) -> Results:
 def rewrite_file(
     segments: Sequence[Segment], target: Segment | None, results: Results, holes: Sequence[Hole]
 ) -> None:
-    """Write the damaged segments again, and the one that takes `results`; `holes`: those that are left.
-
-    Raises:
-        OSError: the disk refuses.
-        StorageError: a sync has failed.
-    """
+    """Write the damaged segments and the one that takes `results`; `holes`: those that are left."""
     order = list(segments)
     if target is not None and target not in order:
         order = sorted(
@@ -125,12 +113,7 @@ def _composed(
 
 
 def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Meta:
-    """What a log says of itself; where nobody can say whose records these are, they are set aside.
-
-    Args:
-        directory: of the log.
-        damaged: told of a file that is damaged, where, and how.
-    """
+    """What a log says of itself; where nobody can say whose records these are, they are set aside."""
     meta, is_whole = describe_log(directory, damaged)
     if meta is not None:
         if not is_whole:
@@ -144,12 +127,7 @@ def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Met
 
 
 def cut_end(found: Salvaged) -> None:
-    """Cut off what lies behind the last good record of a log; what is no torn write is kept beside.
-
-    Raises:
-        OSError: the disk refuses.
-        StorageError: a sync has failed.
-    """
+    """Cut off what lies behind the last good record of a log; what is no torn write is kept beside."""
     segment = found.segments[-1] if found.segments else None
     torn = {each.path for each in found.damage if each.torn}
     for path in [each for each in found.empty if segment is None or int(each.stem) > int(segment.path.stem)]:

@@ -1,13 +1,8 @@
 """Reading a results log whose files may be damaged: what is good, what is damaged, and which indices lack.
 
-Owns how good records are found behind damaged bytes, and how the holes of a log follow from what is found.
-Reads only; cutting, filling and reporting are others' business.
-
-A record names the record before it (`ResultRecord.before`), so that a record that lacks is noticed whatever
-took it; between records that do not name it, damaged bytes are the evidence. What lacks behind the last good
-record is no hole: the log is shorter, and what the control register says is fetched again.
-
-Paper: none. See guarantees D-17.
+A record names the record before it (`ResultRecord.before`), so that a missing record is noticed; between
+records that do not name it, damaged bytes are the evidence. What is missing behind the last good record is no
+hole: the log is shorter, and what the control register says is fetched again. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -34,12 +29,7 @@ FIRST_FIELD = b"\xa3job"
 class Damage:
     """Bytes of a file that are no record.
 
-    Attributes:
-        path: the file.
-        offset: of the first byte.
-        size: how many.
-        what: for people.
-        torn: nothing follows, and no whole record ever stood there: a write that was not finished.
+    `torn`: nothing follows, and no whole record ever stood there, so this is an unfinished write.
     """
 
     path: Path
@@ -51,14 +41,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Salvaged:
-    """What a log's files hold.
-
-    Attributes:
-        segments: those with good records, in order.
-        empty: files without any.
-        holes: where records lack between good ones, in order.
-        damage: all of it, in the order of the files.
-    """
+    """What a log's files hold, in order: segments with good records, files without, holes and damage."""
 
     segments: list[Segment] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
@@ -132,7 +115,7 @@ class _Chain:
 
 
 def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> tuple[Meta | None, bool]:
-    """What a log says of itself, and whether both copies say it; None: nobody knows whose records these are.
+    """What a log says of itself, and whether both copies say it; None: nobody knows.
 
     Of two copies that differ, one that is of another job than the records is not this log's.
     """

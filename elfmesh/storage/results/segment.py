@@ -1,13 +1,8 @@
 """The files of a results log: segments of framed records one behind the other, and the description of them.
 
-Owns where the records of a segment are, the bytes of the description, and how files are made durable. Knows
-no order of segments; how they are read when they may be damaged is `salvage`'s.
-
     meta, meta.copy = msgpack map of `Meta`, whose last entry is the CRC-32 of all bytes before its value
 
-Files of earlier releases have no such entry and no copy, and are read all the same.
-
-Paper: none. See guarantees D-17.
+Files of earlier releases have no such entry and no copy, and are read all the same. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -33,10 +28,8 @@ class Meta(msgspec.Struct, frozen=True):
     """What a log says of itself.
 
     Attributes:
-        incarnation: of its results.
-        schema: unified, of all rows; Arrow IPC.
+        schema: unified, of all rows; Arrow IPC. `partials` likewise, of all partial aggregates that are kept.
         expired: last index that was dropped for its age.
-        partials: unified, of all partial aggregates that are kept; Arrow IPC.
         first: index of the first record that the job ever had, whether it is still here or not.
         job: "namespace/name", "" while there is no record.
         begins: the first index that was ever in the log, None while there is no record.
@@ -105,12 +98,7 @@ def unpack_meta(data: bytes) -> Meta:
 
 
 def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tuple[Path, Meta]]:
-    """The copies of the description of a log that can be read, the newest first; two if all is well.
-
-    Args:
-        directory: of the log.
-        damaged: told of a copy that cannot be read, and why.
-    """
+    """The copies of a log's description that can be read, the newest first; two if all is well."""
     found: list[tuple[Path, Meta]] = []
     for name in (META, META_COPY):
         path = directory / name
@@ -123,12 +111,7 @@ def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tup
 
 
 def write_meta(directory: Path, meta: Meta) -> None:
-    """Replace both copies of the description, durably.
-
-    Raises:
-        OSError: the disk refuses; the old one is in force.
-        StorageError: a sync has failed.
-    """
+    """Replace both copies of the description, durably; after an OSError the old one is in force."""
     data = packed_with_sum(msgspec.structs.asdict(meta))
     for name in (META, META_COPY):
         replace_file(directory / name, data)
@@ -147,9 +130,7 @@ def private(path: Path, flags: int) -> int:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by a synced one; the name is durable when its directory is synced.
 
-    Raises:
-        OSError: the disk refuses; the old one is in force.
-        StorageError: a sync has failed.
+    After an OSError the old one is in force.
     """
     beside = path.with_name(path.name + ".new")
     with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
@@ -161,13 +142,10 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that its owner alone may read; whole and durable, it gets its name when the block ends.
+    """Write a file that its owner alone may read; whole and durable, it gets its name at the end.
 
-    Whatever ends the block early leaves nothing of it, and what had the name before still has it.
-
-    Raises:
-        OSError: the disk refuses.
-        StorageError: it has the name, and that may not be durable.
+    If the block ends early, nothing of it is left, and what had the name before still has it. StorageError:
+    it has the name, and that may not be durable.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     handle = opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -203,11 +181,7 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def sync_file(handle: int, path: Path) -> None:
-    """Make what an open file holds durable.
-
-    Raises:
-        StorageError: the disk refuses, whatever the reason: nobody knows what is on it now.
-    """
+    """Make what an open file holds durable. StorageError for any reason: nobody knows what is on it now."""
     try:
         os.fsync(handle)
     except OSError as error:

@@ -1,11 +1,7 @@
 """The segments of one results log as its files hold them: opened, looked at again, and mended.
 
-Owns which segments there are and where records lack. How damage is found is `salvage`'s, how files are
-written again `mend`'s. Appends nothing; whoever does tells it of new segments and holes.
-
-Invariant: what damage took is a hole, until it is filled.
-
-Paper: none. See guarantees D-17.
+What damage took is a hole, until it is filled. The log, which appends, reports new segments and holes here.
+See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -21,16 +17,7 @@ from elfmesh.storage.results.segment import Meta, Segment, sync_directory
 
 
 class SegmentFiles:
-    """Of one log.
-
-    Args:
-        directory: of the log.
-        report: told of damage and of what lacks.
-
-    Attributes:
-        segments: those with good records, in order.
-        holes: where records lack, in order.
-    """
+    """The segments with good records, and the holes, of one log; `report` receives damage."""
 
     def __init__(self, directory: Path, report: Report) -> None:
         self._directory, self._report = directory, report
@@ -54,12 +41,7 @@ class SegmentFiles:
         self._report.lacking(start, stop)
 
     def open(self, meta: Meta) -> None:
-        """Find what is there; what is damaged is reported, and cut off or written again where nothing lacks.
-
-        Raises:
-            OSError: the disk refuses.
-            StorageError: a sync has failed.
-        """
+        """Find what is there; what is damaged is reported, and cut off or rewritten where nothing lacks."""
         found = salvage(self._directory, meta)
         rewrite.cut_end(found)
         for each in found.damage:
@@ -92,18 +74,7 @@ class SegmentFiles:
     def fill(
         self, start: int, stop: int, results: Results, is_full: Callable[[Segment], bool], meta: Meta
     ) -> None:
-        """Put records into the hole around `start`, which ends at `stop` then. Durable on return.
-
-        Args:
-            start: an index inside the hole.
-            stop: where the hole ends then, unless it ended before.
-            results: what `fitting` gave.
-            is_full: whether a segment takes no more records.
-            meta: of the log.
-
-        Raises:
-            OSError: the disk refuses; the hole may still be there.
-        """
+        """Put `results` into the hole around `start`, which ends at `stop` then. Durable on return."""
         hole = self._hole_at(start)
         assert hole is not None, "records fit into a hole"
         end = min(stop, hole[1])

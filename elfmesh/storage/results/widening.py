@@ -1,7 +1,4 @@
-"""The schemas of a results log: readers know the columns of all of its rows.
-
-Owns how the schema of more rows widens what is known. Knows no file.
-"""
+"""The schemas of a results log, widened by those of more rows: readers know the columns of all rows."""
 
 from __future__ import annotations
 
