@@ -4,13 +4,10 @@
     PATH/STREAM/host=NAME/_state.json                          where reading goes on, written behind each file
     PATH/STREAM/host=NAME/_lock                                one writer at a time
 
-Owns a follower of its own, so that no job waits for the archive, and the archive for no job. Synchronous; one
-thread calls it.
-
-Invariants: a file appears whole, under its name; the positions of `_state.json` are behind exactly the rows
-of the files numbered below its `next`; a file from `next` on is of a writer that died, its rows are read
-again and the file is replaced. Rotation, copies and lost bytes are what they are for jobs (D-2): bytes that
-were gone before they were read are counted as gaps.
+The archive has a follower of its own, so that it and the jobs never wait for each other. One thread calls it.
+A file appears whole. The positions of `_state.json` are behind exactly the rows of the files below its
+`next`; a file from `next` on is of a writer that died, and is written again. Bytes that were gone before they
+were read are counted as gaps (D-2).
 
 Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage). See guarantees D-1, D-2.
 """
@@ -58,11 +55,9 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         next: number of the next file.
-        positions: where reading goes on.
-        rows: of all files so far, those that went as well.
+        rows: of all files so far, deleted ones included.
         gaps: losses of bytes that nobody had read.
-        overlong: lines left out because they exceed the limit.
-        expired: files that went for their age or for the budget.
+        expired: files deleted for their age or for the budget.
         types: of parsed columns, an Arrow schema in base64: files of a later process have the same.
     """
 
@@ -79,12 +74,8 @@ class Archive:
     """The archive of one stream of one host.
 
     Args:
-        name: of the stream.
-        pattern: of its files.
         formats: its format, of its own: parsers keep state.
-        config: what is kept, where and how long.
         directory: where archives are that say no path.
-        host: name of the agent's host.
         read_from: where to begin with files seen for the first time.
         clock: seconds since the epoch.
 
@@ -327,12 +318,7 @@ class Archive:
 
 
 def decode_state(raw: bytes) -> State:
-    """What a state's file says.
-
-    Raises:
-        MsgspecError: it is damaged.
-        ProtocolError: its checksum is wrong.
-    """
+    """What a state's file says."""
     return msgspec.json.decode(json_checked(raw), type=State)
 
 

@@ -1,7 +1,6 @@
-"""The archives of one agent: each in a thread of its own, so that what one waits for holds up nobody else.
+"""The archives of one agent, each in its own thread, so that one that waits holds up no other.
 
-Owns when they look, and what people are told. A disk that is full or fails stops an archive and no job: it is
-named, and tried again.
+A disk that is full or fails stops an archive and no job; the archive is reported and tried again.
 """
 
 from __future__ import annotations
@@ -45,18 +44,9 @@ class _Running:
 
 
 class Archives:
-    """All archives of one agent.
+    """All archives of one agent; streams that are no files are archived from their spools' files.
 
-    Args:
-        streams: its streams, those that are no files as the files of their spools.
-        open_format: makes the format of a stream.
-        directory: of archives that say no path.
-        host: name of this host.
-        look_s: how often a silent stream is looked at.
-        again_s: see AGAIN_S.
-
-    Raises:
-        ElfError: an archive cannot be opened.
+    `look_s` is how often a silent stream is looked at.
     """
 
     def __init__(

@@ -1,10 +1,8 @@
 """From a block of a log to rows of its archive: each with the file and the byte that it begins at (D-2).
 
-Owns the columns. `_device`, `_inode`, `_generation` and `_offset` are the source position of D-2, so that a
-row has one identity, whoever archived it and however often a crash made that begin again. `_path` and `_host`
-are for people.
-
-Invariant: every non-blank record of the block is one row, in order; over-long lines are counted, not rows.
+`_device`, `_inode`, `_generation` and `_offset` are the source position of D-2, the identity of a row over
+crashes and archivers. `_path` and `_host` are for people. Every non-blank record of the block is one row, in
+order; over-long lines are only counted.
 """
 
 from __future__ import annotations
@@ -36,12 +34,7 @@ def parsed_rows(
 ) -> pa.Table:
     """The columns of a block; the line itself where it was not parsed, or a value did not fit its column.
 
-    Args:
-        block: the bytes.
-        framing: which lines are one record.
-        host: of the agent.
-        parsed: made of the same block, with `columns` and RAW.
-        columns: wanted; one without any value is left out.
+    `parsed` was made of the same block, with `columns` and RAW. A column without any value is left out.
     """
     lines = _lines(block, framing)
     total = len(lines)

@@ -2,14 +2,10 @@
 
     FILE = zstd(tar): elf-backup.json (`Head`) | files, their names relative to the directory | sums.json
 
-Owns what goes in and the order in which it is read. What would take the fleet back in time is left out and
-counted: votes, terms, contributions, the id. Reads only; the agent is not asked and need not stop.
-
-Invariants: each file is one that the directory had, or a prefix of it that ends with a whole record; files
-that depend on each other are read so that the copy is a state the agent could have been in; a file of ours
-that is damaged fails the backup; the archive is complete or not there.
-
-Paper: none. See ADR 0026.
+What would take the fleet back in time is left out and counted: votes, terms, contributions, the id. Each file
+is one that the directory had, or a prefix of it that ends with a whole record. Files that depend on each
+other are read in an order that gives a possible state of the agent. A damaged file of ours fails the backup.
+The archive is complete or not there. See ADR 0026.
 """
 
 from __future__ import annotations
@@ -71,10 +67,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         format: of the archive.
-        elf: release that wrote it.
-        agent: id of the agent, in hex.
         earlier: ids of those whose backups its directory was restored from.
-        made_us: wall clock, for people.
         votes: registers in which the agent had voted; not in the archive.
         contributions: intervals sealed and not closed; not in the archive.
         left_out: bytes of other files that are not in the archive, by their first name.
@@ -112,10 +105,7 @@ class ReadOnlyFile(MemoryFile):
 
 
 def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
-    """Write the backup of a data directory, mode 0600, durably, in place of an earlier one.
-
-    Returns:
-        Its head, and how many files it holds.
+    """Write the backup of a data directory, mode 0600, durably; its head and the number of files.
 
     Raises:
         DataError: this is no data directory, a file in it is damaged, or `target` lies in it.

@@ -14,11 +14,7 @@ from elfmesh.wire import UNREADABLE
 
 
 def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
-    """A letter as people see it: what the interval's rows would be from this agent's records alone.
-
-    Raises:
-        DataError: the partials are damaged.
-    """
+    """A letter as people see it: what the interval's rows would be from this agent's records alone."""
     manifest = dead_letter.manifest
     parts = tuple((payload,) if payload else () for payload in dead_letter.payloads)
     rows: list[dict[str, Any]] = []
@@ -41,14 +37,7 @@ def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Files as JSON objects, oldest interval first within each job.
-
-    Args:
-        files: their contents by path.
-
-    Raises:
-        DataError: one is no dead letter; names it.
-    """
+    """Files by path as JSON objects, oldest interval first within each job; DataError names a damaged one."""
     read: list[tuple[str, int, str, StoredDeadLetter]] = []
     for path, data in files.items():
         try:

@@ -1,9 +1,7 @@
-"""A data directory whose agent does not run: what is damaged, what its agent does, what may be repaired.
+"""Examines the data directory of an agent that does not run: damage, consequences, possible repairs.
 
-Owns how each file of a data directory is looked at, by the code that its owner reads it with. `examine`
-changes nothing; a repair keeps what was there beside it.
-
-Paper: none.
+Each file is read by the code that its owner reads it with. `examine` changes nothing; a repair keeps the old
+file.
 """
 
 from __future__ import annotations
@@ -49,12 +47,7 @@ _FRAME = msgspec.msgpack.Decoder(Frame)
 
 
 def examine(root: Path) -> list[Finding]:
-    """All damage in a data directory.
-
-    Raises:
-        ConfigError: it is none, or its agent is running.
-        StorageError: it cannot be read.
-    """
+    """All damage in a data directory; ConfigError if it is none, or its agent is running."""
     _check_offline(root)
     try:
         return [

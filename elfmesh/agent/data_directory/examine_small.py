@@ -1,10 +1,4 @@
-"""Files of a data directory that are replaced whole, and the audit log: what of them is damaged.
-
-Owns which of these files there are, what each agent does with a damaged one, and what may be repaired. Each
-is read by the code that its owner reads it with.
-
-Paper: none.
-"""
+"""Examines the files of a data directory that are replaced whole, and the audit log."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What is damaged in a data directory, and what `elf repair` does about it; the file as it was stays beside.
-
-Owns the changes; what is damaged is `examine`'s to find.
-
-Paper: none.
-"""
+"""What is damaged in a data directory, and what `elf repair` does about it; the old file stays beside."""
 
 from __future__ import annotations
 
@@ -20,13 +15,7 @@ from elfmesh.storage.storage import DiskStorage
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What may be done about damage.
-
-    Attributes:
-        path: what is changed.
-        what: in words.
-        do: does it.
-    """
+    """What may be done about damage."""
 
     path: Path
     what: str
@@ -40,7 +29,6 @@ class Finding:
     Attributes:
         path: the file, or the directory of a log.
         offset: of the first byte, None where it is no place within a file.
-        what: what is wrong.
         agent: what the agent does about it when it starts.
         repair: what `elf repair` does; None: nothing, or nothing can be done.
     """
@@ -91,12 +79,7 @@ def without_lines(path: Path) -> None:
 
 
 def carry_out(root: Path, todo: list[Repair]) -> None:
-    """Repair, alone with the directory.
-
-    Raises:
-        ConfigError: its agent is running.
-        StorageError: the disk refuses; what was repaired before is.
-    """
+    """Repair, alone with the directory; after a StorageError the earlier repairs stay."""
     storage = DiskStorage(root)
     try:
         for repair in todo:

@@ -1,13 +1,9 @@
 """A data directory from a backup, for an agent that is a new one.
 
-Owns what an archive may hold and how it becomes a directory. The old agent's id is written down in
-it, so that a certificate of the old one is refused: others count its votes and contributions as they are now,
-and a copy knows them as they were.
-
-Invariants: nothing is written outside the directory, and no link, device or file of another name than ours
-is made, whatever the archive holds; the directory is whole, checked and durable, or not there.
-
-Paper: none. See ADR 0026.
+The old agent's id is written down, so that its certificate is refused: others count its votes and
+contributions as they are now, and a copy knows them as they were. Nothing is written outside the directory,
+and no link or device is made, whatever the archive holds. The directory is whole, checked and durable, or not
+there. See ADR 0026.
 """
 
 from __future__ import annotations
@@ -58,19 +54,10 @@ WINDOW_BYTES_MAX = 1 << 27
 
 
 def restore(source: Path, directory: Path) -> tuple[Head, int]:
-    """Make a data directory.
+    """Make a data directory, which must not exist or be empty; the backup's head and the number of files.
 
-    Args:
-        source: a backup.
-        directory: must not be there, or be empty.
-
-    Returns:
-        The backup's head, and how many files were restored.
-
-    Raises:
-        DataError: this is not a complete backup, it holds what no backup of ours holds, or the directory is
-            in use. There is no directory then.
-        StorageError: something cannot be read or written.
+    DataError: this is not a complete backup, it holds other things, or the directory is in use; none is made
+    then.
     """
     if directory.is_symlink() or (
         directory.exists() and (not directory.is_dir() or any(directory.iterdir()))

@@ -1,12 +1,8 @@
 """`/metrics`: everything an agent counts, in the text format of Prometheus.
 
-Owns the names of an agent's own metrics and what may be a label. Numbers come from what the agent tells
-people (`/v1/agent`) and from `timings`; the writing, with its escapes, is prometheus_client's.
-
-Invariants: labels are names of streams, jobs, buckets and of what the code counts, never text of a log; at
-most `JOBS_MAX` jobs are shown by name, those that cost most, and the sums of all others as one.
-
-Paper: none.
+Numbers come from what the agent reports (`/v1/agent`) and from `timings`; prometheus_client writes them.
+Labels are names of streams, jobs, buckets and of what the code counts, never text of a log. The `JOBS_MAX`
+jobs that cost most are shown by name, all others as one sum.
 """
 
 from __future__ import annotations
@@ -90,13 +86,7 @@ Samples = list[tuple[str, dict[str, str], float]]
 
 
 class AgentPage:
-    """See the module.
-
-    Args:
-        describe: what the agent tells people of itself.
-        queues: what waits, by name.
-        results: writes the pages of sinks of type prometheus; None without such a sink.
-    """
+    """See the module; `results` writes the pages of sinks of type prometheus, None without such a sink."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""The agent's HTTP listener: its socket, its token, and how it starts and ends.
-
-Owns where the API listens and who is believed there; what it answers stands in `elfmesh.api.app`.
-"""
+"""The agent's HTTP listener: its socket and its token. `elfmesh.api.app` answers."""
 
 from __future__ import annotations
 
@@ -35,11 +32,7 @@ SHUTDOWN_S = 0.2
 
 
 def bind_api(config: AgentConfig) -> socket.socket:
-    """The bound socket of the API: where `api` says, else the usual port, or a free one if that is taken.
-
-    Raises:
-        RuntimeFailure: the address cannot be had.
-    """
+    """The bound socket of the API: where `api` says, else the usual port, or a free one if that is taken."""
     host, port = config.api_address
     try:
         if config.api:
@@ -82,11 +75,7 @@ def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
 
 
 def bind_socket(path: str) -> socket.socket:
-    """A listening unix socket that only this user and root can reach, in place of an earlier boot's.
-
-    Raises:
-        RuntimeFailure: it cannot be had, or another process answers there.
-    """
+    """A listening unix socket for this user and root only, in place of an earlier boot's."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -113,20 +102,7 @@ def bind_socket(path: str) -> socket.socket:
 
 
 class ApiServer:
-    """The API of one agent.
-
-    Args:
-        config: of the agent.
-        security: whether callers have certificates.
-        stack: closes the socket at the end.
-
-    Attributes:
-        address: "HOST:PORT" that it answers at.
-
-    Raises:
-        RuntimeFailure: the address cannot be had.
-        StorageError: the token cannot be written.
-    """
+    """The API of one agent, at `address` ("HOST:PORT"); the `stack` closes the socket at the end."""
 
     def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
         self._config, self._security, self._socket = config, security, bind_api(config)

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
-    """Judge a peer by its certificate.
-
-    Raises:
-        IdentityRefused: it is nobody's here, no agent's, or another agent's.
-    """
+    """Judge a peer by its certificate; IdentityRefused unless it is this agent's."""
     try:
         who = trust.judge(certificate)
     except NotBelieved as error:

@@ -1,9 +1,7 @@
 """One TCP connection between two agents: bytes to frames, and frames to bytes.
 
-Owns the life of one socket: TLS if there are certificates, the hello, writing chunks as fast as the kernel
-accepts them, and closing after a drain. The transport chooses which connection of a pair of agents is kept.
-
-Invariants: the connection writes only its hello before it has accepted the peer's hello; a peer that violates
+Owns one socket: TLS if there are certificates, the hello, writing as fast as the kernel accepts, closing
+after a drain. The connection writes only its hello before it has accepted the peer's. A peer that violates
 the protocol is disconnected and counted, and never raises into the loop; `gone` is reported exactly once.
 """
 

@@ -1,13 +1,9 @@
-"""One TCP connection per pair of peers: who we talk to, and what to do when it breaks.
+"""One TCP connection per pair of peers.
 
-Owns sockets and nothing else: it does not know what a message means. A connection begins with a `Hello` from
-both sides (protocol version, cluster, contact); until the other side's hello has come and fits, nothing else
-is sent to it or accepted from it. A send opens the connection it needs; a peer that cannot be reached is left
-alone for a growing while. Sends are at most once: what does not fit a bounded queue, or was on its way when a
-connection broke, is lost and counted, and the cores retransmit what matters.
-
-Two connections for one pair (both dialled at once) are resolved the same way by both sides: the one dialled
-by the smaller id stays, of two dialled by the same side the later one; the other is drained, then closed.
+A connection begins with a `Hello` from both sides; nothing else passes before the other side's hello fits. A
+send opens the connection it needs, and an unreachable peer is left alone for a growing while. Sends are at
+most once: what does not fit a bounded queue, or was on its way when a connection broke, is lost and counted.
+Of two connections for one pair both sides keep the one dialled by the smaller id, else the later one.
 
 Paper: Aurora*/Medusa 4.3. Measured: without TCP_NOTSENT_LOWAT control waits 58 ms behind bulk, with it 3 ms.
 """
@@ -53,8 +49,7 @@ class TcpTransport:
     """`Transport` on asyncio TCP.
 
     Args:
-        host: address to listen on.
-        port: port to listen on, 0 for any.
+        port: to listen on, 0 for any.
         codec: every message type that may travel.
         cluster: name that both sides must share.
         trust: whose certificates are believed; None: peers have none, and are believed.
@@ -205,11 +200,7 @@ class TcpTransport:
         return TlsLayer(self._trust.server if server else self._trust.client, server=server)
 
     def frame(self, connection: Connection, frame: bytes) -> None:
-        """Decode and deliver a frame of a peer that has said hello.
-
-        Raises:
-            ProtocolError: the peer is outside the protocol; the caller closes the connection.
-        """
+        """Decode and deliver a frame of a peer that has said hello; a ProtocolError closes the connection."""
         message, payload = self._codec.decode(frame)
         self.counters["messages_in"] += 1
         assert self._handler is not None
@@ -234,11 +225,7 @@ class TcpTransport:
             connection.flush()
 
     def greet(self, connection: Connection, hello: Hello) -> None:
-        """A hello has come: admit the connection and keep one of its pair.
-
-        Raises:
-            HelloRefused: the peer must not talk to us.
-        """
+        """A hello has come: admit the connection and keep one of its pair, or raise HelloRefused."""
         assert self._me is not None
         hello.check(self.cluster, self._me, connection.dialled)
         peer = hello.contact

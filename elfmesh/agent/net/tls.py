@@ -1,10 +1,8 @@
 """TLS of one overlay connection, without a socket: the peer's bytes go in, what it said comes out.
 
-Owns the handshake and the records. asyncio's own TLS would do as well, but for two things: it tells nobody
-why a peer was refused, and it keeps a queue of its own between our priorities and the kernel.
-
-Invariants: nothing is said to a peer before its certificate was verified; a peer outside TLS is a
-`ProtocolError`, counted like any other.
+asyncio's own TLS tells nobody why a peer was refused, and keeps a queue between our priorities and the
+kernel. Nothing is said to a peer before its certificate was verified. A peer outside TLS is a
+`ProtocolError`.
 """
 
 from __future__ import annotations
@@ -23,15 +21,7 @@ class TlsRefused(ProtocolError):
 
 
 class TlsLayer:
-    """TLS between a connection and its socket.
-
-    Args:
-        context: with a certificate, and asking for one.
-        server: whether the peer dialled us.
-
-    Attributes:
-        certificate: the peer's, DER; b"" before the handshake is done.
-    """
+    """TLS between a connection and its socket; `certificate` (DER) is b"" before the handshake is done."""
 
     def __init__(self, context: ssl.SSLContext, *, server: bool) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -40,11 +30,7 @@ class TlsLayer:
         self.certificate = b""
 
     def handshake(self, data: bytes | memoryview = b"") -> bool:
-        """Go on with the handshake by what has come; whether it is done.
-
-        Raises:
-            TlsRefused: the peer is not let in, or does not let us in.
-        """
+        """Go on with the handshake by what has come; whether it is done."""
         if data:
             self._incoming.write(data)
         try:
@@ -60,11 +46,7 @@ class TlsLayer:
         return True
 
     def decrypted(self, data: bytes | memoryview = b"") -> Iterator[memoryview]:
-        """What the peer has said in these bytes and those before; each piece is good until the next.
-
-        Raises:
-            TlsRefused: the bytes are not of this connection.
-        """
+        """What the peer has said in these bytes and those before; each piece is good until the next."""
         if data:
             self._incoming.write(data)
         view = memoryview(self._buffer)

@@ -1,7 +1,4 @@
-"""How an agent reaches others, and is reached: what the pump needs, whatever is below.
-
-TCP for real (`tcp`), an in-memory network with faults in the simulator. Sends are at most once.
-"""
+"""What the pump needs of a network: `tcp`, or an in-memory one with faults. Sends are at most once."""
 
 from __future__ import annotations
 

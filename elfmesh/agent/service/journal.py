@@ -1,7 +1,4 @@
-"""Log lines for the systemd journal: it keeps the time, and takes a level as <N> in front (sd-daemon(3)).
-
-Owns how we know that standard error is the journal, and the form of a line there.
-"""
+"""Log lines for the systemd journal, which keeps the time and takes a level as <N> in front: sd-daemon(3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What an agent tells the service manager that started it: the protocol of sd_notify(3), in datagrams.
+"""Messages to the service manager that started the agent, by sd_notify(3).
 
-Owns the socket and the form of a message. Knows no agent. Where no manager listens (NOTIFY_SOCKET is not
-set), everything here does nothing. A message that cannot be sent never ends the agent; it is logged once.
+Without NOTIFY_SOCKET everything here does nothing. A message that cannot be sent is logged once.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID
 
 
 class Notifier:
-    """One service manager.
-
-    Args:
-        address: of its socket, a path or an abstract name that begins with @; "": there is none.
-        watchdog_s: how long it waits for a sign of life before it kills the agent; None: for ever.
-    """
+    """A service manager at an address ("": none), which kills the agent after `watchdog_s` without a sign."""
 
     def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -66,11 +60,7 @@ class Notifier:
 
 
 def notifier_of(environment: MutableMapping[str, str]) -> Notifier:
-    """The manager that the environment names. Its variables are taken out: no child of ours speaks for us.
-
-    Raises:
-        ConfigError: what stands there makes no sense.
-    """
+    """The manager that the environment names. Its variables are removed, so no child speaks for us."""
     address = environment.pop(SOCKET, "")
     period, process = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
     if not address:

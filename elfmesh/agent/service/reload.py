@@ -1,7 +1,6 @@
-"""A configuration that is read again while the agent runs: what can change does, the rest is named.
+"""Reads the configuration again while the agent runs: applies what can change, and names the rest.
 
-Owns which settings need no restart. A configuration that is wrong changes nothing: the agent goes on with the
-one it has, and says why. Values are never logged, only the names of settings: some are secrets.
+A wrong configuration changes nothing. Only the names of settings are logged, because some values are secrets.
 """
 
 from __future__ import annotations
@@ -22,13 +21,7 @@ Apply = Callable[[AgentConfig], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a reload did.
-
-    Attributes:
-        applied: settings that hold from now on.
-        restart: settings that differ and need a restart.
-        problem: why nothing was changed; "" if it was not wrong.
-    """
+    """Settings that hold from now on, those that need a restart, and the problem if nothing was changed."""
 
     applied: tuple[str, ...] = field(default=())
     restart: tuple[str, ...] = field(default=())
@@ -43,13 +36,7 @@ class Outcome:
 
 
 class Reload:
-    """Reads the configuration again.
-
-    Args:
-        config: what the agent was started with.
-        read: the configuration as it is now, command line included.
-        settings: dotted name of a setting, or of a table of settings, to what makes it hold.
-    """
+    """Reads the configuration again; `settings` maps dotted names to what makes them hold."""
 
     def __init__(
         self, config: AgentConfig, read: Callable[[], AgentConfig], settings: Mapping[str, Apply]

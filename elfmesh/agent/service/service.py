@@ -1,6 +1,5 @@
-"""An agent under a service manager: ready, reloading, alive, stopping.
+"""An agent under a service manager: ready, reloading, alive, stopping; the signals and order of messages.
 
-Owns the signals and the order of the messages; what they hold is in notify.py, watchdog.py and reload.py.
 Without a service manager SIGHUP still reads the configuration again.
 """
 
@@ -21,13 +20,7 @@ from elfmesh.storage.spill import SpillStore
 
 
 class Service:
-    """What a running agent is to its host.
-
-    Args:
-        notifier: of the service manager.
-        config: what the agent was started with.
-        read: reads the configuration again; None: SIGHUP changes nothing and says so.
-    """
+    """What a running agent is to its host; without `read`, SIGHUP changes nothing and says so."""
 
     def __init__(
         self, notifier: Notifier, config: AgentConfig, read: Callable[[], AgentConfig] | None = None

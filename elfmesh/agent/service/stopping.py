@@ -1,8 +1,7 @@
 """SIGTERM and SIGINT: an orderly stop, and an end to it when a thread does not come back.
 
-A thread that evaluates one block cannot be interrupted, and one pattern over long values may take minutes.
-Every file of an agent survives an end at any moment. After `STOP_S` the process therefore ends as by a crash;
-the next start reads the block again.
+A thread that evaluates one block cannot be interrupted and may take minutes. After `STOP_S` the process
+therefore ends as by a crash, which every file survives; the next start reads the block again.
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ STOP_S = 10.0
 
 
 class Stopping:
-    """Whether the agent is to stop, and how long that may take.
-
-    Args:
-        begun: called at the first signal.
-        stop_s: seconds from the first signal to the end of the process.
-        end: ends the process.
-    """
+    """Whether the agent is to stop; `end` ends the process `stop_s` after the first signal."""
 
     def __init__(
         self,

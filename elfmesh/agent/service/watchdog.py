@@ -1,10 +1,8 @@
 """Signs of life for the service manager: given only while the loop turns and every stream moves.
 
-Owns when a sign is given and when it is withheld. A timer alone would say that a timer works: an agent whose
-reading hangs on a dead disk or a lock would live for ever and count nothing. Withheld signs end the agent by
-the manager's hand, as a crash would, and a crash costs nothing that was sealed (D-1).
-
-What only waits is well: a stream without jobs, without room in memory or on disk, or with nothing to read.
+An agent whose reading hangs on a dead disk or a lock would otherwise live for ever and count nothing. Without
+signs the manager ends it, which as any crash costs nothing that was sealed (D-1). A stream without jobs,
+memory, disk room or input only waits and is well.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Streams(Protocol):
 def stalled(streams: Streams, now: float) -> tuple[str, float]:
     """The stream whose loop has not come round for longest, and for how many seconds.
 
-    While the disk is full nothing is stalled: everything waits for room, and goes on by itself.
+    While the disk is full nothing is stalled: everything waits for room.
     """
     if streams.problem:
         return "", 0.0
@@ -55,12 +53,7 @@ def stalled(streams: Streams, now: float) -> tuple[str, float]:
 
 
 class Watchdog:
-    """Tells `notifier` that the agent lives, as long as `streams` move.
-
-    Args:
-        notifier: with a `watchdog_s`; without one, `run` returns at once.
-        streams: of the agent.
-    """
+    """Tells `notifier` that the agent lives, as long as `streams` move."""
 
     def __init__(self, notifier: Notifier, streams: Streams) -> None:
         self._notifier, self._streams = notifier, streams

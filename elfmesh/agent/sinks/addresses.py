@@ -1,8 +1,7 @@
 """Which addresses a name of the configuration may lead to: public ones, and the networks that are allowed.
 
-Owns the check; it is made on the addresses that are then connected to, so that a name which means another
-address a moment later gets nowhere. The last check is where the socket is made: however a host was written
-(a number in other digits, other dots, an address that a library took for none), that is what is connected to.
+The check is made on the addresses that are then connected to, at last where the socket is made, so that a
+name that changes its meaning and a host in another spelling get nowhere.
 """
 
 from __future__ import annotations
@@ -39,11 +38,7 @@ class Forbidden(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names to what may be connected to.
-
-    Args:
-        allow: networks besides the public ones.
-    """
+    """Resolves names to public addresses and those in `allow`."""
 
     def __init__(self, allow: Sequence[str]) -> None:
         self._allow = [ipaddress.ip_network(network) for network in allow]

@@ -1,12 +1,8 @@
-"""What every sink is: a place that takes a job's results in order, and knows itself how far it has come.
+"""What every sink is: a place that takes a job's results in order and keeps its own position.
 
-Owns the words and the one rule of admission; knows no kind of sink. The position lies where the rows lie, and
-moves together with them, so that nothing is lost or doubled between the two, whoever writes next.
-
-Invariants (D-5, D-17, I2): below a position everything is written, declared lost, or was never there; a
-terminal record is written once; nothing of an epoch below that of the last terminal record is written.
-
-Paper: none. See guarantees D-5, D-17.
+The position lies where the rows lie and moves together with them, so that nothing is lost or doubled. Below a
+position everything is written, declared lost, or was never there; a terminal record is written once; nothing
+of an epoch below that of the last terminal record is written. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -37,10 +33,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")
 class LogName:
     """Whose results: a job ("namespace/name") and one numbering of its intervals.
 
-    Both are told by another agent and become names of directories and keys.
-
-    Raises:
-        Unavailable: one of them is no plain name.
+    Both come from another agent and become names of directories and keys: Unavailable unless they are plain.
     """
 
     job: str
@@ -53,12 +46,7 @@ class LogName:
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a sink has come with a log.
-
-    Attributes:
-        next: first interval that it does not have.
-        epoch: of the last terminal record that it has.
-    """
+    """How far a sink has come: the first interval it lacks, and the epoch of its last terminal record."""
 
     next: int
     epoch: int = 0
@@ -82,11 +70,7 @@ class Item:
         return self.record.epoch, self.record.rev
 
     def shown(self, log: LogName) -> Iterator[dict[str, Any]]:
-        """The JSON objects of the record: one, or one for each page of its rows, with `part` and `parts`.
-
-        Raises:
-            ProtocolError: the rows are damaged.
-        """
+        """The JSON objects of the record: one, or one for each page of its rows, with `part` and `parts`."""
         whole = ipc_to_table(self.rows)
         batches = [] if self.parts == 1 else whole.to_batches()
         for number, table in enumerate([pa.Table.from_batches([each]) for each in batches] or [whole], 1):
@@ -95,8 +79,7 @@ class Item:
     def table(self) -> pa.Table:
         """The rows as readers of Spark get them: the interval's columns, then the query's; none: no rows.
 
-        Raises:
-            Refused: two columns have one name.
+        Refused: two columns have one name.
         """
         table = ipc_to_table(self.rows)
         schema = spark_types.row_schema(table.schema)
@@ -141,8 +124,7 @@ class Sink(Protocol):
     async def write(self, log: LogName, item: Item) -> bool:
         """Take a record; durable, and the position behind it, when this returns.
 
-        Returns:
-            False if the sink has it already, or a later one of its interval.
+        Returns False if the sink has it already, or a later one of its interval.
 
         Raises:
             Refused: it cannot be taken.
@@ -167,13 +149,8 @@ class Sink(Protocol):
 def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) -> bool:
     """Whether a record is news to a sink.
 
-    Args:
-        position: of the sink.
-        shown: `Item.order` of what the sink has of this interval and may be replaced.
-        item: what should be written.
-
-    Raises:
-        Fenced: an epoch lower than what was written before it: terminal records' epochs only grow.
+    `shown` is `Item.order` of what the sink has of this interval and may be replaced. Fenced: terminal
+    records' epochs only grow.
     """
     record = item.record
     if position is not None:

@@ -2,16 +2,11 @@
 
     DIR/_commits/00000001.jsonl, 00000002.jsonl, ...    lines in the order they were written
 
-Owns these files. A line is the commit marker of its interval: {"interval", "since", "start", "end", "state",
-"rev", "epoch", "version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}, or
-{"compacted": {"id", "day", "files"}}: the intervals of that day are in these files now (see compact.py).
-Spark, pandas and Arrow pass over names that begin with `_`. Synchronous; whoever writes holds the lock, also
-across processes, and reads first what others have written.
-
-Invariants: a line is whole or not there; what `append` returned from is durable; the newest line of an
-interval is right.
-
-Paper: none. See guarantees D-5, D-17.
+A line is the commit marker of its interval: {"interval", "since", "start", "end", "state", "rev", "epoch",
+"version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}, or {"compacted":
+{"id", "day", "files"}} (see compact.py). Spark, pandas and Arrow pass over names that begin with `_`. The
+writer holds a lock across processes, and first reads what others have written. The newest line of an interval
+is right. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -36,16 +31,7 @@ SHOWN_MAX = 256
 
 
 class Commits:
-    """The commits of one log of results.
-
-    Args:
-        directory: of its Parquet files; made if it is missing.
-        file_bytes_max: a file beyond it is followed by a new one.
-
-    Raises:
-        OSError: the disk refuses; so do all methods.
-        Unavailable: see `locked`.
-    """
+    """The commits of one log of results; a file beyond `file_bytes_max` is followed by a new one."""
 
     def __init__(self, directory: Path, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         self._directory = directory / DIRECTORY
@@ -60,11 +46,7 @@ class Commits:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone with the directory, and up to date with it.
-
-        Raises:
-            Unavailable: another process writes, or a line is damaged.
-        """
+        """Alone with the directory, up to date; Unavailable if another process writes or a line is bad."""
         handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:

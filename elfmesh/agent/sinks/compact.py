@@ -3,20 +3,11 @@
     ROOT/JOB/incarnation=I/interval_date=2026-11-21/57-1320.parquet, _compacted.json
     STAGING/JOB/incarnation=I/2026-11-21-ID/     what takes the place of that day, while it is made
 
-A whole partition directory is made in another place, and both change places by one call of the kernel
-(RENAME_EXCHANGE). STAGING is outside of ROOT, because readers such as DuckDB list all directories below ROOT,
-whatever their names: a reader sees the old files or the new ones, never both and never none. Then the commit
-log says so (`{"compacted": ...}`), and the old files go. Only days before the newest that has a file are
-taken, and one that an interval is written to meanwhile stays as it is: the next run takes it.
-
-Only neighbours with the same columns of the same types become one file. Every other file stays as it is, byte
-for byte: a common type may not hold all values, and two spellings of a name are one column to Spark.
-
-Owns these steps and what a run that was killed has left. Synchronous.
-
-Invariants: at each moment ROOT has each interval of a day once; no value and no name of a column changes.
-
-Paper: none. See guarantees D-17.
+A whole partition directory is made in STAGING, and both change places by RENAME_EXCHANGE. STAGING is outside
+of ROOT, because readers such as DuckDB list all directories below it. Then the commit log says so, and the
+old files go. Only days before the newest one are taken; a day that is written to meanwhile waits for the next
+run. Only neighbours with the same columns of the same types become one file, because a common type may not
+hold all values, and two spellings of a name are one column to Spark. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -64,16 +55,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """One day.
-
-    Attributes:
-        directory: of the results, "JOB/incarnation=I".
-        day: as its partition says.
-        files: how many files there were.
-        into: how many there are.
-        rows: in them.
-        problem: why the day stays as it is, "" if it does not.
-    """
+    """One day: its files before and after, their rows, and why it stays as it is ("" if it does not)."""
 
     directory: str
     day: str
@@ -120,11 +102,7 @@ def compact(
 
 @contextlib.contextmanager
 def _usable(staging: Path) -> Iterator[None]:
-    """The directory of what is being made, for as long as something is.
-
-    Raises:
-        RuntimeFailure: it cannot be made.
-    """
+    """The directory of what is being made, for as long as something is."""
     try:
         staging.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -178,11 +156,7 @@ def _compact_log(
 
 
 def _alike(files: list[Path]) -> Iterator[list[Path]]:
-    """Neighbours with the same columns of the same types, up to the size of a file.
-
-    Raises:
-        ArrowException: one of them is damaged.
-    """
+    """Neighbours with the same columns of the same types, up to the size of a file."""
     group: list[Path] = []
     known: pa.Schema | None = None
     size = 0
@@ -212,11 +186,7 @@ def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterato
 
 
 def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[list[Path]]) -> int | None:
-    """How many files it was made into; None: it was written to meanwhile, and stays.
-
-    Raises:
-        ArrowException: a file is damaged, and the day stays.
-    """
+    """How many files it was made into; None: it was written to meanwhile, and stays."""
     digest = _state_of([path for group in groups for path in group])
     day = partition.name.removeprefix(PARTITION)
     make_directory(staging)
@@ -260,11 +230,7 @@ def _state_of(files: list[Path]) -> str:
 
 
 def _made(directory: Path, partition: Path, group: list[Path]) -> dict[str, Any]:
-    """Make one file of a group, without a name that readers look for; what the commit log says of it.
-
-    Raises:
-        ArrowException: one of them is damaged.
-    """
+    """Make one file of a group, without a name that readers look for; what the commit log says of it."""
     first, last = _first(group[0]), _last(group[-1])
     name = group[0].name if len(group) == 1 else f"{first}-{last}.parquet"
     path = directory / f"{name}{UNNAMED}"

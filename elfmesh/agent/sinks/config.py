@@ -1,9 +1,7 @@
 """What an agent is told about sinks: `[sinks.NAME]` of agent.toml, one declaration per type.
 
-Owns names, defaults and checks of the settings; opens nothing. A sink exists by this file alone: no job and
-no other agent can make an agent connect or write anywhere.
-
-Paper: none. See guarantees D-5, D-17.
+A sink exists by this file alone: no job and no other agent can make an agent connect or write anywhere. See
+guarantees D-5, D-17.
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
     DIRECTORY/SINK/NAMESPACE.NAME/INCARNATION/INTERVAL.json
 
-Owns the files and their budget: beyond it the oldest go, and are counted. Synchronous; one thread uses it.
-
-Paper: none. See guarantees D-17.
+Beyond their budget the oldest files go, and are counted. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -22,13 +20,7 @@ BYTES_MAX = 64 << 20
 
 
 class SinkDeadLetters:
-    """The letters of one sink.
-
-    Args:
-        storage: of the agent's sinks.
-        sink: its name.
-        bytes_max: of all letters together; one is kept whatever its size.
-    """
+    """The letters of one sink, `bytes_max` together; one is kept whatever its size."""
 
     def __init__(self, storage: DiskStorage, sink: str, *, bytes_max: int = BYTES_MAX) -> None:
         self._storage, self._sink, self._bytes_max = storage, sink, bytes_max
@@ -38,11 +30,7 @@ class SinkDeadLetters:
         self._sizes = {name: size for _, name, size in files}
 
     def keep(self, log: LogName, item: Item, reason: str) -> None:
-        """Write a letter, durably; the same one again replaces itself. A full disk drops and counts it.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
+        """Write a letter durably, in place of the same one. A full disk drops and counts it."""
         record = item.record
         try:
             shown = to_json(record, ipc_to_table(item.rows))

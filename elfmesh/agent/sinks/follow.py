@@ -1,11 +1,9 @@
 """Copying one job to one sink: read from the sink's position, write, declare losses, until the sink stops.
 
-Owns the order of these steps and the counters. Knows no kind of sink and no socket. The job never waits: a
-sink that cannot write falls behind, reports it, and continues later. Records that the results log has dropped
-meanwhile are declared in the sink and counted.
-
-Invariants: a record is offered again until the sink has it, has refused it permanently, or its log is
-deleted; a refused record is stored as a dead letter before the position advances beyond it.
+The job never waits: a sink that cannot write falls behind, reports it, and continues later. Records that the
+results log has dropped meanwhile are declared in the sink and counted. A record is offered again until the
+sink has it, has refused it permanently, or its log is deleted. A refused record is stored as a dead letter
+before the position advances beyond it.
 """
 
 from __future__ import annotations
@@ -43,11 +41,9 @@ class Progress:
     """How one job's results stand in one sink.
 
     Attributes:
-        written: records that the sink took.
         refused: records that it will never take; each is a letter on disk, or was tentative.
         fenced: records of masters that had been replaced.
         lost: intervals that the results log had dropped before they were written, at most.
-        failures: tries that failed.
         lag: intervals between the newest one and the sink, at most; None: not known yet.
         problem: why nothing is written, "" if all is well.
     """
@@ -66,8 +62,6 @@ class Follower:
     """Carries one job's results.
 
     Args:
-        sink: where to.
-        name: of the sink, for the log.
         job: {"job": "namespace/name", "creator": ...}, as requests name it.
         state: "final" or "all".
         ask: the control plane.

@@ -1,10 +1,7 @@
-"""The sinks of one agent: which jobs go where, and what people are told of it.
+"""The sinks of one agent: a follower for each sink and each job that its patterns name.
 
-Owns the followers: one for each sink and each job that its patterns name, begun when the job is first seen.
-Decides nothing about writing.
-
-Invariants: nothing but the agent's own configuration names a sink; a sink that fails holds up no job, no
-other sink and not the agent.
+Only the agent's own configuration names a sink. A sink that fails holds up no job, no other sink and not the
+agent.
 """
 
 from __future__ import annotations
@@ -53,16 +50,7 @@ class _Running:
 
 
 class Sinks:
-    """All sinks of one agent.
-
-    Args:
-        configs: by name.
-        directory: for what they keep here.
-        may_carry: whether a sink, by name, may carry a job's results.
-
-    Raises:
-        ConfigError: the directory cannot be used.
-    """
+    """All sinks of one agent; `may_carry` says whether a sink, by name, may carry a job's results."""
 
     def __init__(
         self,

@@ -3,14 +3,9 @@
     TOPIC              key "shop/top:INCARNATION:57", value as the webhook's; a revision has the same key
     TOPIC.positions    key "shop/top:INCARNATION", value {"next", "epoch"}; partition 0; may be compacted
 
-Owns what is sent and where positions are. All messages of a job go to one partition, in order. Who reads
-committed messages (`isolation.level=read_committed`) has each interval once; a compacted topic keeps the
-newest revision of each.
-
-Invariants: a position is read after the transactional id was taken from whoever had it, so that a writer that
-was replaced can commit nothing more; nothing is committed without its position.
-
-Paper: none. See guarantees D-5, D-17.
+All messages of a job go to one partition, in order. A reader of committed messages has each interval once; a
+compacted topic keeps the newest revision. A position is read after the transactional id was taken, so that a
+writer that was replaced can commit nothing more. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -37,12 +32,7 @@ TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 
 
 class KafkaTopic:
-    """The sink.
-
-    Args:
-        name: of the sink; agents with a sink of this name for this topic take each other's place.
-        config: where to.
-    """
+    """The sink; agents with a sink of this name for this topic take each other's place."""
 
     def __init__(self, name: str, config: KafkaSink) -> None:
         self._config = config

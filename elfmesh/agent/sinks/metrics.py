@@ -1,9 +1,4 @@
-"""`/metrics` of an agent: last results and how the sinks stand, in the text format of Prometheus.
-
-Owns the names of the metrics. The writing, with its escapes, is prometheus_client's.
-
-Paper: none.
-"""
+"""The sinks' part of `/metrics`: last results and how the sinks stand; prometheus_client writes the text."""
 
 from __future__ import annotations
 
@@ -31,12 +26,7 @@ RESULT: dict[str, tuple[str, Callable[[ResultRecord], float]]] = {
 
 
 class Exposition:
-    """What Prometheus is told.
-
-    Args:
-        sinks: those of type prometheus.
-        describe: how all sinks stand.
-    """
+    """The sinks of type prometheus, and how all sinks stand."""
 
     def __init__(self, sinks: Iterable[Sink], describe: Callable[[], Mapping[str, Any]]) -> None:
         from prometheus_client import CollectorRegistry

@@ -8,13 +8,7 @@ from elfmesh.storage.storage import DiskStorage
 
 
 def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
-    """The sink of a checked configuration.
-
-    Args:
-        name: of the sink.
-        config: of the sink.
-        storage: where a sink whose place cannot hold its position keeps it.
-    """
+    """The sink of a checked configuration; `storage` is for positions that the sink's place cannot hold."""
     if isinstance(config, ParquetSink):
         from elfmesh.agent.sinks.parquet import ParquetFiles
 

@@ -3,15 +3,10 @@
     PATH/NAMESPACE.NAME/incarnation=I/interval_date=2026-11-21/57.parquet     rows of interval 57
     PATH/NAMESPACE.NAME/incarnation=I/_commits/00000001.jsonl                 see commits.py
 
-Owns how an interval becomes a file. The columns are those of the Spark source: the interval's, then the
-query's, in types that Spark has; the record itself is in the file's metadata (`elf.record`). An interval
-without rows has no file, but a commit.
-
-Invariants: a file appears whole, under its name, or not at all; a later revision takes the place of the one
-before in one step; the position is what the commits say, so that a sink that moves to another agent with the
-same directory goes on where the last one was.
-
-Paper: none. See guarantees D-5, D-17.
+The columns are those of the Spark source: the interval's, then the query's; the record itself is in the
+file's metadata (`elf.record`). An interval without rows has a commit and no file. A file appears whole, and a
+later revision replaces it in one step. The commits give the position, so a sink may move to another agent
+with its directory. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -44,12 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ParquetFiles:
-    """The sink.
-
-    Args:
-        name: of the sink.
-        config: where.
-    """
+    """The sink."""
 
     def __init__(self, name: str, config: ParquetSink) -> None:
         self._root = Path(config.path)

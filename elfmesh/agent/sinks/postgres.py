@@ -5,14 +5,9 @@
     SCHEMA.elf_intervals    a row per interval of every job: its newest record; lost ones with the reason
     SCHEMA.elf_positions    how far each job has come; which table is whose
 
-Owns these tables: it writes to none that it has not made. A revision takes the place of the one before in the
-transaction that writes it. Columns that a later version of a job brings are added; one whose type no longer
-fits is refused, not changed.
-
-Invariants: the position's row is locked while anything of its log is written, so that of several writers each
-sees what the last one did; a writer with the records of an older epoch finds it refused (D-5).
-
-Paper: none. See guarantees D-5, D-17.
+The sink writes to no table that it has not made. A revision replaces the one before in its transaction. New
+columns are added; a column whose type no longer fits is refused. The position's row is locked while anything
+of its log is written, so a writer with the records of an older epoch is refused (D-5, D-17).
 """
 
 from __future__ import annotations
@@ -61,12 +56,7 @@ CREATE TABLE IF NOT EXISTS {intervals} (
 
 
 class PostgresTables:
-    """The sink.
-
-    Args:
-        name: of the sink.
-        config: which database.
-    """
+    """The sink."""
 
     def __init__(self, name: str, config: PostgresSink) -> None:
         self._config = config
@@ -235,11 +225,7 @@ class PostgresTables:
                 raise Refused(f"a value cannot be written to PostgreSQL: {error}") from None
 
     def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
-        """Make the job's table, or its new columns; their names.
-
-        Raises:
-            Refused: it is not ours, or holds another type.
-        """
+        """Make the job's table, or its new columns; their names. Refused: it is not ours, or unfit."""
         wanted = {field.name: column_type(field.type) for field in schema}
         for column in wanted:
             if len(column.encode()) > NAME_BYTES_MAX or "\0" in column or not column:

@@ -1,11 +1,9 @@
 """A connection to PostgreSQL that notices a server that has fallen silent.
 
-Owns the limits on waiting. libpq waits for an answer without end, and the kernel ends the wait only where
-bytes are not acknowledged: a server that is stopped and a proxy that forwards nothing acknowledge them. So a
-wait in which no byte comes or goes for `SILENT_S` closes the connection. Whether what was begun on it was
-committed is not known: it is done again, and the position in the database tells.
-
-Paper: none.
+libpq waits without end, and the kernel ends the wait only where bytes are not acknowledged; a stopped server
+and a proxy that forwards nothing acknowledge them. A wait in which no byte comes or goes for `SILENT_S`
+therefore closes the connection. What was begun on it is done again, and the position in the database tells
+whether it was committed.
 """
 
 from __future__ import annotations
@@ -38,20 +36,12 @@ says of these is in force instead."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that is closed when its server says nothing for too long.
-
-    Attributes:
-        silent: it was closed for that.
-    """
+    """A connection that is closed when its server says nothing for too long (`silent`)."""
 
     silent = False
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
-        """As psycopg waits for all that a connection does, but not for ever.
-
-        Raises:
-            OperationalError: no byte came or went for `SILENT_S`; the connection is closed.
-        """
+        """As psycopg waits, but after `SILENT_S` without a byte it closes and raises OperationalError."""
         return super().wait(self._limited(gen), *args, **kwargs)
 
     def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
@@ -74,12 +64,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(conninfo: str) -> Connection:
-    """Connect.
-
-    Raises:
-        psycopg.Error: the server does not answer, or refuses.
-        psycopg.ProgrammingError: the conninfo cannot be read.
-    """
+    """Connect; psycopg.ProgrammingError if the conninfo cannot be read."""
     given = conninfo_to_dict(conninfo)
     kept = {name: value for name, value in KEPT_ALIVE.items() if name not in given}
     return Connection.connect(

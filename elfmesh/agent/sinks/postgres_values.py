@@ -1,10 +1,7 @@
-"""Arrow values as PostgreSQL takes them: which type a column has, and what has to be said in another way.
+"""Arrow values as PostgreSQL takes them.
 
-Owns the table of types. Text cannot hold NUL there: it becomes U+FFFD, the character for what has no form.
-A time outside the years 1 to 9999 is an infinity. Lists, maps and structs are jsonb, with the values of the
-JSON that commands print.
-
-Paper: none.
+Text cannot hold NUL there: it becomes U+FFFD. A time outside the years 1 to 9999 is an infinity. Lists, maps
+and structs are jsonb, with the values of the JSON that commands print.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """The newest interval of each job as samples: numbers are values, everything else is a label.
 
-Owns the step from rows to samples and its limits. Holds the last result in memory only: there is nothing to
-catch up with, and after a restart the newest interval is there again.
-
     elf_result_hits{elf_sink="shown", elf_job="shop/top", path="/"} 91
 
-Invariants: no two samples of a name have the same labels; at most `series_max` samples a job; names are what
-Prometheus takes, whatever columns are called. What is left out is counted.
-
-Paper: none.
+The last result is held in memory only: after a restart the newest interval comes again. No two samples of a
+name have the same labels, and a job has at most `series_max`; what is left out is counted.
 """
 
 from __future__ import annotations
@@ -57,12 +52,7 @@ class Shown:
 
 
 class LastResults:
-    """The sink.
-
-    Args:
-        name: of the sink.
-        config: which columns are labels, and how many samples there may be.
-    """
+    """The sink."""
 
     def __init__(self, name: str, config: PrometheusSink) -> None:
         self.name, self._config = name, config

@@ -3,14 +3,9 @@
     POST URL    Idempotency-Key: "shop/top:INCARNATION:57:1"     the object that `elf results -o json` prints,
                                                                 with "incarnation"; or {"job", "lost", ...}
 
-Owns what is sent, what an answer means, and the positions, which lie on the agent's disk: HTTP has no
-transaction, so an interval whose answer was lost on the way, or was not written down before a crash, is sent
-again, with the same key. Where requests may go is `addresses.py`'s business.
-
-Invariants: a position moves behind an interval when a receiver has answered 2xx for it; redirects are not
-followed; what an answer says is not kept, and at most `ANSWER_BYTES` of it are read.
-
-Paper: none. See guarantees D-5, D-17.
+The positions lie on the agent's disk. HTTP has no transaction, so an interval whose answer was lost is sent
+again with the same key. A position moves when a receiver has answered 2xx; redirects are not followed, and at
+most `ANSWER_BYTES` of an answer are read and dropped. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -43,13 +38,7 @@ is corrected, a path that is deployed, a server that is up again."""
 
 
 class Webhook:
-    """The sink.
-
-    Args:
-        name: of the sink.
-        config: where to.
-        storage: for positions.
-    """
+    """The sink; `storage` holds the positions."""
 
     def __init__(self, name: str, config: WebhookSink, storage: DiskStorage) -> None:
         self._name, self._config, self._storage = name, config, storage
