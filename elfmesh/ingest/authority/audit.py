@@ -1,13 +1,10 @@
 """The audit log: who did what, one JSON line an action, each with the hash of the line before.
 
-Owns the chain and its files: `audit.log` is written, `audit.log.1` and so on are over, the oldest go. A line
-is synced before the action happens; where it cannot be written, the action is refused. A line has no text of
-a job, no token and no key: names, a digest, what was allowed.
-
-The chain goes on from file to file: what was rewritten, left out or put elsewhere in the middle is found; the
-first line that is kept names the hash of the one before it. Of a tail that was cut off only `audit.head`
-tells, which stands beside it and follows at its own pace: who can write one can write both, so keep the
-newest hash elsewhere (`elf describe agent` shows it).
+`audit.log` is written, `audit.log.1` and so on are over, the oldest go. A line is synced before the action
+happens; where it cannot be written, the action is refused. A line has no text of a job, no token and no key.
+The chain goes on from file to file, so changes in the middle are found. A tail that was cut off shows only in
+`audit.head`, which stands beside the log and follows at its own pace: who can write one can write both, so
+keep the newest hash elsewhere (`elf describe agent` shows it).
 """
 
 from __future__ import annotations
@@ -59,10 +56,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         at: microseconds since the epoch, of this host's clock.
         who: the caller's name, as it was proved or not; see `source`.
         source: how we know: certificate, token, loopback, unix socket, overlay.
-        what: the action.
-        allowed: or refused.
         job: "namespace/name", where it is about one.
-        version: of the job, where it is known.
         digest: SHA-256 of the job's text.
         why: of a refusal.
         count: of what stands in one line.
@@ -101,14 +95,8 @@ def _decode_head(raw: bytes) -> _Head:
 class AuditLog:
     """The log of one agent. May be used by several threads.
 
-    Args:
-        storage: where the files are.
-        wall_us: wall clock.
-        file_bytes_max, files: see `AuditConfig`.
-        head_s: how long after a line `audit.head` is written, by a thread of its own; 0: with the line.
-
-    Raises:
-        StorageError: what is there is no chain; it is left as it is.
+    `head_s` is how long after a line `audit.head` is written, by a thread of its own; 0: with the line.
+    StorageError: what is there is no chain; it is left as it is.
     """
 
     def __init__(
@@ -142,11 +130,7 @@ class AuditLog:
         digest: str = "",
         why: str = "",
     ) -> None:
-        """Add a line, durably.
-
-        Raises:
-            StorageError: it cannot be written: what it is about must not happen.
-        """
+        """Add a line, durably. StorageError: what it is about must not happen."""
         with self._lock:
             if not allowed and self._too_many():
                 self._unsaid += 1
@@ -273,12 +257,7 @@ class AuditLog:
 
 @dataclass(frozen=True, slots=True)
 class AuditedApi:
-    """`Recorder` of the API: writes in a thread.
-
-    Attributes:
-        log: where.
-        executor: threads.
-    """
+    """`Recorder` of the API: writes in a thread."""
 
     log: AuditLog
     executor: Executor
@@ -314,11 +293,7 @@ def _number(name: str) -> int:
 
 
 def files_of(place: Path) -> list[Path]:
-    """The files of a log, oldest first: of a data directory, or one file alone.
-
-    Raises:
-        DataError: there is none.
-    """
+    """The files of a log, oldest first: of a data directory, or one file alone."""
     if place.is_dir():
         older = [path for path in place.glob(f"{NAME}.*") if path.suffix[1:].isdecimal()]
         found = sorted(older, key=lambda path: _number(path.name))
@@ -347,11 +322,7 @@ def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
 
 
 def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]:
-    """The first number and the last line of files whose chain is whole, oldest first.
-
-    Raises:
-        DataError: where and why it is not.
-    """
+    """The first number and the last line of files whose chain is whole, oldest first."""
     first, last = 0, None
     for path, data in files:
         for number, entry in _entries(path, data):
@@ -367,11 +338,7 @@ def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]
 
 
 def verify(place: Path) -> tuple[int, int, str]:
-    """The first and last number and the newest hash of a log whose chain is whole.
-
-    Raises:
-        DataError: where and why it is not.
-    """
+    """The first and last number and the newest hash of a log whose chain is whole, or DataError."""
     paths = files_of(place)
     first, last = check_chain((path, path.read_bytes()) for path in paths)
     if last is None:

@@ -1,7 +1,7 @@
-"""What gets to run on this host: a text passes the agent's own rules, then its signatures, then a trial.
+"""What may run on this host: a text passes the agent's own rules, then its signatures, then a trial.
 
-Owns the order of these three, and that each is asked both when a version is prepared (D-16) and again before
-anything of it is evaluated: whoever led the job in between has only relayed it. Decides nothing itself.
+Each is asked when a version is prepared (D-16) and again before anything of it is evaluated, because whoever
+led the job in between has only relayed it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,7 @@ WRITTEN_MAX = 4096
 
 
 class Gate:
-    """The gate of one agent. May be used by several threads.
-
-    Args:
-        policy: what jobs may use here.
-        functions: and what they may evaluate, with whose signatures.
-        streams: that this agent carries.
-        audit: where it is written down what runs here; None: nowhere.
-    """
+    """The gate of one agent, by several threads; `audit` takes down what runs here (None: nowhere)."""
 
     def __init__(
         self,
@@ -68,8 +61,7 @@ class Gate:
         """Why a version of a job could not run here, "" if it can: allowed, verified, loaded, tried out.
 
         A tombstone is obeyed at once: what it ends is over, and on disk as revoked, before this returns "".
-
-        Cost: may start a process; for a thread.
+        May start a process; for a thread.
         """
         try:
             self._allowed(manifest)
@@ -87,12 +79,7 @@ class Gate:
         return ""
 
     def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
-        """Have all versions of a job that may be evaluated checked, durably.
-
-        Raises:
-            RuntimeFailure: one is not admitted here, or it cannot be written down that it is.
-            StorageError: what must be remembered of a signature cannot be written.
-        """
+        """Have all versions of a job that may be evaluated checked, durably."""
         for stage in stages:
             self._allowed(stage.manifest)
             if signing.is_tombstone(stage.manifest.signed) and self.signatures.needs(stage.manifest):
@@ -106,11 +93,7 @@ class Gate:
         return admitted
 
     def again(self, manifest: Manifest) -> Evaluator | None:
-        """Who evaluates the functions of a version for who computes an interval again; None: it has none.
-
-        Raises:
-            RuntimeFailure: the version is not admitted here.
-        """
+        """The evaluator for computing an interval of an admitted version again; None: it has no functions."""
         self._allowed(manifest)
         if self.signatures.needs(manifest):
             self.signatures.check(manifest)

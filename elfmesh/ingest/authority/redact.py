@@ -1,13 +1,9 @@
 """Values of hidden fields, blanked where the log is parsed: no reader of records can forget to.
 
-A hidden field is null. A value that is JSON text (a whole object, a list) keeps its shape, with null for what
-is hidden in it at any depth; any other text of a whole line has `***` behind the names of hidden fields. A
-whole line of a format whose fields have places instead of names is null if one of them is hidden.
-
-Owns the values; which names are meant says `control.authority.fields`. What nobody names stays: a secret in a
-query string is in `path`, and the words of a message are words.
-
-Cost: nothing for columns that are not read. Of text, one regex over the column; Python for rows that match.
+A hidden field is null. A value that is JSON text keeps its shape, with null for what is hidden in it at any
+depth; any other text of a whole line has `***` behind the names of hidden fields. A whole line of a format
+whose fields have places instead of names is null if one of them is hidden. What has no name stays: a secret
+in a query string is in `path`. Cost: one regex over text columns that are read; Python for rows that match.
 """
 
 from __future__ import annotations
@@ -34,11 +30,7 @@ DEPTH_MAX = 32
 
 
 class Redactor:
-    """Blanks the hidden fields of parsed blocks. May be used by several threads.
-
-    Args:
-        rules: which names are hidden.
-    """
+    """Blanks the hidden fields of parsed blocks. May be used by several threads."""
 
     def __init__(self, rules: FieldRules) -> None:
         self._rules = rules

@@ -1,12 +1,8 @@
 """Which signed texts this agent admits: its memory of serials, on disk before anything they allow happens.
 
-Owns the keys that count for a job (those of its namespace, of all manifests, of Python functions) and the
-memory of its envelopes. One mechanism for all jobs: a job with functions on an agent that wants all manifests
-signed satisfies both sets of keys by one envelope. What is admitted, by which rules, stands in
-`control.signing`; what is evaluated, in `gate` and in `functions.host`.
-
-Invariants: what must be remembered of an envelope is on disk before it is admitted; a version that cannot be
-admitted is refused as a whole, and the reason is named.
+One mechanism serves all jobs: a job with functions on an agent that wants all manifests signed satisfies both
+sets of keys by one envelope. The rules of admission are in `control.signing`. A version that cannot be
+admitted is refused as a whole, with the reason.
 """
 
 from __future__ import annotations
@@ -35,12 +31,7 @@ JOBS_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Signers:
-    """Whose signatures count, and how many there must be.
-
-    Attributes:
-        keys: raw public keys.
-        needed: how many of them must have signed.
-    """
+    """Whose signatures count (raw public keys), and how many there must be."""
 
     keys: tuple[bytes, ...]
     needed: int = 1
@@ -51,7 +42,6 @@ class Trust:
     """Whose texts may run here.
 
     Attributes:
-        cluster: of this agent.
         functions: who signs Python functions; None: none run here.
         manifests: who signs jobs; None: they need no signature.
         namespaces: who signs instead of `manifests` in a namespace.
@@ -70,11 +60,9 @@ class Trust:
 
 
 class _Memory(msgspec.Struct):
-    """What is on disk.
+    """What is on disk: jobs by the name of their texts, and the versions admitted last by job id.
 
-    Attributes:
-        jobs: by "namespace/name" of the texts.
-        accepted: by job id, (version, incarnation, SHA-256 of the payload) of what was admitted last.
+    A version is (version, incarnation, SHA-256 of the payload).
     """
 
     jobs: dict[str, signing.Remembered] = {}
@@ -88,12 +76,7 @@ def decode_memory(raw: bytes) -> _Memory:
 
 @dataclass(slots=True)
 class Admission:
-    """A version that may run: until when, and whether that is over.
-
-    Attributes:
-        expires_us: wall clock; None: of what has ended already.
-        ended: why it may not run any more, "" while it may.
-    """
+    """A version that may run until `expires_us` (None: of what has ended); `ended` says why it may not."""
 
     expires_us: int | None = None
     ended: str = ""
@@ -113,17 +96,7 @@ class EndedHere(RuntimeFailure):
 
 
 class Signatures:
-    """The admissions of one agent. May be used by several threads.
-
-    Args:
-        trust: whose signatures count.
-        storage: where serials are remembered.
-        wall_us: wall clock.
-
-    Raises:
-        StorageError: the memory is damaged.
-        RuntimeFailure: signatures cannot be checked on this host.
-    """
+    """The admissions of one agent. May be used by several threads."""
 
     def __init__(self, trust: Trust, storage: Storage, wall_us: Callable[[], int]) -> None:
         self.trust, self._storage, self._wall_us = trust, storage, wall_us
@@ -148,21 +121,12 @@ class Signatures:
         return functions or self.trust.of_job(manifest.namespace) is not None
 
     def check(self, manifest: Manifest) -> None:
-        """Verify a version, and change nothing.
-
-        Raises:
-            RuntimeFailure: it is not admitted here, with the reason.
-        """
+        """Verify a version, and change nothing. RuntimeFailure has the reason of a refusal."""
         with self._lock:
             self._admitted(manifest, self._memory)
 
     def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
-        """Verify all versions of a job that need signatures, by the version that evaluates them.
-
-        Raises:
-            RuntimeFailure: one is not admitted here.
-            StorageError: what must be remembered cannot be written.
-        """
+        """Verify all versions of a job that need signatures, by the version that evaluates them."""
         wanted = [stage for stage in stages if self.needs(stage.manifest)]
         if not wanted:
             return {}
@@ -190,12 +154,7 @@ class Signatures:
         return found
 
     def bury(self, manifest: Manifest) -> None:
-        """Take the tombstone of a job: on disk first, then what it ends is over.
-
-        Raises:
-            RuntimeFailure: it is not admitted here.
-            StorageError: it cannot be written down.
-        """
+        """Take the tombstone of a job: on disk first, then what it ends is over."""
         signers = self._signers(manifest)
         job = own_name(manifest)
         with self._lock:
@@ -225,11 +184,7 @@ class Signatures:
         self._memory = memory
 
     def _admitted(self, manifest: Manifest, memory: _Memory) -> tuple[signing.Envelope, signing.Remembered]:
-        """The envelope, and what to remember of it.
-
-        Raises:
-            RuntimeFailure: it is not admitted, with the reason.
-        """
+        """The envelope, and what to remember of it; RuntimeFailure with the reason if refused."""
         signers = self._signers(manifest)
         if not manifest.signed:
             verb = "are" if ql.parse(manifest.text).functions else "is"
@@ -259,11 +214,7 @@ class Signatures:
         return envelope, remembered
 
     def _signers(self, manifest: Manifest) -> list[Signers]:
-        """All sets of keys that count for a version; one at least.
-
-        Raises:
-            RuntimeFailure: it has Python functions, and none run here.
-        """
+        """All sets of keys that count for a version, at least one."""
         found = [self.trust.of_job(manifest.namespace)]
         if ql.parse(manifest.text).functions:
             if self.trust.functions is None:
@@ -273,11 +224,7 @@ class Signatures:
 
 
 def own_name(manifest: Manifest) -> str:
-    """The name of the job that a manifest's text is of.
-
-    Raises:
-        RuntimeFailure: the manifest is of another one.
-    """
+    """The name of the job that a manifest's text is of; RuntimeFailure if the manifest is another's."""
     job = ql.parse(manifest.text).job
     assert job is not None, "a manifest is of a job"
     names = ((job.namespace, job.name), (job.namespace, canary_name(job.name)))

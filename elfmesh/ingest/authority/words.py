@@ -1,10 +1,8 @@
 """Where the value ends that stands behind the name of a hidden field, in text that is no JSON.
 
-Owns how people and programs write names and values into a line: `name=value`, `name: value`,
-`"name": "value"` at any depth of escaping, `name => value`, `<name>value</name>`, `--name value`, headers.
-Which names are meant says `control.authority.fields`.
-
-Where it is not clear where a value ends, more is blanked rather than less. Cost: linear in the text.
+Knows `name=value`, `name: value`, `"name": "value"` at any depth of escaping, `name => value`,
+`<name>value</name>`, `--name value`, headers. Where the end of a value is unclear, more is blanked rather
+than less. Linear in the text.
 """
 
 from __future__ import annotations
@@ -39,12 +37,7 @@ def spelled(pattern: str) -> str:
 
 
 class Words:
-    """Blanks values behind names.
-
-    Args:
-        deny: patterns as they are compared.
-        hides: whether a name as it was written is meant.
-    """
+    """Blanks values behind names; `hides` says whether a name as it was written is meant."""
 
     def __init__(self, deny: Sequence[str], hides: Callable[[str], bool]) -> None:
         names = "|".join(sorted(map(spelled, (*deny, *_WHOLE_LINE)), key=len, reverse=True))

@@ -1,12 +1,7 @@
 """How much processor time may still be used: a bucket that fills with the clock and is emptied by work.
 
-Owns arithmetic only; the clock and what work cost come from outside. What it says is a delay: nobody is
-stopped in the middle of anything, the next piece of work waits.
-
-Invariants: over any stretch of t seconds no more than `cores * (t + BURST_S)` plus one piece of work begins;
-whoever waits waits at most DEBT_S: even with a tiny allowance there is progress, and a watermark that moves.
-
-Paper: none.
+Its answer is a delay for the next piece of work. Over any t seconds no more than `cores * (t + BURST_S)` plus
+one piece of work begins. A wait lasts at most DEBT_S, so even a tiny allowance makes progress.
 """
 
 from __future__ import annotations
@@ -21,12 +16,7 @@ OVERDRAFT_S = 2.0
 
 
 class Allowance:
-    """See the module. Used by several threads: a race costs a little accuracy, nothing else.
-
-    Args:
-        cores: how fast it fills, in processor seconds per second.
-        clock: seconds that never go back.
-    """
+    """See the module. Used by several threads: a race costs a little accuracy, nothing else."""
 
     def __init__(self, cores: float, clock: Callable[[], float]) -> None:
         if not cores > 0:
@@ -49,12 +39,7 @@ class Allowance:
 
 
 class ProcessAllowance:
-    """The same for a whole process: what it used is read from the system, not told.
-
-    Args:
-        cores, clock: as above.
-        used_s: processor seconds of all its threads so far.
-    """
+    """The same for a whole process, whose use is read from the system."""
 
     def __init__(self, cores: float, clock: Callable[[], float], used_s: Callable[[], float]) -> None:
         self._allowance = Allowance(cores, clock)

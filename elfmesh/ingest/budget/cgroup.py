@@ -1,10 +1,8 @@
-"""A control group of the agent's own (cgroup v2), where the system has given it a part of the tree to divide.
+"""A control group of the agent's own (cgroup v2), where the system has delegated a part of the tree to it.
 
-Under systemd that is `Delegate=yes`. The agent moves itself into a child group, since processes and limits of
-children cannot be in the same group, and writes cpu.max and memory.high there. Owns these files and nothing
-else; where anything of it cannot be done, nothing is left half done and the caller goes on without.
-
-Paper: none. docs.kernel.org, "Control Group v2", "Delegation" and "No Internal Process Constraint".
+The agent moves itself into a child group, because processes and limits of children cannot be in the same
+group, and writes cpu.max and memory.high there. Where that fails, nothing is left half done. See
+docs.kernel.org, "Control Group v2", "Delegation" and "No Internal Process Constraint".
 """
 
 from __future__ import annotations
@@ -26,17 +24,7 @@ def apply(
     mount: Path = Path("/sys/fs/cgroup"),
     own: Path = Path("/proc/self/cgroup"),
 ) -> str:
-    """Move into a group of our own with these limits.
-
-    Args:
-        cores: processor seconds per second; None: no limit.
-        memory_bytes: from where on the kernel takes pages back; 0: no limit.
-        mount: where the tree is.
-        own: where the kernel says which group we are in.
-
-    Returns:
-        "" if the limits are in force, else why not.
-    """
+    """Move into a group of our own with these limits (None, 0: no limit); "" if in force, else why not."""
     wanted = [name for name, given in (("cpu", cores), ("memory", memory_bytes)) if given]
     if not wanted:
         return ""

@@ -1,7 +1,6 @@
-"""The processor time of one agent: what reading waits for, and the watchdog's second hand.
+"""The processor time of one agent: what reading waits for, and the watchdog's timer.
 
-Owns clocks and the timer; the arithmetic is `allowance`, the decision `watchdog`. Only reading waits: what
-peers and people ask for runs on the loop, which is never held up, and what it uses is taken off what reading
+Only reading waits: what peers and people ask for runs on the loop, and its use is taken off what reading
 gets.
 """
 
@@ -29,11 +28,9 @@ class HostBudget:
         cores: of the agent; None: as much as it takes.
         job_share: of that, or of one core, what the worst job gets while there is not enough, and all jobs
             together that are read by themselves.
-        clock: seconds that never go back.
         used_s: processor seconds of the process.
 
-    Attributes:
-        waited_s: seconds that some stream has waited for the agent's allowance.
+    `waited_s` counts the seconds that some stream has waited for the agent's allowance.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
-"""How far behind the host's own work the agent stands: nice, and the class of its disk traffic.
+"""The agent's priority on its host: nice, and the class of its disk traffic.
 
-For the whole process only: a thread that stood behind its sisters would keep the interpreter's lock while it
-is not let run, and they would wait for it.
+For the whole process only, because a slower thread would keep the interpreter's lock while it is not run.
 """
 
 from __future__ import annotations

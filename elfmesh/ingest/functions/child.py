@@ -119,12 +119,7 @@ class Columns:
 
 
 class Function:
-    """One loaded function.
-
-    Args:
-        order: its declaration: name, source, vectorised, and the type of its value as an empty IPC schema.
-        columns: reads and writes batches.
-    """
+    """One loaded function."""
 
     def __init__(self, order: dict[str, Any], columns: Columns) -> None:
         self._name, self._columns, self._arrow = order["name"], columns, columns.arrow
@@ -302,12 +297,7 @@ def _give_up_rights(parent: int) -> None:
 
 
 def _limit(memory_bytes: int, sizes: int) -> None:
-    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files.
-
-    Args:
-        memory_bytes: of address space.
-        sizes: a descriptor of /proc/self/statm, which is closed.
-    """
+    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files."""
     taken = int(os.pread(sizes, 256, 0).split()[0]) * resource.getpagesize()
     os.close(sizes)
     for kind, most in (

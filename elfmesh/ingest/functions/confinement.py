@@ -1,7 +1,4 @@
-"""What this host has to hold Python functions in, and what of this process other processes of its user reach.
-
-Owns no layer: `landlock` and `seccomp` do. Asks the kernel, and changes nothing but this process's own flag.
-"""
+"""What this host confines Python functions with (`landlock`, `seccomp`), and who may read this process."""
 
 from __future__ import annotations
 
@@ -37,12 +34,8 @@ def off_here(absent: str) -> str:
 def hide_memory() -> None:
     """Let no process of the same user trace this one or read its memory; it leaves no core dump either.
 
-    Its files in /proc belong to root from then on, so who is neither root nor this process cannot open those
-    that only their owner may open (`environ`, `fd`, `io`, `maps`). Processes that it starts are not meant: a
-    program that is executed begins without the flag.
-
-    Raises:
-        OSError: the kernel refuses.
+    Its files in /proc belong to root from then on, so only root and this process can open `environ`, `fd`,
+    `io` and `maps`. Programs that it executes begin without the flag.
     """
     if not sys.platform.startswith("linux"):
         return

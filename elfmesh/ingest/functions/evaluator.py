@@ -1,11 +1,9 @@
 """The functions of one job's version, evaluated: batches, strikes, what becomes of records without values.
 
-Owns the worker process of one statement. Three strikes within a window and the functions are off: from then
-on every record that needs one is counted as `function_error`, nothing is started, and `problem` says why.
-
-Invariants: `call` never raises because of what a function does, and never takes longer than two time limits
-and two starts per batch; a batch whose worker failed is tried once more by a fresh one, so that what only
-leaks slowly, or met a stalled host, costs no record; a record that raises costs that record.
+After three strikes within a window the functions are off: every record that needs one is counted as
+`function_error`, and `problem` says why. `call` never raises because of what a function does, and takes at
+most two time limits and two starts per batch. A batch whose worker failed is tried once more by a fresh one,
+so that a slow leak or a stalled host costs no record; a record that raises costs that record.
 """
 
 from __future__ import annotations
@@ -44,17 +42,10 @@ class Evaluator:
     `call` is for one thread at a time, `end` and `close` for any.
 
     Args:
-        functions: of the statement.
-        limits: of the worker.
         note: told in a line what went wrong; the first time of each kind.
         expires_us: when the signature ends, in wall-clock microseconds; None: never.
         wall_us: wall clock.
         monotonic: for the window of strikes.
-
-    Attributes:
-        problem: why the functions are off; "" while they are not.
-        closed: nobody wants it any more.
-        restarts: how often its process was begun again.
     """
 
     def __init__(
@@ -101,12 +92,7 @@ class Evaluator:
         return Computed(whole, failed if failed.any() else None)
 
     def check(self) -> None:
-        """Evaluate every function over a record of nulls, and over none: the test before it is used.
-
-        Raises:
-            WorkerFailed: a source cannot be loaded, or the worker did not survive.
-            RuntimeFailure: this host cannot run such processes.
-        """
+        """Evaluate every function over a record of nulls, and over none: the test before it is used."""
         for number, function in enumerate(self._functions):
             for rows in (1, 0):
                 columns = [pa.nulls(rows, kind) for _, kind in function.takes]
@@ -189,13 +175,11 @@ class Evaluator:
 
 
 def local_evaluator(statement: Statement, note: Callable[[str], None] = lambda _text: None) -> Evaluator:
-    """The evaluator of a statement whose text is trusted by who runs it; its process ends with this one.
+    """The evaluator of a statement whose text is trusted by its user; it ends with this process.
 
-    Its process is held in as on an agent. Where the kernel lacks a layer, the log says so, and it is
-    evaluated nonetheless: by trusting the text, its user has accepted that.
-
-    Raises:
-        DataError: its functions cannot be loaded, or do not survive a record of nulls.
+    It is confined as on an agent. Where the kernel lacks a layer, the log says so, and it is evaluated
+    nonetheless: by trusting the text, its user has accepted that. DataError: its functions do not survive the
+    test.
     """
     if absent := confinement.absent():
         log.warning("Python functions can do here what you can: %s", absent)

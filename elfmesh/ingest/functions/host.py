@@ -1,8 +1,7 @@
 """The Python functions of one agent: tried out before a version is prepared, evaluated once it is admitted.
 
-Owns the evaluators that are open. Which texts are admitted is decided by `authority.signatures`; nothing is
-evaluated that `open` has not had admitted itself, whoever wants it, and nothing at all where the kernel lacks
-what holds a worker in, unless the configuration accepts that.
+Nothing is evaluated that `authority.signatures` has not admitted, and nothing where the kernel lacks what
+confines a worker, unless the configuration accepts that.
 """
 
 from __future__ import annotations
@@ -33,13 +32,7 @@ log = logging.getLogger("elf.functions")
 class FunctionHost:
     """The functions of one agent. May be used by several threads.
 
-    Args:
-        signatures: which texts are admitted.
-        limits: of each worker.
-        wall_us: wall clock.
-
-    Attributes:
-        off: why no functions run on this host, whoever signs them; "" if they do.
+    `off` says why no functions run on this host, whoever signs them; "" if they do.
     """
 
     def __init__(self, signatures: Signatures, limits: Limits, wall_us: Callable[[], int]) -> None:
@@ -50,13 +43,7 @@ class FunctionHost:
         self._open: dict[str, list[Evaluator]] = {}
 
     def trial(self, manifest: Manifest) -> None:
-        """Load an admitted version's functions and evaluate them once; at once if it has none.
-
-        Raises:
-            RuntimeFailure: they do not work here.
-
-        Cost: starts a process; for a thread.
-        """
+        """Load an admitted version's functions and evaluate them once. Starts a process; for a thread."""
         functions = ql.parse(manifest.text).functions
         if not functions:
             return
@@ -78,13 +65,8 @@ class FunctionHost:
     ) -> dict[int, Evaluator]:
         """Evaluators for the versions of a job, by version; those without functions have none.
 
-        What was revoked or has expired has an evaluator that is off, and so have all where `off` says why:
-        their records are counted, not evaluated.
-
-        Args:
-            stages: the versions.
-            admissions: of those that need one, all of them admitted.
-            note: told in a line what goes wrong.
+        What was revoked or has expired, and everything where `off` says why, has an evaluator that is off:
+        records are counted, not evaluated. `note` is told in a line what goes wrong.
         """
         found: dict[int, Evaluator] = {}
         for stage in stages:
@@ -103,11 +85,7 @@ class FunctionHost:
         return found
 
     def again(self, manifest: Manifest) -> Evaluator | None:
-        """An evaluator for an admitted version, for who computes an interval again; None: it needs none.
-
-        Raises:
-            RuntimeFailure: it needs one, and none may run here.
-        """
+        """An evaluator for an admitted version that computes an interval again; None: it needs none."""
         functions = ql.parse(manifest.text).functions
         if functions and self.off:
             raise RuntimeFailure(self.off)

@@ -1,15 +1,10 @@
 """Landlock: a worker of Python functions reads Python's libraries, and nothing else of the file system.
 
-Owns the rules and the system calls, by ctypes. A worker loads this file by its path before it imports
-anything: so it imports only what every Python has loaded or has beside it, and nothing of ours.
-
-Invariants: all rights over files, TCP ports, signals and abstract sockets that the kernel's Landlock knows
-are taken, and only reading below `library_paths` is given back; when `restrict` returns, this counts for the
-rest of the process. It counts for the calling thread and those that it makes, so `restrict` refuses a process
-with others.
-
-What Landlock does not know of (modes, owners and times of files, the names and sizes of files, sockets other
-than TCP, signals before ABI 6) is the matter of `seccomp`, names and sizes excepted: they stay visible.
+A worker loads this file by its path before anything else, so it imports nothing of ours. All rights over
+files, TCP ports, signals and abstract sockets that the kernel's Landlock knows are taken, and only reading
+below `library_paths` is given back. That counts for the calling thread and those that it makes, so `restrict`
+refuses a process with others. `seccomp` confines what Landlock does not know (modes, owners, times, other
+sockets, signals before ABI 6); names and sizes of files stay visible.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ def abi() -> int:
 def library_paths() -> list[str]:
     """The directories that this process imports from and has libraries of, and `SYSTEM_PATHS`.
 
-    A directory outside Python's own prefixes that a .pth file has added, such as a checkout, is not meant.
+    A directory outside Python's own prefixes that a .pth file has added, such as a checkout, is left out.
     """
     prefixes = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)]
     found = {Path(path).resolve() for path in sys.path if path}
@@ -61,10 +56,9 @@ def library_paths() -> list[str]:
 
 
 def restrict(readable: Iterable[str]) -> None:
-    """Leave this process nothing of the file system but to read below some paths; absent ones are left out.
+    """Leave this process only reading below some paths; absent ones are left out.
 
-    Raises:
-        OSError: the kernel refuses, or the process has several threads. Nothing is certain then.
+    OSError: the kernel refuses, or the process has several threads. Nothing is certain then.
     """
     version = abi()
     if len(list(Path("/proc/self/task").iterdir())) != 1:

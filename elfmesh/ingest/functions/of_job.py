@@ -27,12 +27,7 @@ class Grouping(Protocol):
 
 
 class JobFunctions:
-    """None, until `admit`.
-
-    Attributes:
-        evaluators: by version.
-        admissions: by version, of those that need signatures.
-    """
+    """The evaluators and the needed admissions of a job by version; none until `admit`."""
 
     def __init__(self) -> None:
         self.evaluators: Mapping[int, Evaluator] = {}
@@ -52,9 +47,6 @@ class JobFunctions:
         """See that no version without functions is over: the others count their own records.
 
         An interval keeps the version that it began with, so an older one may expire before it has ended.
-
-        Raises:
-            RuntimeFailure: one was revoked, or the newest has expired.
         """
         for version, admission in self.admissions.items():
             why = admission.over(now_us)
@@ -63,11 +55,7 @@ class JobFunctions:
                 raise RuntimeFailure(f"version {version} may no longer run here: {why}")
 
     def check_groups(self, worker: Grouping) -> None:
-        """See that the open intervals hold no more than the job's namespace may have here.
-
-        Raises:
-            RuntimeFailure: they do.
-        """
+        """See that the open intervals hold no more than the job's namespace may have here."""
         if self._groups_max is not None and (groups := worker.groups) > self._groups_max:
             raise RuntimeFailure(
                 f"open intervals hold {groups} groups here, over the {self._groups_max} of its namespace",

@@ -1,10 +1,8 @@
 """The parent's side of a worker process: started, asked under a deadline, ended for certain.
 
-Owns one child and its pipes. Knows no job and no strike: what goes wrong is one exception with a reason.
-
-Invariants: no call takes longer than its deadline, whatever the child does; a child that was asked in vain is
-dead when the exception is raised; nothing it sends is believed before it is checked, lengths first; it dies
-with this process, even by SIGKILL: its parent is a thread that lives as long as the process.
+No call takes longer than its deadline. A child that missed it is dead when the exception is raised. Lengths
+and everything else it sends are checked. It dies with this process, even by SIGKILL, because its parent is a
+thread that lives as long as the process.
 """
 
 from __future__ import annotations
@@ -58,13 +56,9 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a worker of functions may take.
+    """What a worker of functions may take: seconds per batch, and memory beyond the interpreter's.
 
-    Attributes:
-        seconds: for one batch; then it is ended.
-        memory_bytes: of address space, beyond what the interpreter takes.
-        confined: whether it loads nothing where the kernel has no Landlock or no seccomp. False: it is held
-            by the layers that are there.
+    `confined`: it loads nothing where the kernel lacks Landlock or seccomp; False: the layers there must do.
     """
 
     seconds: float = 1.0
@@ -78,13 +72,7 @@ class WorkerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a function made of one batch.
-
-    Attributes:
-        values: of the declared type.
-        failed: bool, of which records there is no value.
-        error: what the first of them raised.
-    """
+    """What a function made of one batch: values, bool of the records without one, and the first error."""
 
     values: pa.Array
     failed: pa.Array
@@ -97,16 +85,7 @@ class _Deadline(NamedTuple):
 
 
 class WorkerProcess:
-    """A running worker.
-
-    Args:
-        functions: in the order in which they are asked by number.
-        limits: of the worker.
-
-    Raises:
-        WorkerFailed: a source cannot be loaded.
-        RuntimeFailure: this host cannot run such processes.
-    """
+    """A running worker; functions are asked by number. WorkerFailed: a source cannot be loaded."""
 
     def __init__(self, functions: Sequence[PythonFunction], limits: Limits) -> None:
         self._functions, self._limits = functions, limits

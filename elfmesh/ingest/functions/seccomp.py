@@ -1,16 +1,11 @@
 """seccomp: the system calls that a worker of Python functions may make; all others are refused.
 
-Owns the list of calls, the filter that is made of it, and setting it, by ctypes. A worker loads this file by
-its path: so it imports only what every Python has beside it, and nothing of ours.
-
-Invariants: the list names what is allowed, so that a call that is new to the kernel is refused; no call that
-changes files, makes processes, threads or sockets, or reaches another process is in it; where a call reaches
-others or only itself by an argument, the argument is checked. When `restrict` returns, this counts for all
-threads and for the rest of the process. A call by another convention than the architecture's own (32 bits)
-ends the process.
-
-The list was made from what CPython 3.11 to 3.13, pyarrow and numpy call after they are loaded. What is not in
-it answers EPERM, as a kernel with less rights would, or ENOSYS where libraries know to do without it.
+A worker loads this file by its path, so it imports nothing of ours. The list names what is allowed, so new
+calls are refused; none changes files, makes processes, threads or sockets, or reaches another process
+(arguments are checked where that decides). The filter counts for all threads and the rest of the process. A
+call by another convention (32 bits) ends the process. The list was made from what CPython 3.11 to 3.13,
+pyarrow and numpy call after they are loaded; other calls answer EPERM, or ENOSYS where libraries know to do
+without it.
 """
 
 from __future__ import annotations
@@ -68,11 +63,8 @@ _SET_FILTER, _ACTION_AVAILABLE, _ALL_THREADS = 1, 2, 1
 class Architecture:
     """What differs between architectures.
 
-    Attributes:
-        column: of `CALLS`.
-        convention: as the kernel names it to filters.
-        seccomp: number of that call.
-        checked: calls with an argument that is looked at: name to number.
+    `column` is of `CALLS`, `convention` as the kernel names it to filters; `checked` has calls whose argument
+    counts.
     """
 
     column: int
@@ -103,19 +95,14 @@ def architecture() -> Architecture:
 
 
 def check() -> None:
-    """See that this kernel has what `restrict` needs; changes nothing.
-
-    Raises:
-        OSError: it has not; the text says why.
-    """
+    """See that this kernel has what `restrict` needs; changes nothing."""
     _call(architecture(), _ACTION_AVAILABLE, 0, struct.pack("I", REFUSE))
 
 
 def restrict() -> None:
     """Leave all threads of this process the listed calls; it can gain no rights any more (no_new_privs).
 
-    Raises:
-        OSError: the kernel refuses. Nothing is certain then.
+    OSError: the kernel refuses. Nothing is certain then.
     """
     here = architecture()
     program = ctypes.create_string_buffer(program_of(here, os.getpid()))
@@ -125,12 +112,7 @@ def restrict() -> None:
 
 
 def program_of(here: Architecture, pid: int) -> bytes:
-    """The filter as the kernel takes it: instructions of eight bytes.
-
-    Args:
-        here: the architecture that it is for.
-        pid: of the process that it is for, the only one that may get its signals.
-    """
+    """The filter as the kernel takes it; the process `pid` is the only one that may get its signals."""
     made = [
         _step(_LOAD, _CONVENTION_AT), _step(_EQUAL, here.convention, 1, 0), _step(_RETURN, KILL),
         _step(_LOAD, _NUMBER_AT),

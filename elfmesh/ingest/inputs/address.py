@@ -19,13 +19,7 @@ UNIX_PATH_BYTES_MAX = 100
 
 @dataclass(frozen=True)
 class Address:
-    """A parsed address.
-
-    Attributes:
-        scheme: one of SCHEMES.
-        host, port: of all but unix.
-        path: of unix; the name of a program.
-    """
+    """A parsed address of a scheme in SCHEMES; `path` is of unix, or the name of a program."""
 
     scheme: str
     host: str = ""
@@ -36,9 +30,8 @@ class Address:
 def parse_listen(text: str, *, where: str) -> Address:
     """Read a `listen` of a stream.
 
-    Raises:
-        ConfigError: no such scheme or address, or one that other hosts can reach: nothing here tells friend
-            from foe, and whoever can send can fill the spool and the answers.
+    ConfigError: no such scheme or address, or one that other hosts can reach, because nothing here
+    authenticates senders, who can fill the spool and the answers.
     """
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in SCHEMES:

@@ -1,7 +1,6 @@
-"""The inputs of one agent: streams that are not files, turned into files.
+"""The inputs of one agent: the receivers and spools of streams that are not files.
 
-Owns which stream has which receiver and spool, and what people are told of them. The readers of these streams
-learn here what was lost before it could be spooled.
+The readers of these streams learn here what was lost before it could be spooled.
 """
 
 from __future__ import annotations
@@ -57,17 +56,9 @@ def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
 class Inputs:
     """The receivers and spools of one agent.
 
-    Args:
-        streams: all its streams.
-        directory: of the spools.
-        executor: whose lanes touch the disk.
-
     Attributes:
-        streams: all of them as their readers see them: those that are no files are the files of their spools.
+        streams: as their readers see them: those that are no files are the files of their spools.
         others: from where others than jobs would read after a restart.
-
-    Raises:
-        RuntimeFailure: an address or a directory cannot be had.
     """
 
     def __init__(self, streams: Mapping[str, StreamConfig], directory: Path, executor: Executor) -> None:
@@ -131,8 +122,8 @@ class Inputs:
     ) -> StreamReader:
         """The reader of a stream, of files or of a spool.
 
-        It tells what is lost from now on. The first one for jobs tells all that was lost since the agent
-        began: the stream is opened for its first job, and that one may go on after a restart.
+        It tells what is lost from now on; the first one for jobs tells all that was lost since the agent
+        began, because its job may go on after a restart.
         """
         from elfmesh.ingest.sources import StreamReader
 
@@ -156,11 +147,7 @@ class Inputs:
         return found
 
     def inserts(self, program: str, stream: str | None) -> Inserts:
-        """Where a program may insert: the stream of this name, or the only one there is.
-
-        Raises:
-            UsageError: there is none, or several.
-        """
+        """Where a program may insert: the stream of this name, or the only one there is."""
         found = {
             name: receiver
             for name, receiver in self._receivers.items()

@@ -2,11 +2,10 @@
 
     curl --data-binary @events.ndjson http://127.0.0.1:8080/
 
-A body is lines (NDJSON or any other), plain or gzip. It is taken whole or not at all: an answer other than
-200 means that nothing of it was kept, and the sender may send it again. 413: the body, unfolded, or a line
-of it is over the limit; 400: broken gzip; 415: another encoding; 429: too many requests at once; 503: the
-spool has no room for now. After a connection that broke without an answer, nobody knows: a repeated body
-counts twice.
+A body (plain or gzip) is taken whole or not at all, so after another answer than 200 the sender may repeat
+it. 413: the body, unfolded, or a line of it is over the limit; 400: broken gzip; 415: another encoding; 429:
+too many requests at once; 503: the spool has no room for now. After a connection that broke without an
+answer, a repeated body counts twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What programs insert: records with a position, durable before they are acknowledged, never twice.
 
-Owns the order of one producer's inserts. An insert names its producer and a position that grows; one whose
-position the spool has already is acknowledged and not written again, so that a program may repeat what it has
-no answer to. The journal of positions is the spool's business.
+An insert names its producer and a position that grows. One whose position the spool has already is
+acknowledged and not written again, so a program may repeat an insert without an answer.
 """
 
 from __future__ import annotations
@@ -26,12 +25,7 @@ class _Producer:
 
 
 class Inserts:
-    """Takes the inserts of one stream.
-
-    Args:
-        program: "namespace/name" of the program that may insert.
-        writer: of its spool, which keeps positions.
-    """
+    """Takes the inserts of one stream from a program ("namespace/name")."""
 
     def __init__(self, program: str, writer: SpoolWriter) -> None:
         self.program = program
@@ -50,11 +44,6 @@ class Inserts:
 
     async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
         """Take records; returns the producer's newest position once they are durable.
-
-        Args:
-            producer: whose position it is.
-            position: of these records; not beyond the newest means that they are here already.
-            lines: the records, none with a line break.
 
         Raises:
             UsageError: a line is too long, or there is no room for another producer.

@@ -1,8 +1,7 @@
 """The systemd journal: `journalctl` as a child, its JSON in the spool, its cursor as the place to go on from.
 
-The cursor is in every entry, so what the spool holds says where to go on: after a restart the child begins
-behind the last line that is durable, and nothing is lost or repeated as long as the journal still has it.
-Owns the child; ends it when the agent ends, begins another when it ends by itself.
+The cursor is in every entry, so after a restart the child begins behind the last durable line, and nothing is
+lost or repeated as long as the journal still has it. The child is started again when it ends by itself.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ class Journal:
     """Follows the journal.
 
     Args:
-        writer: takes the entries.
         matches: as journalctl's (`_SYSTEMD_UNIT=nginx.service`); none: everything.
         from_end: where to begin when the spool has nothing: with the next entry, or with the oldest.
-        command: what to run.
     """
 
     def __init__(

@@ -1,13 +1,9 @@
 """A Kafka topic: its messages are lines of the spool, each once; what is on disk says where to go on.
 
-Before messages go to the spool, their partitions, offsets and lengths are written beside it, with the place
-in the spool at which they begin. So after a crash in the middle the spool's length tells which of them are
-there, and reading goes on behind the last one: no offset is kept anywhere else, and no consumer group.
-
-Owns the consumer; the file is `kafka_place`'s. A message's newlines become spaces in JSON and `#012`
-elsewhere; one without a value is no line.
-
-Paper: none. See guarantees D-1 and docs/adr/0017-formats-and-spools.md.
+Before messages go to the spool, their partitions, offsets, lengths and begin in the spool are written beside
+it (`kafka_place`). After a crash the spool's length tells which of them are there; no offset is kept anywhere
+else, and no consumer group. Newlines become spaces in JSON and `#012` elsewhere; a message without a value is
+no line. See guarantees D-1 and docs/adr/0017-formats-and-spools.md.
 """
 
 from __future__ import annotations
@@ -42,15 +38,9 @@ AGAIN_MIN_S, AGAIN_MAX_S = 0.5, 30.0
 
 
 class KafkaMessages:
-    """Reads a topic into a spool.
+    """Reads a topic into a spool that no one else writes to.
 
-    Args:
-        writer: takes the lines; nobody else may write to its spool.
-        config: which topic.
-        from_end: where to begin with partitions when nothing was read yet.
-
-    Raises:
-        ConfigError: the directory of the spool is used by somebody else.
+    `from_end` says where to begin with partitions when nothing was read yet.
     """
 
     def __init__(self, writer: SpoolWriter, config: KafkaInput, *, from_end: bool) -> None:

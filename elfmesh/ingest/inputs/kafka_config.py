@@ -48,11 +48,7 @@ class KafkaInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def check_kafka(servers: tuple[str, ...], topic: str, options: Mapping[str, str], where: str) -> None:
-    """What types alone cannot say of brokers and a topic.
-
-    Raises:
-        ConfigError: names file, key and what to do.
-    """
+    """What types alone cannot say of brokers and a topic; ConfigError names file, key and what to do."""
     if not _TOPIC.fullmatch(topic):
         raise ConfigError(f"{topic!r} is not a valid topic name", where=f"{where}.topic")
     for server in servers:

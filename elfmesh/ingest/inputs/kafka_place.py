@@ -1,11 +1,7 @@
 """Up to where a Kafka topic has been read: `kafka.place` beside the spool that the messages go to.
 
-Owns the file's content and how it is compared with the spool. Knows no broker.
-
-Invariant: the file is replaced before each batch goes to the spool. So the spool ends in front of the batch,
-within it or behind it; where it ends elsewhere, the file is of an earlier time.
-
-Paper: none. See guarantees D-1.
+The file is replaced before each batch goes to the spool, so the spool ends in front of the batch, within it
+or behind it; where it ends elsewhere, the file is of an earlier time. See guarantees D-1.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ class Place(msgspec.Struct, frozen=True):
     """What is written before a batch.
 
     Attributes:
-        topic: whose offsets these are.
         offsets: by partition, the first offset that is not in the spool in front of the batch.
         inode: of the spool's file that the batch goes to; 0: an earlier release has not said.
         begin: length of that file in front of the batch.
@@ -48,8 +43,8 @@ class Place(msgspec.Struct, frozen=True):
     def fits(self, inode: int, size: int) -> bool:
         """Whether a spool whose newest file is so long can be what was written after this.
 
-        The spool begins another file, which is empty, only behind a batch. A file with another inode that is
-        not empty is the batch's in a copied directory.
+        The spool begins another, empty file only behind a batch. A file with another inode that is not empty
+        is the batch's in a copied directory.
         """
         if self.inode == 0 or (inode != self.inode and size == 0):
             return True
@@ -69,11 +64,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read_place(storage: Storage, topic: str, inode: int, size: int) -> dict[int, int] | None:
-    """By partition, where reading goes on behind a spool that ends there; None: nothing was read.
-
-    Raises:
-        StorageError: the file is damaged.
-    """
+    """By partition, where reading goes on behind a spool that ends there; None: nothing was read."""
     data = storage.read(PLACE)
     if data is None:
         return None
@@ -94,12 +85,7 @@ def read_place(storage: Storage, topic: str, inode: int, size: int) -> dict[int,
 
 
 def decode_place(data: bytes) -> Place:
-    """The place in these bytes.
-
-    Raises:
-        MsgspecError: there is none.
-        ProtocolError: its checksum is wrong.
-    """
+    """The place in these bytes."""
     return msgspec.msgpack.decode(packed_checked(data), type=Place)
 
 

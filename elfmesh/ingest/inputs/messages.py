@@ -1,7 +1,7 @@
 """A byte stream cut into messages: RFC 6587's octet counting where a message begins so, else lines.
 
-Owns no socket. `<` behind a number and a space is octet counting; a message of lines ends at a newline or a
-NUL. In the spool a message is one line: a newline within it becomes `#012`, as syslog daemons write it.
+`<` behind a number and a space is octet counting; a message of lines ends at a newline or a NUL. In the spool
+a message is one line: a newline within it becomes `#012`, as syslog daemons write it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ def one_line(message: bytes) -> bytes:
 
 
 class MessageCutter:
-    """Cuts what one sender sends.
-
-    Args:
-        bytes_max: longer messages are left out and counted.
-
-    Attributes:
-        overlong: how many were.
-    """
+    """Cuts what one sender sends; messages above `bytes_max` are left out and counted."""
 
     def __init__(self, bytes_max: int = LINE_BYTES_MAX) -> None:
         self.overlong = 0

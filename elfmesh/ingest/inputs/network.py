@@ -1,7 +1,7 @@
 """Senders of lines: TCP, UDP and unix sockets, each message durable before the next is read.
 
-Owns sockets. TCP and unix sockets wait while the spool does: their senders block. UDP cannot wait: what the
-kernel drops while we do is read from its own counters and becomes a loss of the stream (`source_gap`).
+TCP and unix senders block while the spool waits. What the kernel drops of UDP meanwhile is read from its
+counters and becomes a loss of the stream (`source_gap`).
 """
 
 from __future__ import annotations
@@ -73,12 +73,7 @@ def _remove_stale(path: str) -> None:
 
 
 class Datagrams:
-    """Reads datagrams from one socket.
-
-    Args:
-        sock: bound.
-        writer: takes the lines.
-    """
+    """Reads datagrams from one bound socket."""
 
     def __init__(self, sock: socket.socket, writer: SpoolWriter) -> None:
         self._sock, self._writer = sock, writer

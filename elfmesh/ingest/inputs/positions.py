@@ -1,11 +1,9 @@
-"""Which insert of which producer a spool holds: a journal beside it, written before it.
+"""Which insert of which producer a spool holds: `positions.log`, a journal beside it, written before it.
 
-Owns the file `positions.log`. Each line says what is about to be appended to the spool and where: a line is
-true once the spool has grown to the end it names. So after a crash the last line alone is in doubt, and the
-spool's size decides: grown so far, it holds; grown in part, what is there is cut off again.
-
-Invariants: a position that `last` knows is durable, with all its lines; positions of a producer only grow; a
-line whose append never happened is recognised by the next one, which begins where it had begun.
+Each line says what is about to be appended to the spool and where; it is true once the spool has grown to the
+end it names. After a crash only the last line is in doubt, and the spool's size decides: a partial append is
+cut off again. A line whose append never happened is recognised by the next one, which begins where it had
+begun.
 """
 
 from __future__ import annotations
@@ -52,13 +50,9 @@ class Positions:
     """The newest position of each producer of one spool.
 
     Args:
-        directory: of the spool.
         inode, size: of the file that the spool is writing, whose torn line has been cut.
         rotated: inode -> size of its older segments.
         cut: cuts the spool's file to a size, durably: the last insert had reached it in part.
-
-    Raises:
-        StorageError: the journal is damaged before its end.
     """
 
     def __init__(
@@ -84,11 +78,7 @@ class Positions:
             raise TooManyProducers(f"{self._named} producers already have positions here")
 
     def intend(self, marks: Sequence[SenderMark], inode: int, start: int, stop: int) -> None:
-        """Say durably what is about to be appended.
-
-        Raises:
-            OSError: it could not be written; nothing may be appended.
-        """
+        """Say durably what is about to be appended; after an OSError nothing may be appended."""
         size = os.fstat(self._fd).st_size
         try:
             write_all(self._fd, _line((marks, inode, start, stop)))
@@ -164,11 +154,7 @@ class Positions:
 
 
 def check_journal(directory: Path, *, has_lines: bool) -> None:
-    """Every insert has its line here: a spool with lines has a journal with lines.
-
-    Raises:
-        StorageError: it has none.
-    """
+    """Every insert has its line here: a spool with lines has a journal with lines."""
     path = directory / FILE_NAME
     if has_lines and (not path.exists() or b"\n" not in path.read_bytes()):
         hint = "Without it, what producers insert again counts twice. `elf repair` begins it again."

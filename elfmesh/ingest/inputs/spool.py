@@ -1,13 +1,9 @@
-"""What comes over the network or from a pipe, put on disk first: then it is a log like any other.
+"""Input from the network or a pipe, on disk first, so that it is a log like any other.
 
-Owns a stream's segments: `spool.log`, which grows, and those that were rotated away from it
-(`spool.log.00000001`, ...), and how much there may be of them. The ordinary follower reads them with its
-exact offsets, so that everything that holds for logs holds for what was spooled. Knows no socket and no
-job; all calls are synchronous and come one at a time.
-
-Invariants: what `append` has returned from is durable, and whole lines; a torn line at the end, from a
-crash within a write, is cut off when the spool is opened: nobody was told that it had arrived. The newest
-rotated segment stays, so that the last line is always there.
+A stream's segments are `spool.log`, which grows, and those rotated away from it (`spool.log.00000001`, ...).
+The ordinary follower reads them. What `append` has returned from is durable, and whole lines; a torn line at
+the end is cut off at the next start, because nobody was told that it had arrived. The newest rotated segment
+stays, so that the last line is always there. Calls are synchronous and come one at a time.
 """
 
 from __future__ import annotations
@@ -38,20 +34,7 @@ class SpoolFull(Exception):
 
 
 class Spool:
-    """The segments of one stream.
-
-    Args:
-        directory: of this stream alone; made if it is missing.
-        limit_bytes: of all segments together.
-        positioned: whether what is appended has positions of producers.
-
-    Attributes:
-        positions: of the producers; None if it has none.
-
-    Raises:
-        OSError: the directory cannot be used.
-        StorageError: the journal of positions is damaged.
-    """
+    """The segments of one stream, in a directory of its own; `positions` is None without producers."""
 
     def __init__(self, directory: Path, limit_bytes: int, *, positioned: bool = False) -> None:
         self.path = directory / FILE_NAME
@@ -82,8 +65,7 @@ class Spool:
     def append(self, data: bytes, marks: Sequence[SenderMark] = ()) -> None:
         """Write whole lines, with the positions they bring their producers to; durable on return.
 
-        Raises:
-            SpoolFull: nothing was written; `give_up_read` may make room.
+        SpoolFull: nothing was written; `give_up_read` may make room.
         """
         if self.nbytes + len(data) > self._limit + self._segment_bytes or self.over:
             raise SpoolFull(f"{self.nbytes} bytes wait to be read")
@@ -104,13 +86,9 @@ class Spool:
             self._rotate()
 
     def give_up_read(self, restarts: Iterable[Sequence[FilePosition]]) -> bool:
-        """Delete the oldest segments that no job needs, until there is room.
+        """Delete the oldest segments that no job needs until there is room; whether there is.
 
-        Args:
-            restarts: by job, from where a restart would read.
-
-        Returns:
-            Whether there is room now.
+        `restarts` has by job from where a restart would read.
         """
         needed = min((self._needed_from(places) for places in restarts), default=len(self._rotated))
         spare = min(needed, len(self._rotated) - 1)

@@ -12,13 +12,7 @@ from elfmesh.ingest.sources.reader import Delivery
 
 
 class SpoolReader(StreamReader):
-    """Reads a spool, and tells the jobs what never reached it.
-
-    Args:
-        pattern, formats: as of the follower of files.
-        lost: how many messages were lost so far, for whoever reads the stream.
-        notified: of how many of them its jobs need not be told.
-    """
+    """Reads a spool, and tells the jobs what never reached it (`lost`, of which `notified` is known)."""
 
     def __init__(
         self, pattern: str, formats: StreamFormat, lost: Callable[[], int], notified: int = 0

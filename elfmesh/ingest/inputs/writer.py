@@ -1,8 +1,7 @@
 """Many senders, one spool: what came meanwhile is written and synced together, and each sender is told after.
 
-Owns the queue in front of a spool. Every sender has at most one `put` under way and waits in it until its
-lines are durable: that is the back-pressure, and what bounds the queue. Lives on the loop; the disk is
-touched in a lane of the executor.
+A sender has at most one `put` under way and waits in it until its lines are durable. That is the
+back-pressure and bounds the queue. Lives on the loop; the disk is touched in a lane of the executor.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ class Counters:
     """What an input has seen, for people and for the jobs.
 
     Attributes:
-        connections: open now.
-        messages: taken.
-        nbytes: of them, as they stand in the spool.
+        nbytes: of the messages taken, as they stand in the spool.
         lost: datagrams that the kernel had no room for, messages that brokers had dropped.
         overlong: messages beyond the limit on a line, left out.
         refused: connections and requests turned away.
@@ -62,13 +59,9 @@ def watched(work: Coroutine[Any, Any, None], name: str, counters: Counters) -> a
 
 
 class SpoolWriter:
-    """Writes to one spool.
+    """Writes to one spool, in the executor's lane `spool:NAME`.
 
-    Args:
-        name: of the stream.
-        spool: where to; closed by `close`.
-        executor: its lane `spool:NAME` touches the disk.
-        restarts: from where each job would read after a restart.
+    `restarts` gives from where each job would read after a restart.
     """
 
     def __init__(self, name: str, spool: Spool, executor: Executor, restarts: Restarts) -> None:
@@ -80,13 +73,7 @@ class SpoolWriter:
         self._task = watched(self._run(), name, self.counters)
 
     async def put(self, data: bytes, messages: int, mark: SenderMark | None = None) -> None:
-        """Have whole lines written; returns when they are durable, however long that takes.
-
-        Args:
-            data: the lines.
-            messages: how many.
-            mark: where they bring their producer to.
-        """
+        """Have whole lines written; returns when they are durable, however long that takes."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((data, messages, future, mark))
         self._wake.set()

@@ -2,20 +2,14 @@ r"""Web server access logs: Common Log Format and Combined Log Format.
 
     host ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 1234 "referer" "agent" any more
 
-Three ways to the same columns. The native scanner, where it was built (see `scanner`), reads the lines in
-which every field stands where an undisputed line has it. Without it, numpy looks at all lines of a block at
-once: it finds every space and quote, checks the same, and cuts the asked columns out of the block. Lines
-that either is not certain of (escaped quotes, users with spaces, requests that are not three words) go, one
-by one, through a regular expression, which is the definition. A property test holds the three equal.
+The native scanner (see `scanner`), or else numpy over all lines of a block, reads the lines in which every
+field stands where an undisputed line has it. Other lines go through a regular expression, which is the
+definition; a property test holds the three equal. The request is split on spaces: method, path, ...,
+protocol; without a space all of it is the path. `bytes` "-" is null. Escapes stay as logged. A combined line
+that was cut off in referer or agent still counts. More fields may follow.
 
-Rules: the request is split on spaces: method is the first word, path the second, protocol the last of three
-or more; without a space the whole request is the path and the method is empty. `bytes` "-" is null. Escapes
-stay as they were logged. A combined line that was cut off in referer or agent still counts: what is missing
-is null, what has no closing quote goes to the line's end. Both formats let more fields follow.
-
-Deviation: the design notes measured pyarrow.csv with delimiter ' ' for this. It merges lines at an
-unbalanced quote, unescapes `\x22`, and needs a fixed number of fields; checking for that costs what
-cutting ourselves costs.
+Deviation: the design notes measured pyarrow.csv with delimiter ' ' for this. It merges lines at an unbalanced
+quote, unescapes `\x22`, and needs a fixed number of fields.
 """
 
 from __future__ import annotations
@@ -270,10 +264,7 @@ def _integers(
 
 
 class VhostParser(AccessParser):
-    """Access logs with the virtual host in front of each line, as Apache's `%v:%p` or `%v` write it.
-
-    What stands behind the first space is a line of the variant without it, and read as one.
-    """
+    """Access logs with the virtual host in front of each line, as Apache's `%v:%p` or `%v` write it."""
 
     def __init__(self, source: str = "", host: str = "", *, combined: bool = True) -> None:
         super().__init__(source, host, combined=combined)

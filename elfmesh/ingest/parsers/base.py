@@ -1,9 +1,8 @@
 """What every parser is: a block of whole lines in, one Arrow batch with only the asked columns out.
 
-Owns the shape of the answer and the three columns every format has (`_raw`, `_source`, `_host`). Refuses to
-know jobs, queries and files. Invariants: `lines` counts non-blank lines; each of them is either one of
-`rows` or one of `errors`; a bad line never costs a neighbour and never raises; columns stand in the order
-they were asked for, a column the format does not have is all null.
+Every format has the columns `_raw`, `_source` and `_host`. `lines` counts non-blank lines, and each is one of
+`rows` or one of `errors`. A bad line never costs a neighbour and never raises. A column the format does not
+have is all null.
 """
 
 from __future__ import annotations
@@ -32,12 +31,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class LazyArrays(Mapping[str, pa.Array]):
-    """Columns by name, each made when it is first asked for and then kept.
-
-    Args:
-        makers: what makes each column; a maker gives the same column whenever it is called, so that two
-            threads that ask at once do no harm.
-    """
+    """Columns by name, each made when it is first asked for and then kept; a maker may run twice."""
 
     __slots__ = ("_made", "_makers")
 
@@ -68,9 +62,8 @@ class Parsed:
     """One parsed block.
 
     Attributes:
-        arrays: the asked columns in the asked order, named by dotted path; a column is made when it is first
-            asked for, so that one that a filter spares is never built.
-        rows: good lines, and the length of every column.
+        arrays: the asked columns in the asked order, by dotted path; a column that a filter spares is never
+            built.
         lines: non-blank lines read, good or bad.
         errors: lines that could not be parsed; `rows + errors == lines`.
         samples: up to three reasons, each with the start of the offending text, unescaped.
@@ -97,13 +90,7 @@ class Parsed:
         return self.select(tuple(self.arrays))
 
     def select(self, names: Sequence[str]) -> pa.RecordBatch:
-        """Some of the columns, in this order; only these are made.
-
-        Raises:
-            KeyError: a name that the block was not parsed for.
-
-        Cost: a column that was made before costs nothing.
-        """
+        """Some of the columns, in this order; only these are made."""
         return make_batch([self.arrays[name] for name in names], names, self.rows)
 
 
@@ -125,12 +112,7 @@ class Columns:
 
 
 class Parser(ABC):
-    """Parses the blocks of one file or stream, in order. Not thread-safe: one block at a time.
-
-    Args:
-        source: what `_source` says: the file's path, or "-".
-        host: what `_host` says.
-    """
+    """Parses the blocks of one file or stream, in order; one block at a time, not thread-safe."""
 
     name = ""
     framing: Framing | None = None
@@ -159,12 +141,7 @@ class Parser(ABC):
         return ()
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
-        """Parse one block of whole lines.
-
-        Args:
-            block: bytes that end at a line's end; the newline of the last line may be missing.
-            columns: dotted paths; only these are made.
-        """
+        """Parse one block of whole lines into these columns; the last newline may be missing."""
         lines = Lines(block)
         return self.parse_lines(lines if self.framing is None else self.framing.merge(lines), columns)
 

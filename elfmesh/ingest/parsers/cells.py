@@ -1,9 +1,8 @@
 """What the scanner says about the fields of a block, and how that becomes Arrow columns.
 
-A cell is a kind (one byte) and 64 bits whose meaning the kind gives: a number, or where in the block a text
-stands. Cells are all a parser keeps of a block until somebody asks for a column; only then is it copied.
-Lines that the scanner refused are put in beside the others, value by value, from what the slow path made of
-them. Owns the numbers of the kinds, which csrc/scan.h repeats. Refuses to know formats and types of streams.
+A cell is a kind (one byte) and 64 bits: a number, or where in the block a text stands. A column is copied
+only when it is asked for. Lines that the scanner refused are put in value by value. csrc/scan.h repeats the
+numbers of the kinds.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 class Grid:
     """The cells of some fields of all lines of a block.
 
-    Args:
-        scan: the C module, which stays the one to ask about these cells.
-
     Attributes:
-        data: the block that texts stand in.
         side: texts that stand nowhere in the block; they follow on it in their positions.
         others: values that no cell can hold, by the number that is in it.
         kinds, words: both [slots, rows]; a scan fills them, refused lines with nulls.
@@ -88,11 +83,7 @@ class Grid:
 
 
 class Field:
-    """One field of all rows: the cells of one column to be.
-
-    Args:
-        grid: what the cells refer to; nothing may be put into it any more.
-    """
+    """One field of all rows: the cells of one column to be. Nothing may be put into its grid any more."""
 
     __slots__ = ("_grid", "kinds", "present", "words")
 
@@ -171,10 +162,7 @@ class Field:
 
 
 def _pooled(count: int, kind: Any) -> np.ndarray[Any, Any]:
-    """Uninitialised memory of Arrow's pool, which keeps what was freed.
-
-    From the system, the first touch of every page of every block would cost more than the scan.
-    """
+    """Uninitialised memory of Arrow's pool, because first touches of fresh pages cost more than the scan."""
     return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
 
 
@@ -191,12 +179,7 @@ def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
 
 
 def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
-    """Event times of a string column by the query language's own reading; what is no time is null.
-
-    Args:
-        texts: a string column.
-        scan: the C module for the shapes it knows, or None.
-    """
+    """Event times of a string column by the query language's own reading; what is no time is null."""
     data = texts.buffers()[2]
     if scan is None or data is None or not len(texts):
         from elfmesh.ql.values.times import to_timestamp_us

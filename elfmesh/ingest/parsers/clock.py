@@ -1,10 +1,9 @@
 """Times as logs write them without a zone or a year, read so that each reading gives the same.
 
 A time without a zone is of the zone that the stream declares, UTC by default. A time without a year (RFC
-3164's `Oct 11 22:14:15`) is of the declared year, or else the latest one that is not after the file's own
-time of change (plus a day, for hosts whose clocks differ). That time only grows, and it is past every line
-that is there: whoever reads a line again within a year of its writing gives it the same year. The clock is
-asked where nothing is read twice: for standard input, once.
+3164's `Oct 11 22:14:15`) is of the declared year, or else the latest one that is not after the file's time of
+change (plus a day, for hosts whose clocks differ). A line that is read again within a year of its writing
+gets the same year. The clock is asked for standard input only.
 """
 
 from __future__ import annotations
@@ -57,15 +56,7 @@ _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 
 @dataclass(frozen=True)
 class LocalClock:
-    """How a stream's times are to be understood.
-
-    Args:
-        zone: of times that name none; an IANA name.
-        year: of times that name none; None: by the file's time of change.
-
-    Raises:
-        ConfigError: no such zone, or a year that cannot be.
-    """
+    """How a stream's times are to be understood: the IANA zone, and the year (None: by the file's time)."""
 
     zone: str = "UTC"
     year: int | None = None
@@ -91,10 +82,7 @@ class LocalClock:
             return self._began_us
 
     def times(self, texts: pa.Array, scan: Any, source: str) -> pa.Array:
-        """Event times of a string column; what is no time is null.
-
-        Cost: that of `event_times`, and of more shapes for values that it cannot read.
-        """
+        """Event times of a string column; what is no time is null."""
         # No text is of two shapes, so the order decides what it costs and never what it means.
         first = next((text for text in texts[:PEEK_MAX].to_pylist() if text), "")
         readers = [lambda left: event_times(left, scan), lambda left: self._rare(left, source)]

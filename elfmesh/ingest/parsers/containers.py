@@ -4,9 +4,9 @@ r"""Container logs: CRI (Kubernetes) and Docker's json-file, with the parts of l
     2016-10-06T00:17:09.669794203Z stdout F  a long line
     {"log":"a line\n","stream":"stdout","time":"2016-10-06T00:17:09.669794202Z"}
 
-Columns: ts and stream (of the first part), message (all parts, without the line's end). In CRI a part is
-marked P, in Docker a `log` that does not end in a newline is one. A record is the bytes from its first part
-to its last; parts of the other stream may stand in between.
+Columns: ts and stream (of the first part), message (all parts, without the line's end). A part is marked P in
+CRI, and is a `log` without a final newline in Docker. A record is the bytes from its first part to its last;
+parts of the other stream may stand in between.
 """
 
 from __future__ import annotations
@@ -35,14 +35,7 @@ DOCKER_PARTS = PartFraming(r'"stream":"(?P<stream>\w*)"', r'^\{"log":"', r'^\{"l
 
 
 class ContainerParser(Parser):
-    """Lines are parsed as they are, then those of one record are joined.
-
-    Args:
-        name: the format's.
-        inner: parses the lines.
-        parts: says which belong together.
-        message: what `inner` calls the message.
-    """
+    """Lines are parsed by `inner`, then those of one record are joined as `parts` says."""
 
     def __init__(
         self, source: str, host: str, *, name: str, inner: Parser, parts: PartFraming, message: str

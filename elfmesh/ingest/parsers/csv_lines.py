@@ -1,12 +1,10 @@
 """csv: RFC 4180 quoting, comma, one record a line; tsv: the same with a tab.
 
 The columns are declared or the file's first line. A quoted newline is not supported. An empty field is null.
-A line with another number of fields, or with text beside a quoted field, is an error. Where the first line
-names a column twice, which one is meant cannot be told: for who asks for it every line is an error.
-
-What a line means is what Python's csv module says, strictly. A block goes through pyarrow's reader whole,
-which means the same by every line whose quotes open and close at commas; other lines, and those with another
-number of fields, go to the csv module one by one. A property test holds the two equal.
+A line with another number of fields, or with text beside a quoted field, is an error; so is every line for a
+column that the first line names twice. Python's csv module, strict, is the definition. A block goes through
+pyarrow's reader whole; lines whose quotes do not open and close at commas go to the csv module one by one. A
+property test holds the two equal.
 """
 
 from __future__ import annotations
@@ -34,12 +32,7 @@ csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
 
 
 class CsvParser(TextParser):
-    """Parses comma-separated lines.
-
-    Args:
-        header: the column names; None takes the first line that is parsed.
-        delimiter: what stands between fields.
-    """
+    """Parses separated lines; without `header` the first line that is parsed has the column names."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Formats by name: what `--format` and `format =` may say, and the parsers of one stream.
 
-`auto` looks at the first lines of each file and says what it took them for; a definite format is a name of
-`kinds.KINDS`, some with an argument behind a colon (`csv:a,b,c`, `regex:PATTERN`, `grok:PATTERN`).
+`auto` decides by the first lines of each file; a definite format is a name of `kinds.KINDS`, some with an
+argument behind a colon (`csv:a,b,c`, `regex:PATTERN`, `grok:PATTERN`).
 """
 
 from __future__ import annotations
@@ -31,16 +31,11 @@ class StreamFormat:
     """The declared format of one stream; makes the parser of each of its files.
 
     Args:
-        spec: a format's name, perhaps with an argument.
-        host: what `_host` says.
         declared: column types by name: bool, int, float or string.
         timestamp: the field that `ts` is taken from; None tries the usual names.
         clock: what times mean that name no zone or no year.
         patterns: grok patterns by name, asked before ours.
         framing: which lines are one record; None: what the format says.
-
-    Raises:
-        ConfigError: unknown format, unknown type, bad pattern.
     """
 
     def __init__(
@@ -84,10 +79,8 @@ class StreamFormat:
     def parser(self, source: str = "", *, head: bytes | None = None) -> Parser:
         """The parser of one file.
 
-        Args:
-            source: what `_source` says.
-            head: the first bytes of the file when reading starts in its middle: the csv header is there, and
-                `auto` decides by it. None when reading starts at the beginning.
+        `head` has the first bytes of the file when reading starts in its middle: the csv header is there, and
+        `auto` decides by it. None when reading starts at the beginning.
         """
         if self.name == AUTO:
             parser: Parser = AutoParser(self, source, self._request.host, head)
@@ -162,9 +155,7 @@ class AutoFraming(Framing):
 class AutoParser(Parser):
     """Chooses a format by the first lines and then is that format.
 
-    Attributes:
-        chosen: the format's name; "" while nothing could be told. Until then every line is an error.
-        candidates: the formats that the lines of the last block may be in, where several are possible.
+    Until `chosen` is set every line is an error; `candidates` are the formats that the last block may be in.
     """
 
     name = AUTO
@@ -229,8 +220,7 @@ def found_columns(parser: Parser) -> tuple[str, ...] | None:
 def discover_columns(parser: Parser, block: bytes) -> tuple[str, ...]:
     """What `SELECT *` means: a format's own columns, or the fields in a stream's first block.
 
-    `_raw`, `_source` and `_host` are not among them. A json or logfmt stream may bring other fields later;
-    they are not in the answer.
+    `_raw`, `_source` and `_host` are not among them, nor fields that a json or logfmt stream brings later.
     """
     if isinstance(parser, AutoParser):
         parser.choose(block)  # not by parsing: that would take the header off a csv file

@@ -1,18 +1,15 @@
-"""Records of several lines: which lines belong together, said once for reading and for parsing (D-1).
+"""Records of several lines: which lines belong together, for reading and for parsing (D-1).
 
 A record is the bytes from the beginning of its first line to the end of its last one; offsets are only ever
-at its beginning. The reader asks `complete` how much of what it holds are closed records, the parser asks
-for the records of a block, and both use the same rule on the same bytes, so that reading again from any
-offset gives the same records. Bounds are part of the rule: a record that reaches one ends there. Only the
-time-out is not: it ends a record that nothing follows, and the offset behind it is stored.
+at its beginning. The reader and the parser use the same rule on the same bytes, so reading again from any
+offset gives the same records. A record that reaches a bound ends there. The time-out ends a record that
+nothing follows, and the offset behind it is stored. Blank lines belong to the record they stand in.
 
     start:PATTERN      a line that matches begins a record
     continue:PATTERN   a line that matches goes on with the record before it
     indent             a line that begins with a space or tab goes on
     timestamp          a line that begins with a date or time begins a record
     trace              indented lines, `Caused by:` and the like go on: Java's, .NET's and Go's stack traces
-
-Refuses to know files and formats. Blank lines belong to the record they stand in and begin none.
 """
 
 from __future__ import annotations
@@ -47,24 +44,14 @@ _STAMP = (
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large a record may become.
-
-    Attributes:
-        lines: that are not blank.
-        nbytes: from its beginning to that of its last line.
-    """
+    """How large a record may become: lines that are not blank, and bytes."""
 
     lines: int = LINES_MAX
     nbytes: int = BYTES_MAX
 
 
 class Framing(ABC):
-    """A rule which lines belong together.
-
-    Args:
-        bounds: a record that reaches one of them ends.
-        timeout_s: after so long without growth the last record of a file ends.
-    """
+    """A rule which lines belong together; after `timeout_s` without growth a file's last record ends."""
 
     def __init__(self, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.bounds = bounds or Bounds()
@@ -72,11 +59,7 @@ class Framing(ABC):
 
     @abstractmethod
     def complete(self, data: bytes) -> int:
-        """How many of the first bytes of `data` are closed records.
-
-        Args:
-            data: whole lines from the beginning of a record on.
-        """
+        """How many of the first bytes of `data`, which begins with a record, are closed records."""
 
     def fresh(self) -> Framing:
         """The same rule for one more file; one that learns from its file begins again."""
@@ -87,12 +70,7 @@ class Framing(ABC):
 
 
 class LineFraming(Framing):
-    """Neighbouring lines, by a pattern that each line matches or not.
-
-    Args:
-        pattern: RE2.
-        begins: a match begins a record; False: it goes on with one.
-    """
+    """Neighbouring lines, by an RE2 pattern whose match begins a record, or goes on with one."""
 
     def __init__(
         self, pattern: str, *, begins: bool, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S
@@ -155,11 +133,7 @@ class PartFraming(Framing):
     """Container logs: a line that is marked as partial goes on in the next one of the same stream.
 
     Records of two streams may overlap; one that was begun first is closed first where it reaches a bound.
-
-    Args:
-        stream: RE2 with a group `stream`.
-        partial: RE2 that partial lines match.
-        unless: with it, partial lines are those that match `partial` but not this.
+    Partial lines match `partial` and, if given, not `unless`.
     """
 
     def __init__(self, stream: str, partial: str, unless: str = "", bounds: Bounds | None = None) -> None:

@@ -2,10 +2,8 @@
 
 A record is the fields `NAME=value`, one a line, up to an empty line; a value with bytes that a line cannot
 have is its name alone, eight bytes of its length (little endian), the bytes, and a newline. Columns are the
-fields as the journal calls them (MESSAGE, _SYSTEMD_UNIT, PRIORITY, ...), all text; `ts` is
-__REALTIME_TIMESTAMP. Of a field that comes twice, the first. The journal's JSON is the format `journald`.
-
-Cost: Python for every field of every record, about a third of a microsecond each.
+fields as text; `ts` is __REALTIME_TIMESTAMP; of a repeated field the first. Cost: Python for every field of
+every record, about a third of a microsecond each.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
 """NDJSON: one JSON object a line, read straight into the fields that are asked for.
 
-What a line means is what msgspec says. The native scanner, where it was built (see `scanner`), reads the
-lines it is certain of and leaves every other line to msgspec; a property test holds the two equal.
-
-Without the scanner a whole block is decoded with one call into objects that have only the asked fields;
-everything else in a line is skipped by the decoder without being built. That is done when every line begins
-with `{` and ends with `}` and the number of objects equals the number of lines: `}` before and `{` after a
-line break can only be a boundary between two documents, so equal numbers mean exactly one object a line.
-Otherwise each line is decoded alone, and one bad line costs one line. A line that is JSON but no object is
-an error.
-
-A dotted path goes into nested objects; where that leads nowhere, a key that literally contains the dots is
-taken, at any depth (`{"log.level": "warn"}`, `{"zones": {"example.org": {"hits": 1}}}`). Of duplicate keys
-the last wins.
+msgspec defines what a line means. The native scanner (see `scanner`) leaves lines it is not certain of to it;
+a property test holds the two equal. Without the scanner a block is decoded with one call into objects that
+have only the asked fields, provided that every line begins with `{` and ends with `}` and there are as many
+objects as lines: such a boundary between lines can only be one between documents. Otherwise each line is
+decoded alone. A line that is no object is an error. A dotted path goes into nested objects, else to a key
+with literal dots, at any depth. Of duplicate keys the last wins.
 """
 
 from __future__ import annotations
@@ -37,11 +30,9 @@ _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 
 
 class JsonParser(Parser):
-    """Parses NDJSON.
+    """Parses NDJSON; `schema` has the types of the stream's columns, shared by its files.
 
-    Args:
-        schema: types of the stream's columns, shared by its files.
-        timestamp: the declared field that `ts` is taken from; None tries the usual names.
+    `timestamp` is the declared field that `ts` is taken from; None tries the usual names.
     """
 
     name = "json"
@@ -69,9 +60,9 @@ class JsonParser(Parser):
         return self._decoded(lines, plan, wanted) if scanned is None else scanned
 
     def _scanned(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns | None:
-        """Columns by the scanner, with lines that it refused put in by the decoder; None: not worth it.
+        """Columns by the scanner, with lines that it refused decoded; None: not worth it.
 
-        Types settle here, for every column in the order of `wanted`; what is put off is only the copying.
+        Types settle here, for every column in the order of `wanted`; only the copying is put off.
         """
         found = _scan(lines, plan)
         if found is None:

@@ -1,7 +1,7 @@
 """A set of dotted paths as what reads them from JSON: a msgspec decoder, and a description for the scanner.
 
-Owns what a path may mean: nested objects first; where that leads nowhere, a key that literally contains the
-dots, at any depth. Both ways to read follow the same tree of names. Refuses to know lines, columns and types.
+A path means nested objects first; where that leads nowhere, a key that literally contains the dots, at any
+depth.
 """
 
 from __future__ import annotations
@@ -21,11 +21,8 @@ PARTS_MAX = 16
 class Tree:
     """The asked paths as nested names.
 
-    Attributes:
-        asked: a path ends here.
-        children: by the next name.
-        kind: what the decoder makes of an object here; None: a dict.
-        slot: the scanner's place for what stands here; -1: none.
+    `asked`: a path ends here. `kind` is what the decoder makes of an object here (None: a dict); `slot` the
+    scanner's place for it (-1: none).
     """
 
     __slots__ = ("asked", "children", "kind", "slot")

@@ -1,7 +1,4 @@
-"""The table of formats: for each name its parser, its columns where they are always the same, and its looks.
-
-Adding a format is a line here. Refuses to know files; `formats` decides which line is asked.
-"""
+"""The table of formats: for each name its parser, its columns where they are always the same, and its form."""
 
 from __future__ import annotations
 
@@ -41,14 +38,8 @@ Types = Mapping[str, pa.DataType]
 class Request:
     """What a parser is made from.
 
-    Attributes:
-        argument: what stands behind the format's name and a colon.
-        options: of the stream.
-        schema: types of its columns, shared by its files.
-        host: what `_host` says.
-        patterns: the user's own grok patterns.
-        source: what `_source` says.
-        head: the first bytes of the file where reading begins in its middle.
+    `argument` stands behind the format's name and a colon. `head` has the first bytes of the file where
+    reading begins in its middle.
     """
 
     argument: str
@@ -62,13 +53,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Kind:
-    """One format.
-
-    Attributes:
-        make: its parser.
-        columns: its columns and the types of those that are no strings, where they are always the same.
-        argument: whether one may ("?"), must ("!") or must not ("") stand behind its name.
-    """
+    """One format; whether it may ("?"), must ("!") or must not ("") have an argument behind its name."""
 
     make: Callable[[Request], Parser]
     columns: Callable[[Request], tuple[Names, Types] | None] = lambda request: None

@@ -1,13 +1,9 @@
 """A block of bytes as lines: where each begins and ends, and how to cut columns out of all of them at once.
 
-Owns splitting, blank lines, carriage returns and invalid UTF-8; knows nothing of any format. Invariants:
-`data` is valid UTF-8; `starts` and `ends` are aligned, ascending, and never cover a line terminator; a
-blank line (nothing but spaces and tabs) is not in them. `buffer` is `data` with a margin of zero bytes
-behind it, so that a position a little past a line's end can be looked at without a bounds check.
-
-Invalid UTF-8 never costs a line, in any format: scanners write arbitrary bytes into every web server's log,
-and dropping their lines would make each count a little wrong. Each malformed sequence becomes U+FFFD and
-the number of lines touched is reported as `replaced`.
+`data` is valid UTF-8; `starts` and `ends` are ascending, and never cover a line terminator or a blank line
+(nothing but spaces and tabs). `buffer` is `data` with a margin of zero bytes, so that a position a little
+past a line's end needs no bounds check. Invalid UTF-8 never costs a line, because scanners write arbitrary
+bytes into every web server's log: each malformed sequence becomes U+FFFD, and `replaced` counts such lines.
 """
 
 from __future__ import annotations
@@ -28,11 +24,7 @@ NEWLINE, RETURN, SPACE, TAB = 10, 13, 32, 9
 
 
 class Lines:
-    """The non-blank lines of one block.
-
-    Args:
-        block: whole lines; the last may lack its newline.
-    """
+    """The non-blank lines of one block of whole lines; the last may lack its newline."""
 
     __slots__ = ("_buffer", "data", "ends", "replaced", "scan", "starts")
 
@@ -132,10 +124,7 @@ INLINE_BYTES_MAX = 12
 
 
 def cut_by_views(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
-    """Slices of a buffer as strings: Arrow string views over it, which Arrow then copies out row by row.
-
-    Bytes behind a short string stay in its view as they are; the copy does not look at them.
-    """
+    """Slices of a buffer as strings: Arrow string views over it, which Arrow then copies row by row."""
     lengths = ends - starts
     views = np.empty((len(starts), 4), np.int32)
     windows = np.lib.stride_tricks.sliding_window_view(buffer, INLINE_BYTES_MAX)

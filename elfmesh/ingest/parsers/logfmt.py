@@ -2,11 +2,8 @@ r"""logfmt: pairs `key=value` on a line, read straight into the keys that are as
 
 `key=value`, `key="quoted \" value"`, a bare `key` is "true", `key=` is "". Of duplicate keys the last wins. A
 quote that is not closed opens nothing: its value is "", and the line goes on behind it. A line without any
-pair is an error.
-
-What a line means is what the regular expression here finds in it. The native scanner, where it was built (see
-`scanner`), reads the lines it is certain of and leaves every other line to it; a property test holds the two
-equal.
+pair is an error. The regular expression here is the definition; the native scanner (see `scanner`) leaves
+lines it is not certain of to it, and a property test holds the two equal.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     CEF:0|vendor|product|version|class|name|severity|src=10.0.0.1 msg=two words
     LEEF:2.0|vendor|product|version|event|^|src=10.0.0.1^usrName=joe
 
-Each wanted key is looked for in all lines at once by RE2; nobody makes a dict of every line. Lines with a
-quote in them go the slow way in kv, where a key inside quotes is none. kv: of duplicate keys the last wins, a
-key without a value is "true", quotes are taken off. CEF: a value goes to the next ` key=`, of duplicates the
-first wins; escapes are undone; what is in front of `CEF:` (a syslog header) is left out. The header's fields
-are device_vendor, device_product, device_version, device_event_class_id (LEEF: event_id), name and severity.
+RE2 looks for each wanted key in all lines at once; kv lines with a quote go the slow way. kv: of duplicate
+keys the last wins, a key without a value is "true", quotes are taken off. CEF: a value goes to the next `
+key=`, of duplicates the first wins; escapes are undone; what is in front of `CEF:` is left out. The header's
+fields are device_vendor, device_product, device_version, device_event_class_id (LEEF: event_id), name,
+severity.
 """
 
 from __future__ import annotations
@@ -39,11 +39,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def kv_separators(argument: str) -> tuple[str, str]:
-    """What stands between key and value, and between pairs, by the example `k=v;k=v`; "" means `k=v k=v`.
-
-    Raises:
-        ConfigError: not such an example.
-    """
+    """What stands between key and value, and between pairs, by the example `k=v;k=v`; "" is `k=v k=v`."""
     match = _EXAMPLE.fullmatch(argument or "k=v k=v")
     if match is None or "\n" in argument or '"' in argument:
         raise ConfigError(
@@ -55,12 +51,7 @@ def kv_separators(argument: str) -> tuple[str, str]:
 
 
 class KvParser(TextParser):
-    """Parses pairs.
-
-    Args:
-        assign: between key and value.
-        between: between pairs; white space around it is left out.
-    """
+    """Parses pairs; white space around `between` is left out."""
 
     name = "kv"
 
@@ -140,10 +131,7 @@ class KvParser(TextParser):
 
 
 def _without_open_quotes(text: str) -> str:
-    """The text, as long as it was, without the quotes that nothing closes.
-
-    Behind the first of them there is no other that is closed, so each would be followed to the end in vain.
-    """
+    """The text, as long as it was, without the quotes that nothing closes."""
     at = text.find('"')
     while at >= 0:
         quoted = _QUOTED.match(text, at)
@@ -253,10 +241,7 @@ class LeefParser(CefParser):
     def _values(
         self, found: Mapping[str, pa.Array], extensions: pa.Array, keys: Sequence[str]
     ) -> list[pa.Array]:
-        """By RE2 where all lines have one delimiter.
-
-        Each other delimiter would need patterns of its own, one per key: those lines are split one by one.
-        """
+        """By RE2 where all lines have one delimiter, else line by line."""
         marks = [_character(each) for each in found["delimiter"].fill_null("\t").to_pylist()]
         if len(set(marks)) == 1 and not "\ud800" <= marks[0] <= "\udfff":  # no pattern holds a surrogate
             mark = re.escape(marks[0])

@@ -1,8 +1,6 @@
 """Which scanner reads blocks: the C module where it was built, else the slow path in every parser.
 
-Owns that choice. Refuses to know formats. The scanner only ever answers for lines it is certain of, so the
-choice changes how fast a log is read and never what is in it; property tests hold the two equal.
-
+The scanner only answers for lines it is certain of, so the choice changes the speed and never the result.
 ELF_SCANNER=native|python forces one.
 """
 
@@ -43,11 +41,7 @@ def refused_room(lines: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def choose(wanted: str) -> None:
-    """Take the scanner that was asked for; with "" the best there is.
-
-    Raises:
-        ConfigError: no such scanner, or "native" where it was not built.
-    """
+    """Take the scanner that was asked for; with "" the best there is."""
     global active, fallback_reason
     if wanted and wanted not in CHOICES:
         raise ConfigError(

@@ -1,10 +1,10 @@
 """Types of the fields of one JSON stream, inferred from what is seen and then kept.
 
-Owns one decision: which Arrow type a column has. The first block that brings a value decides (bool, int64,
-float64, string; a mix of int and float is float64, any other mix is string, objects and arrays are string:
-their JSON text). After that the type only changes from int64 to float64, once. A value that does not fit
-becomes null and is reported, so that one broken client cannot turn everybody's numbers into text. Integers
-beyond 64 bits do not fit anything but string: rounding them silently would merge keys that differ.
+The first block that brings a value decides (bool, int64, float64, string; a mix of int and float is float64,
+any other mix is string, objects and arrays are their JSON text). After that the type only changes from int64
+to float64, once. A value that does not fit becomes null and is reported, so that one broken client cannot
+turn all numbers into text. Integers beyond 64 bits fit only string: rounding them would merge keys that
+differ.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ _MISFIT = object()
 
 
 class StreamSchema:
-    """The settled column types of one stream; shared by the parsers of all its files.
-
-    Args:
-        declared: types that were configured; they never change.
-    """
+    """The settled column types of one stream, shared by its files; `declared` ones never change."""
 
     def __init__(self, declared: Mapping[str, pa.DataType] | None = None) -> None:
         self.declared = dict(declared or {})
@@ -32,11 +28,7 @@ class StreamSchema:
         self._containers: set[str] = set()
 
     def column(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
-        """Turn decoded JSON values into a column of the stream's type.
-
-        Returns:
-            The column, and the indices of the values that did not fit and are null in it.
-        """
+        """Decoded JSON values as a column of the stream's type, and the indices that did not fit."""
         if name not in self._containers:
             quick = self._uniform(name, values)
             if quick is not None:
@@ -44,14 +36,10 @@ class StreamSchema:
         return self._mixed(name, values)
 
     def settle(self, name: str, kind: pa.DataType) -> pa.DataType | None:
-        """The type of a column whose values are all of one plain kind; it is settled by that.
+        """The type of a column whose values are all of one plain kind, which settles it.
 
-        Args:
-            name: the column's.
-            kind: bool, int64, float64 (perhaps with integers among them), string, or null: no value at all.
-
-        Returns:
-            What the values become as they are; None when they must be looked at one by one (`column`).
+        float64 may have integers among them; null means no value at all. None: `column` must look at each
+        value.
         """
         settled = self.types.get(name)
         if kind == NULL:

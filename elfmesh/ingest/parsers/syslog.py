@@ -5,9 +5,8 @@
     Oct 11 22:14:15 web-1 kernel: what happened
 
 The priority is split into `facility` and `severity` (RFC 5424's keywords); without one both are null.
-`structured_data` is the JSON object {id: {name: value}}; a parameter is reached by its path,
-`structured_data.<id>.<name>`. `-` is null. A line with a priority and nothing else that is known is all
-message, as RFC 3164 (4.3.3) has it; one without either a priority or a date is no syslog.
+`structured_data` is the JSON object {id: {name: value}}. `-` is null. A line with a priority and nothing else
+that is known is all message, as RFC 3164 (4.3.3) has it; one without priority and date is no syslog.
 """
 
 from __future__ import annotations

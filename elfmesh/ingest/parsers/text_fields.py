@@ -1,12 +1,9 @@
 """Formats whose values are text: what they share, and a user's regular expression.
 
-These formats carry no types, so every column is a string and every agent agrees on it whatever it happened
-to read first; a query casts where it needs a number. `ts` is read from the declared field or the usual
-names, like in JSON. A stream may declare types: then values are cast, and what cannot be cast is null and a
-field error; a declared column that a file does not have is null.
-
-A regular expression is google-re2's: unanchored search, named groups are the columns, and a group that is
-empty or took no part is null, as in all formats that are patterns.
+Every column is a string, so that agents agree whatever they read first; a query casts where it needs a
+number. `ts` is read from the declared field or the usual names. A stream may declare types: a value that
+cannot be cast is null and a field error. A regular expression is google-re2's unanchored search; a group that
+is empty or took no part is null.
 """
 
 from __future__ import annotations
@@ -39,13 +36,7 @@ Kept = list[int] | Positions | None
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What a stream says about its values.
-
-    Attributes:
-        declared: types of columns; all others are what the format says, or strings.
-        timestamp: the field that `ts` is taken from; None tries the usual names.
-        clock: what times mean that name no zone or no year.
-    """
+    """What a stream says about its values: declared types, the field of `ts`, and the clock."""
 
     declared: Mapping[str, pa.DataType] = field(default_factory=dict)
     timestamp: str | None = None
@@ -53,11 +44,7 @@ class TextOptions:
 
 
 class TextParser(Parser):
-    """Common part: `ts`, declared types, one row per line that `rows` accepts.
-
-    Args:
-        options: of the stream.
-    """
+    """Common part: `ts`, declared types, one row per line that `rows` accepts."""
 
     def __init__(self, source: str = "", host: str = "", options: TextOptions | None = None) -> None:
         super().__init__(source, host)
@@ -122,11 +109,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
 
 
 class RegexParser(TextParser):
-    """Parses lines by a user's pattern.
-
-    Args:
-        pattern: RE2 syntax with named groups.
-    """
+    """Parses lines by a user's pattern with named groups, in RE2 syntax."""
 
     name = "regex"
 

@@ -1,11 +1,10 @@
 """W3C extended logs (IIS and others): `#Fields:` says which columns follow, until the next one.
 
-Columns are the fields in lower case with `_` (`cs-uri-stem` is cs_uri_stem, `cs(User-Agent)` is
-cs_user_agent). `ts` is `date` and `time`, in UTC as the format has it, or `time` on the day that `#Date:`
-says where there is no `date`; `date-local` and `time-local` are of the stream's zone. `-` is null, `+`
-stays. Fields stand between spaces or tabs; quoted ones may contain them. Directives are no records. A line
-with another number of fields than the directive before it is an error; so is one before any directive.
-Where reading begins in the middle of a file, the reader hands over the directives before (`head`).
+Columns are the fields in lower case with `_` (`cs(User-Agent)` is cs_user_agent). `ts` is `date` and `time`
+in UTC, or `time` on the day that `#Date:` says; `date-local` and `time-local` are of the stream's zone. `-`
+is null, `+` stays. Quoted fields may contain spaces. Directives are no records. A line with another number of
+fields than the directive before it is an error; so is one before any directive. Where reading begins in the
+middle of a file, the reader hands over the directives before (`head`).
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _TIMES = (("date", "time", "Z"), ("date_local", "time_local", ""))
 
 
 class W3cParser(TextParser):
-    """Parses W3C extended logs.
-
-    Args:
-        head: what stands in the file before the first block; None: nothing.
-    """
+    """Parses W3C extended logs; `head` stands in the file before the first block."""
 
     name = "w3c"
 

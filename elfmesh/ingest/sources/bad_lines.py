@@ -1,8 +1,8 @@
 """Where the lines stand that the samples of a block's errors are about.
 
-Owns the way back: a sample shows the beginning of a line, and the line is looked for by that. So no format
-has to know where its lines stand, and what is not found (a value that does not fit, a line with malformed
-UTF-8) has its file alone. Cost: nothing where a block has no samples, else a few searches through it.
+A line is looked for by its beginning in the sample, so no format has to know where its lines stand. What is
+not found (a value that does not fit, malformed UTF-8) has its file alone. Only blocks with samples are
+searched.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ CUT = "..."
 def places(samples: Sequence[str], block: Block, lines_before: int | None = None) -> list[str]:
     """The place of each sample: `FILE:LINE`, `FILE byte OFFSET`, or the file alone.
 
-    Args:
-        samples: reason and beginning of a line, as `parsers.base.sample` writes them.
-        block: what they are about.
-        lines_before: lines of the file before the block; None: not known, as where reading began within it.
+    Without `lines_before`, the lines of the file before the block are not known, as where reading began
+    within it.
     """
     source = "stdin" if block.source == "-" else block.source
     found: list[str] = []

@@ -1,8 +1,7 @@
 """Whole-line blocks from files, compressed files and standard input, in constant memory.
 
-Owns opening, cutting at line ends and the limit on one line; refuses to know formats. Invariants: a block is
-whole lines, in the file's order, of about `block_bytes`; no line longer than `line_bytes_max` is ever in a
-block or held in memory: it is counted in `overlong`, with its beginning kept as a sample.
+A block is whole lines, in the file's order, of about `block_bytes`. A line longer than `line_bytes_max` is
+never held: it is counted in `overlong`, with its beginning kept as a sample.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ class Block:
         source: path, or "-" for standard input.
         position: where the block begins, None when the source cannot be returned to (a pipe, compressed).
         end: the offset behind the block; 0 without a position.
-        overlong: lines that were left out because they exceed the limit.
-        overlong_sample: the beginning of the first of them.
         head: the first bytes of the file when the block is not its beginning, else None.
         mark: of `end`.
         stream: which stream it is from, where several are read for one job; else None.
@@ -65,11 +62,7 @@ class Block:
 
 
 class LineCutter:
-    """Turns chunks of bytes into blocks of whole lines. Holds at most one line's limit of bytes.
-
-    Args:
-        line_bytes_max: longer lines are left out and counted.
-    """
+    """Turns chunks of bytes into blocks of whole lines. Holds at most one line's limit of bytes."""
 
     __slots__ = ("_dropped", "_limit", "_rest", "_whole", "overlong", "sample")
 
@@ -177,10 +170,7 @@ def read_blocks(
 
     Args:
         path: a file, plain or compressed with gzip or zstd, or "-" for standard input.
-        block_bytes: size of a block, more or less.
-        line_bytes_max: longer lines are left out and counted.
         new_cutter: cuts at the ends of records, where these are not lines.
-        stdin: what "-" reads.
         on_bytes: called with the number of bytes taken from the file, before decompression, each time.
 
     Raises:

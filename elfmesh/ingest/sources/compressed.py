@@ -1,7 +1,6 @@
 """The content of files that may be compressed, told by their magic bytes, never by their name.
 
-Invariants: however much a file unfolds to, memory holds one chunk of it; a file that is damaged or cut off
-ends with an error, never with less.
+Memory holds one chunk, however much a file unfolds to. A file that is damaged or cut off ends with an error.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ def compression(head: bytes) -> str:
 
 
 def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
-    """The content of a file, decompressed if it is compressed, at most `size` bytes at a time.
-
-    Raises:
-        DataError: the compressed file is damaged or cut off.
-    """
+    """The content of a file, decompressed if it is compressed, at most `size` bytes at a time."""
     head = file.read(4)
     kind = compression(head)
     whole = _Prefixed(head, file, on_bytes)

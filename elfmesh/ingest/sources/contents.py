@@ -1,7 +1,7 @@
 """What is in a file: compressed ones unfolded, copies told from files of their own.
 
-A copy is told by its beginning and by the bytes before an offset; a hash of everything would cost reading
-everything. Keeps nothing and decides nothing.
+A copy is told by its beginning and by the bytes before an offset, because a hash would cost reading
+everything.
 """
 
 from __future__ import annotations
@@ -43,14 +43,7 @@ def is_compressed(path: str) -> bool:
 
 
 class Inflated:
-    """A compressed file, read forward.
-
-    Args:
-        path: the file.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """A compressed file, read forward."""
 
     def __init__(self, path: str) -> None:
         self._file = opened_file(Path(path), "rb")
@@ -63,11 +56,7 @@ class Inflated:
         return self._file.fileno()
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; b"" at the end.
-
-        Raises:
-            DataError: the file is damaged, or not complete (yet).
-        """
+        """Up to `size` bytes; b"" at the end. DataError: the file is damaged, or not complete (yet)."""
         if not self._rest:
             self._rest = next(self._chunks, b"")
             self.finished = not self._rest
@@ -133,10 +122,8 @@ def ends_at(path: str, place: FilePosition) -> bool:
 def is_copy(path: str, fd: int) -> bool | None:
     """Whether a file is a copy or the compressed form of an open one, as far as a look can tell.
 
-    A copy is never longer. The first KiB and, for plain files, the last bytes of the copy are compared.
-
-    Returns:
-        None: a compressed file does not say enough (yet).
+    A copy is never longer. The first KiB and, for plain files, the last bytes of the copy are compared. None:
+    a compressed file does not say enough (yet).
     """
     ours = os.pread(fd, HEAD_BYTES, 0)
     if is_compressed(path):
@@ -176,13 +163,7 @@ def is_copy_of(path: str, original: str) -> bool | None:
 
 
 def common_bytes(fd: int, other: int) -> int:
-    """How far two open files agree: 0 unless the beginning of one is that of the other.
-
-    Where they cease to agree is found by halves: what stands there is compared, not all before it.
-
-    Raises:
-        OSError: one of them cannot be read.
-    """
+    """How far two open files agree: 0 unless the beginning of one is that of the other; by bisection."""
     ours, theirs = os.pread(fd, HEAD_BYTES, 0), os.pread(other, HEAD_BYTES, 0)
     same = min(len(ours), len(theirs))
     if not same or ours[:same] != theirs[:same]:
@@ -208,11 +189,7 @@ def begins_as(path: str, place: FilePosition) -> bool:
 
 
 def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosition:
-    """The position of a file that is known and not read; FINISHED: behind its last whole line.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The position of a file that is known and not read; FINISHED: behind its last whole line."""
     status = os.fstat(fd)
     head = os.pread(fd, HEAD_BYTES, 0)
     offset, mark = status.st_size, b""
@@ -224,12 +201,7 @@ def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosi
 
 
 def head_of(path: str, size: int) -> bytes:
-    """The first bytes of a file, unfolded.
-
-    Raises:
-        OSError: it cannot be read.
-        DataError: it is damaged, or not complete (yet).
-    """
+    """The first bytes of a file, unfolded. DataError: it is damaged, or not complete (yet)."""
     inflated = Inflated(path)
     try:
         return inflated.take(size)

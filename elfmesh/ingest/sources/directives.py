@@ -1,7 +1,4 @@
-"""Formats whose lines mean what the last directive before them says: which one is it in the middle of a file?
-
-Keeps nothing. A file that reading begins in the middle of is looked through backwards, once.
-"""
+"""Finds the last directive before a place in the middle of a file, for formats whose lines depend on it."""
 
 from __future__ import annotations
 
@@ -18,11 +15,7 @@ LINE_BYTES = 64 << 10
 def head_before(block: Block, directive: bytes) -> bytes | None:
     """What the parser of a block must know of the file before it: its beginning, and the last directive.
 
-    Args:
-        block: the first that is parsed of its file.
-        directive: how the lines begin that say what follows; b"" where the format has none.
-
-    Cost: reads back to the last directive, at worst the file up to the block.
+    `directive` is how such lines begin; b"" where the format has none. Reads back to the last directive.
     """
     if block.head is None or not directive or block.position is None:
         return block.head

@@ -1,7 +1,4 @@
-"""One open file of a stream: where it is read, and whether it still is what was read before.
-
-Owns a descriptor (or a compressed file that is unfolded) and the cutting into lines. Knows no other file.
-"""
+"""One open file of a stream: where it is read, and whether it still is what was read before."""
 
 from __future__ import annotations
 
@@ -27,12 +24,8 @@ SETTLED_S = 1.0
 class OpenFile:
     """One open file. `offset` is the beginning of its next record and never passes an unfinished line.
 
-    Args:
-        path: what it is called.
-        fd: open for reading; closed by `close`.
-        identity: device and inode it is known by; of a copy, those of the original.
-        new_cutter: makes what cuts it into lines or records.
-        inflated: unfolds it, if it is compressed; stands at the beginning.
+    `identity` is the device and inode it is known by; of a copy, those of the original. `inflated` unfolds
+    it, if it is compressed; it stands at the beginning.
     """
 
     def __init__(
@@ -78,11 +71,7 @@ class OpenFile:
         return self._before
 
     def start_at(self, offset: int) -> None:
-        """Go on from an offset that is a line's beginning; of a compressed file, only forward.
-
-        Raises:
-            OSError, DataError: the file cannot be read, or not unfolded to there.
-        """
+        """Go on from an offset that is a line's beginning; of a compressed file, only forward."""
         self._base = offset
         self.cutter = self._new_cutter()
         if self.inflated is not None:
@@ -126,14 +115,7 @@ class OpenFile:
         return self._bytes_before(self.offset) != self._before
 
     def read(self, room: int) -> tuple[Block | None, int]:
-        """The whole lines of the next bytes, if there are any, and how many bytes were read.
-
-        Args:
-            room: bytes to read at most; not more than there are.
-
-        Raises:
-            OSError, DataError: the file cannot be read.
-        """
+        """The whole lines of the next `room` bytes, if there are any, and how many bytes were read."""
         before = self.position
         inflated = self.inflated
         at = self.offset + self.pending

@@ -1,7 +1,6 @@
 """Which files of a stream are open, which are known and closed, and what became of those that are gone (D-2).
 
-Owns descriptors, the memory of closed files and the search for what is missing. Reads no line. The rules
-stand in tail.py; here they become decisions:
+The rules stand in tail.py; here they become decisions:
 
 - Open: what the pattern leads to, and what was and is not yet read to its end.
 - Known: files read to their end and closed (FINISHED), and files that must not be read (FOREIGN): copies,
@@ -40,18 +39,10 @@ REST = "all but what came between the copying and the cut is in"
 
 
 class Followed(Held):
-    """The files of one follower.
+    """The files of one follower; see `Tail`.
 
-    Args:
-        pattern: see `Tail`.
-        stored: `positions` and `known` of an earlier follower.
-        read_from: see `Tail`.
-        replay: by file, up to where it was read before the restart.
-        heads: see `Tail`.
-        line_bytes_max: longest line.
-        files_max: descriptors at most.
-        grace_s: how long a file that was replaced by a copy may still be written to.
-        new_cutter: see `read_blocks`.
+    `stored` has the `positions` and `known` of an earlier follower, `replay` by file up to where it was read
+    before.
     """
 
     def __init__(

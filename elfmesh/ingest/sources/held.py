@@ -1,7 +1,4 @@
-"""The files of a follower that are open, and those that are known and closed (D-2).
-
-Owns descriptors and how many there are. Finds no file and decides nothing about what is read.
-"""
+"""The files of a follower that are open, and those that are known and closed (D-2)."""
 
 from __future__ import annotations
 
@@ -30,20 +27,12 @@ from elfmesh.ingest.sources.succession import Heir, identity_of
 
 
 class Held:
-    """Files that are open or known.
-
-    Args:
-        stored: positions of an earlier follower.
-        heads: see `Tail`.
-        files_max: descriptors at most.
-        line_bytes_max: longest line.
-        new_cutter: makes what cuts a file into lines or records.
+    """Files that are open or known; see `Tail`.
 
     Attributes:
         gaps: what was lost; whoever takes note of it empties the list.
         problems: path -> why it cannot be read.
         waiting: files that are not read yet, for whatever reason.
-        heads: see `Tail`.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Files that are not open: what the system said of them when they were last looked at (D-2).
 
-Owns how such a file is known again after it was renamed, and when a compressed one is complete. Decides
-nothing about what is read.
+Such a file is recognised after it was renamed, and a compressed one when it is complete.
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ class Known:
 def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
     """A file as it is known without being read: not at all (FOREIGN), or only what is added to it.
 
-    Returns:
-        None: another file has its name by now.
-
-    Raises:
-        OSError: it cannot be read.
+    Returns None if another file has its name by now.
     """
     fd = opened(each.path, contents.READ_ONLY)
     try:

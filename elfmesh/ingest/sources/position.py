@@ -1,7 +1,4 @@
-"""Where in which file: the words in which sources, jobs and the frame log speak of bytes on disk (D-2).
-
-Owns file identity. Knows nothing of how files are found or read.
-"""
+"""Places in files: the words in which sources, jobs and the frame log speak of bytes on disk (D-2)."""
 
 from __future__ import annotations
 
@@ -34,8 +31,6 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         path: what the file was called when it was last seen; only for people, and to know where to look.
-        device: of the file system.
-        inode: within the device.
         generation: hash of the first `head` bytes, which tells a reused inode or a truncated file apart.
         head: how many bytes `generation` covers: the first KiB, or what there was when it was first read.
         offset: bytes from the beginning, always at a line's beginning.
@@ -68,13 +63,7 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes of a source that were never read: one loss (D-1's source_gap).
-
-    Attributes:
-        path: the file.
-        why: what happened, for people.
-        nbytes: bytes known to be lost; None where nobody can know.
-    """
+    """Bytes of a source that were never read: one loss (D-1's source_gap); `nbytes` None: nobody can know."""
 
     path: str
     why: str
@@ -87,13 +76,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What is known of one source after a poll.
-
-    Attributes:
-        id: which.
-        at_end: whether everything in it has been read.
-        generations: of its open files; none where that is not known.
-    """
+    """What is known of one source after a poll; no `generations` where those of open files are unknown."""
 
     id: SourceId
     at_end: bool

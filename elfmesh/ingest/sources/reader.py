@@ -1,11 +1,9 @@
 """One stream read for many jobs: a line is read and parsed once for all jobs that stand at the same place.
 
-Owns cursor groups. A group is a set of jobs at the same offsets, with its own follower of the files. A new
-job gets a group of its own, reads from its own beginning, never past the leading group, and joins it when
-it has caught up. A leader that is reading a backlog itself waits for those who are close behind: they would
-follow it to the end at the same distance, and every line would be parsed for each of them.
-
-Refuses to know queries: of a job it knows the name and the columns it wants.
+A cursor group is a set of jobs at the same offsets, with its own follower of the files. A new job gets a
+group of its own, reads from its own beginning, never past the leading group, and joins it when it has caught
+up. A leader that is reading a backlog waits for those who are close behind, because they would otherwise
+follow it to the end at the same distance, and every line would be parsed for each.
 """
 
 from __future__ import annotations
@@ -34,13 +32,7 @@ JOIN_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One parsed block and the jobs it is for.
-
-    Attributes:
-        jobs: names, in the order they joined.
-        parsed: has at least the columns that each of the jobs asked for.
-        block: the bytes and where they stood.
-    """
+    """One parsed block and the jobs it is for, in the order they joined."""
 
     jobs: tuple[str, ...]
     parsed: Parsed
@@ -73,9 +65,7 @@ class StreamReader:
     Args:
         pattern: path or glob of the stream's files.
         formats: the stream's format; its parsers share one schema.
-        block_bytes: size of a block, more or less.
         grace_s: how long a rotated file is kept open after its last growth.
-        clock: monotonic seconds.
         files_max: descriptors of one cursor group; a quarter of the process's where that is less.
     """
 
@@ -120,8 +110,6 @@ class StreamReader:
         """Begin to read for a job; replaces it if it is already there.
 
         Args:
-            job: its name.
-            columns: dotted paths it wants of every record.
             positions: where to resume (`JobWorker.positions`).
             read_from: where to begin files that have no position; see `Tail`.
             boundaries: offsets no block may cross (`JobWorker`'s replay_until).
@@ -164,9 +152,7 @@ class StreamReader:
     def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
         """Read and parse what is there, about `bytes_max` per group.
 
-        Args:
-            bytes_max: about how much to read for each group.
-            paused: jobs under back-pressure; a group with one of them does not read.
+        `paused` are jobs under back-pressure; a group with one of them does not read.
         """
         deliveries: list[Delivery] = []
         self._unite()
@@ -325,14 +311,7 @@ def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
 def parse_block(
     parser: Parser, block: Block, columns: Sequence[str], lines_before: int | None = None
 ) -> Parsed:
-    """Parse a block, counting its over-long lines as parse errors; samples say where their lines stand.
-
-    Args:
-        parser: of the block's file.
-        block: what is parsed.
-        columns: those that are made.
-        lines_before: lines of the file before the block, if they were counted.
-    """
+    """Parse a block, counting its over-long lines as parse errors; samples say where their lines stand."""
     parsed = parser.parse(block.data, columns)
     if block.overlong:
         parsed = _with_overlong(parsed, block)

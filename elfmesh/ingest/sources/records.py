@@ -1,8 +1,7 @@
-"""Blocks of whole records, where a record may be several lines.
+"""Blocks of whole records, where a record may be several lines, as the stream's framing says.
 
-Owns what is kept back: the lines of a record that may go on. They are not passed on and their bytes are not
-counted as taken, so that every offset is a record's beginning. Which lines belong together is said by the
-stream's framing; this module only asks it.
+The lines of a record that may go on are kept back and not counted as taken, so that every offset is a
+record's beginning.
 """
 
 from __future__ import annotations
@@ -19,10 +18,6 @@ class RecordCutter(LineCutter):
     """Turns chunks of bytes into blocks of whole records. Holds what the framing's bounds allow, and a chunk.
 
     A line beyond the limit ends the record before it, whatever it would have been.
-
-    Args:
-        line_bytes_max: longer lines are left out and counted.
-        framing: says which lines belong together.
     """
 
     __slots__ = ("_framing", "_held")

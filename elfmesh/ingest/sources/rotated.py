@@ -1,8 +1,4 @@
-"""What a log file is called after it was rotated.
-
-`access.log.1`, `access.log-20260521`, `access-20260521.log`, each also with .gz or .zst behind. Keeps nothing
-and decides nothing.
-"""
+"""The names of rotated logs: `x.log.1`, `x.log-20260521`, `x-20260521.log`, each also with .gz or .zst."""
 
 from __future__ import annotations
 

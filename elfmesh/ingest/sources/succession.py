@@ -1,11 +1,8 @@
 """Which file followed which under a name, and whether one may have come and gone in between (D-2).
 
-Owns who had a name last, and what is told by the times and the content of two files. Opens nothing but what
-it compares; decides nothing about what is read.
-
-A file of the chain can be gone before it was seen only if the file before it is gone as well: what rotates
-deletes the oldest first. So a chain is whole if the file that had the name is still there, or if the next
-one that is there was born before the other one was gone.
+What rotates deletes the oldest first, so a file of the chain can be gone before it was seen only if the file
+before it is gone as well. A chain is whole if the file that had the name is still there, or if the next one
+was born before the other one was gone.
 """
 
 from __future__ import annotations
@@ -38,11 +35,7 @@ AT_FDCWD, STATX_BTIME, STATX_BTIME_AT, STATX_BYTES = -100, 0x800, 80, 256
 
 
 class Names:
-    """Which file has which name, as of the last look.
-
-    Args:
-        stored: positions of an earlier follower.
-    """
+    """Which file has which name, as of the last look."""
 
     def __init__(self, stored: Iterable[FilePosition]) -> None:
         self._holders = {place.path: place.id for place in stored}
@@ -70,12 +63,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a file is that has taken the name of another one.
-
-    Attributes:
-        is_copy: whether it goes on as that one did.
-        lost: why there may have been others in between; nothing if there were none.
-    """
+    """What a file is that has taken another's name: a copy or not; `lost` says why others may lie between."""
 
     is_copy: bool = False
     lost: str = ""
@@ -83,11 +71,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """A copy that has taken the name of an open file and is not read yet.
+    """A copy that has taken the name of an open file.
 
-    Attributes:
-        file: whose name it has.
-        since: monotonic seconds from which on it is read; until then the old file may still be written to.
+    It is read from `since` (monotonic seconds) on; until then the old file may still be written to.
     """
 
     file: OpenFile
@@ -109,18 +95,7 @@ def judge(
     unseen: Sequence[Entry],
     is_held: Callable[[SourceId], bool],
 ) -> Verdict:
-    """What a file is that has taken the name of an open one.
-
-    Args:
-        file: the open one.
-        each: the new one.
-        rotated: the log's rotated files.
-        unseen: those of them that nobody has seen, oldest first.
-        is_held: whether a file is known.
-
-    Raises:
-        OSError: the new one cannot be read.
-    """
+    """What a file `each` is that has taken the name of an open one; `unseen` files come oldest first."""
     now = _name_of(file)
     (there, _), (directory, name) = os.path.split(now), os.path.split(each.path)
     if now and is_rotated(now, [os.path.join(there, name)]):  # noqa: PTH118 - as in scan

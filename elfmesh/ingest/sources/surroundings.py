@@ -1,6 +1,6 @@
-"""Which files a pattern leads to, and which lie beside them: the view of the directories, taken at each poll.
+"""Which files a pattern leads to, and which lie beside them.
 
-Owns listing and its cost: a directory is read again when it has changed, and once a second. Opens no file.
+A directory is read again when it has changed, and once a second. Opens no file.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ class Surroundings:
     Args:
         pattern: a path, or a glob as in the shell (`**` for any directories).
         paths: of files that were read before; their directories are looked at as well.
-
-    Attributes:
-        problems: path -> why it cannot be looked at, as of the last look.
     """
 
     def __init__(self, pattern: str, paths: Iterable[str] = ()) -> None:
@@ -65,9 +62,7 @@ class Surroundings:
     def nearby(self, now: float, *, at_once: bool = False) -> dict[SourceId, Entry]:
         """All regular files in the directories of what was ever listed.
 
-        Args:
-            now: monotonic seconds.
-            at_once: look again even where nothing seems to have changed.
+        `at_once`: look again even where nothing seems to have changed.
         """
         found: dict[SourceId, Entry] = {}
         for directory in sorted({os.path.dirname(path) for path in self._bases}):  # noqa: PTH120 - as above

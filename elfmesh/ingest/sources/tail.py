@@ -60,11 +60,7 @@ class Tail:
         boundaries: offsets that no block may reach across (the worker's `replay_until`).
         heads: length of the first bytes that name a file's generation, for files that another follower has
             open: the two must agree on what they call it.
-        block_bytes: size of a block, more or less.
-        line_bytes_max: longer lines are left out and counted.
         grace_s: how long a rotated or deleted file is kept open after its last growth.
-        clock: monotonic seconds.
-        files_max: see FILES_MAX.
         framing: which lines are one record; None: each is one.
     """
 
@@ -172,11 +168,8 @@ class Tail:
     def poll(self, bytes_max: int = POLL_BYTES, limits: Mapping[FileKey, int] | None = None) -> list[Block]:
         """Read what has been added, until `bytes_max` or the end of all files.
 
-        Rotated files come first, one after the other; then the others take turns, a block each.
-
-        Args:
-            bytes_max: about how much to return at most.
-            limits: offsets per file that must not be passed; files not named are free.
+        Rotated files come first, one after the other; then the others take turns, a block each. `limits` are
+        offsets per file that must not be passed.
         """
         self.discover()
         blocks: list[Block] = []
@@ -206,7 +199,7 @@ class Tail:
         """One block of one file; returns the bytes read, 0 when there is nothing (more) to read.
 
         A file that fails stays open and unfinished: its lines are not passed over, and people learn why. A
-        compressed one that is damaged ends there: nobody can read on.
+        damaged compressed one ends there.
         """
         try:
             block, taken = self._read_block(file, limits, bytes_max)

@@ -3,11 +3,10 @@ r"""grok: `%{NAME:field:type}` in a text becomes one RE2 pattern.
     grok:%{COMBINEDAPACHELOG}
     grok:%{TIMESTAMP_ISO8601:ts} %{LOGLEVEL:level} (?P<where>\S+) %{NUMBER:seconds:float} %{DATA:message}$
 
-A name without a field takes no part in the columns, as in grok. Types are int, long, float, double, string
-and boolean. A field may have any name (`nginx.access.url`, `[http][status]`); one that comes several times,
-as in `(?:%{A:x}|%{B:x})`, is the first that is not empty. A stream may bring patterns of its own; they are
-asked before ours. Names are resolved when the format is declared: unknown ones, rings and patterns that are
-too large are refused then.
+A name without a field is no column. Types are int, long, float, double, string and boolean. A field may have
+any name (`nginx.access.url`, `[http][status]`); of one that comes several times, the first that is not empty.
+A stream's own patterns are asked before ours. Unknown names, rings and patterns that are too large are
+refused when the format is declared.
 """
 
 from __future__ import annotations
@@ -39,13 +38,7 @@ _TYPES = {
 
 @dataclass
 class Grok:
-    """A text with its names resolved.
-
-    Attributes:
-        pattern: RE2.
-        names: fields in the order of the text.
-        types: of those that are no strings.
-    """
+    """A text with its names resolved: an RE2 pattern, fields in order, and types that are no strings."""
 
     pattern: Pattern
     names: tuple[str, ...]
@@ -103,15 +96,7 @@ class _Resolver:
 
 
 def compile_grok(text: str, own: Mapping[str, str] | None = None) -> Grok:
-    """Resolve a grok text.
-
-    Args:
-        text: as behind `grok:`.
-        own: patterns of the user, by name.
-
-    Raises:
-        ConfigError: an unknown name or type, a ring, no field, or what RE2 refuses.
-    """
+    """Resolve a grok text, as behind `grok:`, with the user's own patterns by name."""
     resolver = _Resolver({**PATTERNS, **(own or {})})
     whole = resolver.resolve(text)
     if not resolver.fields:

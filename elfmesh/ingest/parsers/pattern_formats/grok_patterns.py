@@ -1,7 +1,6 @@
-"""The names that grok users know, each as an RE2 pattern of our own.
+"""The names that grok users know, each as an RE2 pattern of our own; a user's pattern may replace one.
 
-RE2 has neither look-around nor back references, so a number is not asked what stands beside it: in a log line
-the literals around it say that. A name in here may be replaced by a user's pattern of the same name.
+RE2 has no look-around, so a number is not asked what stands beside it: the literals around it say that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Formats that are patterns: whole blocks through RE2, one column per named group.
 
-Owns trying several patterns after another (a line belongs to the first that it matches) and cutting only the
-groups that are asked for. A group that is empty or took no part is null: Arrow's extraction cannot tell the
-two apart. Refuses to know any format: those are tables of patterns elsewhere.
+A line belongs to the first pattern that it matches, and only asked groups are cut. A group that is empty or
+took no part is null, because Arrow's extraction cannot tell the two apart.
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern and what its groups mean.
+    """RE2 with named groups, searched for in each line.
 
-    Attributes:
-        text: RE2 with named groups `(?P<name>...)`, searched for in each line.
-        fields: field -> the groups it may come from, best first; empty: each group is a field of its name.
+    `fields`: field -> the groups it may come from, best first; empty: each group is a field of its name.
     """
 
     text: str
@@ -63,18 +60,10 @@ class Pattern:
 def extract(
     lines: Lines, patterns: Sequence[Pattern], names: Sequence[str], what: str
 ) -> tuple[dict[str, pa.Array], Kept, list[str]]:
-    """The named fields of the lines that match one of some patterns.
+    """The named fields, the lines that match one of the patterns (None: all), samples of the others.
 
-    Args:
-        lines: a block.
-        patterns: tried in this order.
-        names: of fields; one that no pattern has is null.
-        what: says in samples what a bad line is not.
-
-    Returns:
-        The columns, the lines that match (None: all), samples of the others.
-
-    Cost: a pass per pattern over the lines that those before it left; RE2 takes linear time.
+    A name that no pattern has is null; `what` says in samples what a bad line is not. Cost: a pass per
+    pattern over the lines that those before it left.
     """
     if not len(lines):
         return {name: pa.array([], pa.string()) for name in names}, None, []
@@ -103,12 +92,8 @@ def extract(
 class PatternParser(TextParser):
     """Parses lines by a format's own patterns.
 
-    Args:
-        name: the format's.
-        patterns: tried in this order.
-        names: its columns, in the order people expect.
-        types: of columns that are no strings; a value that does not fit is null and counted.
-        dashes: columns in which `-` means that there is nothing.
+    `names` are its columns in the order people expect; a value that does not fit `types` is null and counted;
+    in `dashes`, `-` means that there is nothing.
     """
 
     def __init__(

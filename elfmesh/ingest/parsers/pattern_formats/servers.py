@@ -1,8 +1,4 @@
-"""The error logs of web servers, and glog: formats that are one pattern or two.
-
-Each is a table: patterns, columns in order, types. Times without a zone or year are read by the stream's
-clock (`clock`).
-"""
+"""The error logs of web servers, and glog, as tables of patterns, columns in order, and types."""
 
 from __future__ import annotations
 
@@ -16,14 +12,7 @@ from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern
 
 @dataclass(frozen=True)
 class Table:
-    """A format that is nothing but patterns.
-
-    Attributes:
-        patterns: tried in this order.
-        names: columns, in the order people expect.
-        types: of those that are no strings.
-        dashes: columns in which `-` is null.
-    """
+    """A format that is nothing but patterns; see `PatternParser`."""
 
     patterns: tuple[Pattern, ...]
     names: tuple[str, ...]

@@ -3,11 +3,9 @@
     nginx:$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time
     apache:%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i" %D
 
-What common and combined have is called as there (host, user, ts, method, path, protocol, status, bytes,
-referer, agent, request); everything else keeps the server's name, in lower case with `_`. The text becomes
-one RE2 pattern: a value ends where the next literal begins, inside quotes escapes are as they were logged.
-Of times and sizes `-` is null. Where a server lists one time per upstream (`0.002, 0.010 : 0.001`) the
-column is their sum.
+Columns that common and combined have are called as there; all others keep the server's name, in lower case
+with `_`. The text becomes one RE2 pattern: a value ends where the next literal begins. Of times and sizes `-`
+is null. Where a server lists one time per upstream (`0.002, 0.010 : 0.001`) the column is their sum.
 """
 
 from __future__ import annotations
@@ -83,13 +81,7 @@ _REQUEST = ("method", "path", "protocol")
 
 @dataclass(frozen=True)
 class Template:
-    """A server's line as a pattern.
-
-    Attributes:
-        pattern: what it matches.
-        names: columns in the order of the text.
-        types: of those that are no strings.
-    """
+    """A server's line as a pattern, its columns in order, and types that are no strings."""
 
     pattern: Pattern
     names: tuple[str, ...]
@@ -99,8 +91,7 @@ class Template:
 def compile_template(kind: str, text: str) -> Template:
     """Read a `log_format` ("nginx") or a `LogFormat` ("apache").
 
-    Raises:
-        ConfigError: nothing to read in it, or a value that comes directly behind another.
+    ConfigError: nothing to read in it, or a value that comes directly behind another.
     """
     pieces = _pieces(kind, text)
     names = [name for name, _ in pieces if name]
@@ -203,12 +194,7 @@ def _types(names: Sequence[str]) -> dict[str, pa.DataType]:
 
 
 class TemplateParser(PatternParser):
-    """Parses lines of a template.
-
-    Args:
-        name: the format's.
-        template: what its lines look like.
-    """
+    """Parses lines of a template."""
 
     def __init__(
         self, source: str, host: str, options: TextOptions, *, name: str, template: Template
