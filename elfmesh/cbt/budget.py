@@ -169,7 +169,6 @@ class Account:
 
     @property
     def new_lock(self) -> Callable[[], Lock]:
-        """Makes locks."""
         return self._budget.new_lock
 
     def join(self, tree: BudgetUser) -> Share:

@@ -52,7 +52,6 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 def type_from_name(name: str) -> pa.DataType:
-    """The inverse of `type_name`. Raises ValueError: no canonical type has this name."""
     if (data_type := _NAMED.get(name)) is not None:
         return data_type
     match = _DECIMAL.fullmatch(name)
@@ -167,7 +166,6 @@ def canonical_floats(array: pa.Array) -> pa.Array:
 
 
 def valid_mask(array: pa.Array) -> np.ndarray | None:
-    """bool[n], or None if nothing is null."""
     if array.null_count == 0:
         return None
     return np.asarray(array.is_valid())

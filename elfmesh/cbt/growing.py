@@ -42,7 +42,6 @@ class Growing:
         self._data, self._used = rows, len(rows)
 
     def clear(self) -> None:
-        """Every row is new again; keeps the memory for the next groups."""
         self._data[: self._used] = self._fill
         self._used = 0
 

@@ -65,7 +65,6 @@ class Plan:
         ]
 
     def value_types(self, values: Sequence[Values]) -> Types:
-        """Types of the states of such values. Raises DataError: an aggregate cannot take them."""
         return tuple(
             law.value_type(taken, name)
             for law, taken, name in zip(self.laws, values, self.aggregates, strict=True)

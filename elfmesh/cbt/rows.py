@@ -45,7 +45,6 @@ class Layout:
         return (*(pa.null() for _ in self.keys), *counts)
 
     def unify(self, left: Types, right: Types) -> Types:
-        """Column by column; raises TypeConflict."""
         if left == right:
             return left
         names = (*self.keys, *(name for name, _ in self.aggregates))
@@ -67,7 +66,6 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, with the objects around them."""
         columns = sum(key.nbytes for key in self.keys) + sum(state.nbytes for state in self.states)
         return int(columns) + ROWS_OVERHEAD_BYTES
 
@@ -89,7 +87,6 @@ class Rows:
         return Rows(self.layout, len(places), keys, tuple(state.take(places) for state in self.states))
 
     def slice(self, start: int, stop: int) -> Rows:
-        """Rows in [start, stop), without a copy."""
         keys = tuple(key[start:stop] for key in self.keys)
         return Rows(self.layout, stop - start, keys, tuple(state.slice(start, stop) for state in self.states))
 
@@ -190,7 +187,6 @@ def to_table(rows: Rows) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> Rows:
-    """The inverse of `to_table`."""
     try:
         marks = _decode_marks((table.schema.metadata or {})[METADATA_KEY])
         arrays = [_one_array(column) for column in table.columns]
@@ -213,7 +209,6 @@ def from_table(table: pa.Table) -> Rows:
 
 
 def checked_state(kind: str, type_text: str, parts: dict[str, np.ndarray | pa.Array], rows: int) -> State:
-    """A state from outside, checked against its law."""
     law = LAWS.get(kind)
     if law is None:
         raise ValueError(f"unknown aggregate {kind!r}")
@@ -227,7 +222,6 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def finish_rows(rows: Rows) -> pa.Table:
-    """Key columns, then one finalised column per aggregate."""
     finished = [LAWS[state.kind].finish(state, rows.count) for state in rows.states]
     names = [*rows.layout.keys, *(name for name, _ in rows.layout.aggregates)]
     return pa.Table.from_arrays([*rows.keys, *finished], names=names)

@@ -49,7 +49,6 @@ class SortedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, with the objects around them."""
         return self.run.nbytes + sum(state.nbytes for state in self.states) + SORTED_OVERHEAD_BYTES
 
 
@@ -134,7 +133,6 @@ def sort_rows(rows: Rows, bits: int = 0, form: KeyForm | None = None) -> list[So
 
 
 def to_rows(rows: SortedRows) -> Rows:
-    """The same rows with key columns. Cost: a decoding of the keys."""
     keys = decode(kernel.active.decode_run(rows.run), rows.form)
     return Rows(rows.layout, rows.count, keys, rows.states)
 

@@ -30,7 +30,6 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
     Raises:
         DataError: a column is missing or holds a value its declared type cannot.
-    Cost: nothing for columns that fit, one cast for the others.
     """
     if batch.schema.equals(schema, check_metadata=False):
         return batch

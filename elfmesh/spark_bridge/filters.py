@@ -1,4 +1,4 @@
-"""What a query's filters leave: bounds of interval_index and states, from Spark's pushed filters.
+"""Bounds of interval_index and states from Spark's pushed filters.
 
 A filter is taken only if the bounds say exactly what it says; every other one goes back to Spark.
 """
@@ -28,12 +28,7 @@ class Bounds:
 
 
 def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
-    """`bounds` with `condition` added, or None if Spark has to apply it.
-
-    Args:
-        bounds: so far.
-        condition: one of Spark's filter objects; its class name is its meaning.
-    """
+    """`bounds` with Spark's filter object `condition` added, or None if Spark has to apply it."""
     column, kind = getattr(condition, "attribute", None), type(condition).__name__
     if column not in (COLUMN, STATE):
         return None

@@ -1,10 +1,8 @@
 """A job's results log as Spark sees it: offsets, schema and Arrow batches over the agents' HTTP API.
 
-Owns the questions the data source asks agents and the code words its errors begin with. An exception in a
-Python data source reaches the user wrapped in two traces, so its first word is a stable code and its first
-sentence says what is wrong and what to do. Refuses to know Spark: this module imports no pyspark.
-
-Invariant: no socket outlives a call, because Spark's Python workers are forked and reused.
+An exception in a Python data source reaches the user wrapped in two traces, so its first word is a stable
+code and its first sentence says what is wrong and what to do. No socket outlives a call, because Spark's
+Python workers are forked and reused. Imports no pyspark.
 """
 
 from __future__ import annotations
@@ -106,12 +104,8 @@ class Offsets:
 class JobLog:
     """The results log of one job, asked through any of the given agents.
 
-    Attributes:
-        addresses: `host:port` of agents' APIs; the next one is asked when one does not answer.
-        namespace: of the job.
-        name: of the job within its namespace.
-        view: PAO for the partial aggregates of the intervals, "" for their rows.
-        state: "final", or "all" for tentative results as well.
+    `view` is PAO for the partial aggregates of the intervals, "" for their rows; `state` is "final", or "all"
+    for tentative results as well.
     """
 
     addresses: tuple[str, ...]
@@ -216,12 +210,8 @@ class JobLog:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory.
 
-        Args:
-            after: the interval before the first.
-            upto: the last interval.
-            only: states wanted; None: all.
-            revision: tentative results newer than this come, too; None: only final ones.
-            incarnation: of the job whose rows are wanted; "": whichever there is.
+        `only` are the states wanted (None: all); tentative results newer than `revision` come, too (None:
+        only final ones).
 
         Raises:
             RuntimeFailure: the job was made again since the read was planned.

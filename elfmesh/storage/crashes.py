@@ -62,7 +62,6 @@ class Death(msgspec.Struct, frozen=True):
 
 
 def decode_deaths(raw: bytes) -> dict[str, Death]:
-    """What the file says, by job."""
     return msgspec.json.decode(json_checked(raw), type=dict[str, Death])
 
 
@@ -90,7 +89,6 @@ class CrashGuard:
             self._write()
 
     def check(self, job: str) -> None:
-        """Refuse a version of a job that the process has died of."""
         death = self._deaths.get(_short(job))
         if death is not None and self._holds(death):
             raise RuntimeFailure(

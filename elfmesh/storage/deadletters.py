@@ -97,7 +97,6 @@ class DeadLetters:
 
 
 def read_dead_letter(data: bytes) -> StoredDeadLetter:
-    """The letter of a file. Raises DataError: it is none, or damaged."""
     file = MemoryFile()
     file.append(data)
     found = [each.body for each in scan(file, len(data))]

@@ -29,9 +29,7 @@ RECORDS_BYTES_MAX = 4 << 20
 class Records(Protocol):
     """The results logs, as far as they are written here."""
 
-    def append(self, *effects: ctl.Append) -> None:
-        """Add records, in this order, durably."""
-        ...
+    def append(self, *effects: ctl.Append) -> None: ...
 
     def prepare(self, effects: Sequence[ctl.Append]) -> list[bytes]:
         """Make their logs ready, durably; what `put_back` needs of each."""
@@ -41,9 +39,7 @@ class Records(Protocol):
         """Add records, in this order; durable when `sync` returns."""
         ...
 
-    def sync(self) -> None:
-        """Make all records durable that were written."""
-        ...
+    def sync(self) -> None: ...
 
     def put_back(self, prepared: Sequence[bytes]) -> None:
         """Add what a power cut took, durably; logs that were dropped or began again stay as they are."""

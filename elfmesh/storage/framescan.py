@@ -37,7 +37,6 @@ class Found:
 
 @safeguard("frame-checksum")
 def checksum(data: bytes) -> int:
-    """Of a frame's head or body."""
     return zlib.crc32(data)
 
 

@@ -67,7 +67,6 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 def identity_of(raw: bytes) -> bytes:
-    """The id that the file of a data directory holds. Raises StorageError: it is damaged."""
     return bytes.fromhex(_decoded(raw, IDENTITY_FILE).id)
 
 

@@ -153,7 +153,6 @@ class Archive:
         return self._reader.at_end(READER)
 
     def flush(self) -> None:
-        """Write what was read as a file, then where reading goes on."""
         at = self._reader.positions(READER)
         rows = 0
         if self._tables:
@@ -184,7 +183,6 @@ class Archive:
             self._write_state(self.state.positions)
 
     def describe(self) -> dict[str, Any]:
-        """For people; any thread."""
         files = list(self._files.values())
         return {
             "path": str(self.directory),
@@ -220,7 +218,6 @@ class Archive:
             self._since = self._clock()
 
     def _put(self, table: pa.Table) -> Path:
-        """Write a file beside its name, durably, then give it the name."""
         day = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
         path = self.directory / f"date={day}" / f"{self.state.next:08d}.parquet"
         make_directory(path.parent)
@@ -252,7 +249,6 @@ class Archive:
         self._new = Counter()
 
     def _read_state(self) -> State | None:
-        """What the last writer has said; None: there was none."""
         path = self.directory / STATE
         if not path.exists():
             # It is there before the first file: without it nobody knows which lines the files have.
@@ -318,7 +314,6 @@ class Archive:
 
 
 def decode_state(raw: bytes) -> State:
-    """What a state's file says."""
     return msgspec.json.decode(json_checked(raw), type=State)
 
 

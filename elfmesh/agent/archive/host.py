@@ -96,7 +96,6 @@ class Archives:
         return {f"archive {name}": each.problem for name, each in self._running.items() if each.problem}
 
     def positions(self) -> list[tuple[FilePosition, ...]]:
-        """From where each would read after a restart."""
         return [each.archive.positions for each in self._running.values()]
 
     async def _follow(self, name: str, each: _Running) -> None:

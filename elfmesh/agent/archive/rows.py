@@ -24,7 +24,6 @@ NEWLINE = 10
 
 
 def raw_rows(block: Block, framing: Framing | None, host: str) -> pa.Table:
-    """The lines of a block as they are. Cost: one split of it."""
     lines = _lines(block, framing)
     return _table(block, lines, host, {RAW: lines.raw()})
 

@@ -86,7 +86,6 @@ def _silent(name: str) -> Iterator[None]:
 
 
 def _copy_of(root: Path, *names: str) -> MemoryStorage:
-    """Files of a data directory in memory, where opening them changes nothing on disk."""
     storage = MemoryStorage()
     for name in names:
         if (root / name).exists():
@@ -114,7 +113,6 @@ def _identity(root: Path) -> Iterator[Finding]:
 
 
 def _owner(root: Path) -> bytes:
-    """The agent's id, b"" if it cannot be read."""
     try:
         return identity.identity_of((root / identity.IDENTITY_FILE).read_bytes())
     except (OSError, StorageError):
@@ -280,5 +278,4 @@ def _positions(root: Path) -> Iterator[Finding]:
 
 
 def repairs(findings: list[Finding]) -> list[Repair]:
-    """What is to be done about damage, each once."""
     return list({finding.repair.path: finding.repair for finding in findings if finding.repair}.values())

@@ -101,7 +101,6 @@ def _problem(path: Path, read: Callable[[bytes], object]) -> str | None:
 
 
 def audit_log(root: Path) -> Iterator[Finding]:
-    """Damage to the audit log and to the file that knows its end."""
     path, head = root / audit.NAME, root / audit.HEAD
     if not path.exists() and not head.exists():
         return

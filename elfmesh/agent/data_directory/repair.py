@@ -65,7 +65,6 @@ def begin_journal(path: Path) -> None:
 
 
 def without_lines(path: Path) -> None:
-    """Leave the damaged lines of a journal of inserts out."""
     data = path.read_bytes()
     bad = set(damaged_lines(data))
     kept, at = [], 0

@@ -140,7 +140,6 @@ class _Bounded(io.RawIOBase):
         self._stream, self._room, self._source = stream, room, source
 
     def read(self, size: int = -1, /) -> bytes:
-        """Up to `size` bytes."""
         data = self._stream.read(size)
         self._room -= len(data)
         if self._room < 0:
@@ -149,7 +148,6 @@ class _Bounded(io.RawIOBase):
 
 
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, found: dict[str, str]) -> bytes:
-    """The bytes of an entry, if it is one that a backup may have."""
     name = entry.name
     if not entry.isreg() or entry.issparse():
         raise _foreign(source, f"{printable(name)!r} is not a regular file")

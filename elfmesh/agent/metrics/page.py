@@ -195,7 +195,6 @@ def _add_job(add: Callable[..., None], job: str, each: Mapping[str, Any], now_s:
 
 
 def _shown_jobs(jobs: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """The jobs that cost most, and all others as one."""
     ordered = sorted(jobs.items(), key=lambda item: (-item[1]["cpu_seconds"], item[0]))
     yield from ordered[:JOBS_MAX]
     rest = [each for _, each in ordered[JOBS_MAX:]]
@@ -209,7 +208,6 @@ def _shown_jobs(jobs: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, Ma
 
 
 def write(samples: Samples) -> bytes:
-    """The page; raises ImportError without prometheus_client. Cost: one step per sample."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import HistogramMetricFamily, Metric
 

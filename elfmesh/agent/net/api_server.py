@@ -64,7 +64,6 @@ def _bound(host: str, port: int, *, listens: bool = False) -> socket.socket:
 
 
 def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
-    """What to say of an address that cannot be had."""
     if error.errno == errno.EADDRINUSE:
         return RuntimeFailure(
             f"{address} is in use by another process",
@@ -171,7 +170,6 @@ class ApiServer:
             self._identifier.reconsider()
 
     async def close(self) -> None:
-        """Stop to listen and end what is open."""
         await self._close.aclose()
 
     def _new_token(self, stack: contextlib.AsyncExitStack) -> str:

@@ -38,6 +38,5 @@ class Backoff:
         self._until.pop(address, None)
 
     def sweep(self, now: float) -> None:
-        """Forget failures of long ago. Cost: O(addresses)."""
         for address in [each for each, (until, _) in self._until.items() if until + KEPT_S < now]:
             del self._until[address]

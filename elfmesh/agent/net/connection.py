@@ -99,15 +99,11 @@ class Owner(Protocol):
 
     def flush_soon(self, connection: Connection) -> None: ...
 
-    def greet(self, connection: Connection, hello: Hello) -> None:
-        """A hello has come; raises HelloRefused."""
-        ...
+    def greet(self, connection: Connection, hello: Hello) -> None: ...
 
     def ended(self, connection: Connection) -> None: ...
 
-    def gone(self, connection: Connection, reason: str) -> None:
-        """The connection has ended; called once."""
-        ...
+    def gone(self, connection: Connection, reason: str) -> None: ...
 
     def fault(self, error: ProtocolError) -> None: ...
 
@@ -141,7 +137,6 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def certificate(self) -> bytes:
-        """The peer's, DER; b"" without TLS."""
         return b"" if self._tls is None else self._tls.certificate
 
     @property
@@ -179,7 +174,6 @@ class Connection(asyncio.BufferedProtocol):
         self._end(reason)
 
     def abort(self, reason: str) -> None:
-        """Close now, whatever is queued."""
         if self._transport is not None:
             self._transport.abort()
         self._end(reason)
@@ -304,7 +298,6 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.flush_soon(self)
 
     def flush(self) -> None:
-        """Write what is queued, as far as the kernel takes it."""
         self._flush_due = False
         transport = self._transport
         if transport is None or self.peer is None or transport.is_closing():

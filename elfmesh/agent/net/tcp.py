@@ -94,7 +94,6 @@ class TcpTransport:
         self._closing = False
 
     async def listen(self) -> tuple[str, int]:
-        """Bind and accept. Raises OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: Connection(self, dialled=None), self._host, self._port, backlog=512
@@ -127,7 +126,6 @@ class TcpTransport:
             self.counters["messages_out"] += 1
 
     def stats(self) -> dict[str, int]:
-        """Counters plus the number of connections."""
         counters = {name: self.counters[name] for name in sorted(self.counters)}
         earlier = sum(connection.version < self._newest for connection in self._by_id.values())
         return {**counters, "connections": len(self._by_id), "connections_of_earlier_version": earlier}
@@ -200,7 +198,6 @@ class TcpTransport:
         return TlsLayer(self._trust.server if server else self._trust.client, server=server)
 
     def frame(self, connection: Connection, frame: bytes) -> None:
-        """Decode and deliver a frame of a peer that has said hello; a ProtocolError closes the connection."""
         message, payload = self._codec.decode(frame)
         self.counters["messages_in"] += 1
         assert self._handler is not None
@@ -269,7 +266,6 @@ class TcpTransport:
         connection.drain()
 
     def gone(self, connection: Connection, reason: str) -> None:
-        """A connection has ended; called once for each."""
         self._others.pop(connection, None)
         target = connection.dialled
         if target is not None and self._dialling.get((target.host, target.port)) is connection:
@@ -286,7 +282,6 @@ class TcpTransport:
                 self._handler.lost(peer.id)
 
     def fault(self, error: ProtocolError) -> None:
-        """A peer broke the protocol: counted by kind."""
         name = "refused_hello" if isinstance(error, HelloRefused) else "protocol_errors"
         name = "refused_identity" if isinstance(error, IdentityRefused) else name
         self.counters["refused_tls" if isinstance(error, TlsRefused) else name] += 1

@@ -62,7 +62,6 @@ class TlsLayer:
             yield view[:count]
 
     def encrypt(self, data: bytes | bytearray | memoryview) -> None:
-        """Say something; it is among `take`."""
         view = memoryview(data)
         while view:
             view = view[self._object.write(view) :]

@@ -30,9 +30,7 @@ class Transport(Protocol):
         """Send at most once; `to.id` may be b"" to address whoever is there."""
         ...
 
-    def stats(self) -> dict[str, int]:
-        """Counters, for `elf describe agent`."""
-        ...
+    def stats(self) -> dict[str, int]: ...
 
     async def close(self) -> None:
         """Send what is queued (for a moment), then close everything."""

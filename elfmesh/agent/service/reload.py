@@ -68,7 +68,6 @@ class Reload:
 
 
 def flat(config: AgentConfig) -> dict[str, Any]:
-    """The settings of a configuration by dotted name."""
     found: dict[str, Any] = {}
 
     def walk(prefix: str, value: Any) -> None:

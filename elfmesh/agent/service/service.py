@@ -31,7 +31,6 @@ class Service:
         self._status = ""
 
     def start(self, agent: LocalAgent, memory: MemoryBudget, status: str) -> None:
-        """The agent serves: say so, and go on saying so."""
         self._status = status
         reload = Reload(self._config, self._read, settings_of(agent, memory))
         loop = asyncio.get_running_loop()
@@ -42,7 +41,6 @@ class Service:
         self._watching = loop.create_task(Watchdog(self._notifier, agent.host).run())
 
     async def close(self) -> None:
-        """The agent ends: say so first."""
         self._notifier.stopping()
         if self._watching is not None:
             self._watching.cancel()

@@ -60,7 +60,6 @@ class Watchdog:
         self._stuck = False
 
     async def run(self) -> None:
-        """Give signs until cancelled."""
         period_s = self._notifier.watchdog_s
         if period_s is None:
             return
@@ -69,7 +68,6 @@ class Watchdog:
             await asyncio.sleep(period_s / SIGNS)
 
     def look(self, now: float, stall_s_max: float) -> None:
-        """Give a sign, or withhold it and say why."""
         name, stalled_s = stalled(self._streams, now)
         stuck = stalled_s > stall_s_max
         if stuck and not self._stuck:

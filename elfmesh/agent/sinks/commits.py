@@ -77,7 +77,6 @@ class Commits:
         self._append(line)
 
     def declare(self, lost: Lost) -> None:
-        """Say that intervals will never be here."""
         self._append({"lost": [lost.first, lost.last], "why": lost.why})
 
     def compacted(self, note: dict[str, Any]) -> None:

@@ -102,7 +102,6 @@ def compact(
 
 @contextlib.contextmanager
 def _usable(staging: Path) -> Iterator[None]:
-    """The directory of what is being made, for as long as something is."""
     try:
         staging.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -111,12 +111,10 @@ class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
 
     @property
     def timeout_s(self) -> float:
-        """`timeout` in seconds."""
         return parse_duration_us(self.timeout) / 1e6
 
     @property
     def body_bytes_max(self) -> int:
-        """`body_max` in bytes."""
         return parse_size(self.body_max)
 
 
@@ -142,7 +140,6 @@ TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for 
 
 
 def check_sink(name: str, sink: SinkConfig, source: str) -> None:
-    """What types alone cannot say. Raises ConfigError: names file, key and what to do."""
     where = f"{source}: sinks.{name}"
     if not _NAME.fullmatch(name):
         hint = "Use letters, digits, '_' and '-'; begin with a letter."

@@ -72,14 +72,12 @@ class Sinks:
 
     @property
     def metrics(self) -> Callable[[], bytes] | None:
-        """What `/metrics` answers; None if no sink was configured for it."""
         shown = [each.sink for each in self._sinks if isinstance(each.config, PrometheusSink)]
         if not shown:
             return None
         return Exposition(shown, self.describe).text
 
     def start(self, ask: Asker) -> None:
-        """Look for jobs and follow them; `ask` is the control plane."""
         if self._sinks:
             self._ask = ask
             self._lookup_task = asyncio.get_running_loop().create_task(self._look())
@@ -116,7 +114,6 @@ class Sinks:
         }
 
     def problems(self) -> dict[str, str]:
-        """By "sink: job", why results do not get there."""
         return {
             f"{each.name}: {job}": follower.progress.problem
             for each in self._sinks

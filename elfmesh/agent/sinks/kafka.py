@@ -53,7 +53,6 @@ class KafkaTopic:
         return await self._run(partial(self._write, log, item))
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """A message that says which intervals are missing."""
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None:

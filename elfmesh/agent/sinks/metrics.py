@@ -37,7 +37,6 @@ class Exposition:
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """The page. Cost: one step per sample."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)

@@ -132,7 +132,6 @@ def _with_record(table: pa.Table, log: LogName, item: Item) -> pa.Table:
 
 
 def _put(path: Path, table: pa.Table) -> str:
-    """Write a file beside its name, durably, then give it the name; returns its SHA-256."""
     make_directory(path.parent)
     buffer = pa.BufferOutputStream()
     try:

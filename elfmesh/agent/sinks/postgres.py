@@ -72,7 +72,6 @@ class PostgresTables:
         return await self._run(partial(self._write, log, item), writes=True)
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """A row that says which intervals are missing, and why."""
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None: ...
@@ -285,7 +284,6 @@ def _columns_of(connection: psycopg.Connection[tuple[Any, ...]], schema: str, ta
 
 
 def _table_name(job: str) -> str:
-    """The table of a job. Raises Refused: the name is too long for one."""
     name = job.replace("/", "_", 1)
     if len(name) > NAME_BYTES_MAX or name in ("elf_positions", "elf_intervals"):
         raise Refused(f"{name!r} cannot be the name of a table")

@@ -51,7 +51,6 @@ def without_nul(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """JSON text that a jsonb column can hold."""
     if "\\u0000" not in text:
         return text
     parts = text.split("\\\\")  # an escaped backslash in front of u0000 is no NUL

@@ -60,14 +60,12 @@ class LastResults:
 
     @property
     def shown(self) -> list[Shown]:
-        """The newest of each job. Any thread."""
         return list(self._shown.values())
 
     async def position(self, log: LogName) -> Position | None:
         return None
 
     async def write(self, log: LogName, item: Item) -> bool:
-        """Show this instead of what is shown. Cost: that of `samples_of`, in a thread."""
         known = self._shown.get(log)
         if known is not None and known.record.index >= item.record.index:
             return False

@@ -51,7 +51,6 @@ class Webhook:
         return await self._run(partial(self._read, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
-        """Post it, then write the position down. Cost: a request and, if it is terminal, two syncs."""
         position = await self.position(log)
         shown = self._shown.setdefault(log, {})
         if not admit(position, shown.get(item.record.index), item):

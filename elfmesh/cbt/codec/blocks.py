@@ -60,7 +60,6 @@ def encode_head(packed: Packed) -> bytes:
 
 
 def decode_head(data: bytes | memoryview) -> Head:
-    """The inverse; raises one of `wire.UNREADABLE`."""
     return _decode_head(data)
 
 
@@ -115,7 +114,6 @@ def frame(body: bytes) -> bytes:
 
 
 def unframe(data: Chunk) -> memoryview:
-    """The body of one whole frame."""
     if len(data) < _PREFIX.size:
         raise ProtocolError("a frame is cut off")
     length, checksum = _PREFIX.unpack_from(data)
@@ -145,7 +143,6 @@ def split_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def write_block(rows: SortedRows) -> bytes:
-    """One block as a frame. Cost: some passes per column, and the compression."""
     packed = pack(rows)
     head = encode_head(packed)
     return frame(b"".join((_LENGTH.pack(len(head)), head, Squeezer().squeeze(b"".join(packed.chunks)))))

@@ -79,7 +79,6 @@ class Laid:
 
 
 def lay_numbers(name: str, values: np.ndarray) -> Laid:
-    """An int64 array."""
     return Laid(Column(name, NUMBERS, "ints"), values)
 
 
@@ -188,7 +187,6 @@ def column_bytes(column: Column, rows: int) -> int:
 
 
 def read_numbers(column: Column, chunk: memoryview, rows: int) -> np.ndarray:
-    """The int64[rows] of a NUMBERS column. ValueError: the header does not fit the bytes."""
     if column.type != NUMBERS or column.coding != "ints" or column.nulls:
         raise ValueError(f"column {column.name!r} is not one of plain integers")
     values, rest = _read_ints(column, chunk, rows)
@@ -198,7 +196,6 @@ def read_numbers(column: Column, chunk: memoryview, rows: int) -> np.ndarray:
 
 
 def read_array(column: Column, chunk: memoryview, rows: int, *, trusted: bool) -> pa.Array:
-    """The Arrow array of a column. ValueError: header, bytes and type do not fit each other."""
     data_type = type_from_name(column.type)
     if pa.types.is_null(data_type):
         if column.coding != "null" or len(chunk):

@@ -201,7 +201,6 @@ class _Merger:
         self._added: list[tuple[np.ndarray, np.ndarray]] = []
 
     def state(self, state: LaidState) -> LaidState:
-        """One aggregate, each group once."""
         if state.kind in ("min", "max"):
             merged = self._extreme(
                 state, kernel.active.least if state.kind == "min" else kernel.active.greatest

@@ -114,7 +114,6 @@ def _lowest_limb(value: float) -> int:
 
 
 def _pieces(rest: np.ndarray, unit: int) -> list[tuple[int, np.ndarray]]:
-    """Limbs of int64 multiples of 2**unit."""
     number, shift = divmod(unit, LIMB_BITS)
     places = np.int64(shift)
     if bound(rest) < _SHORT:

@@ -36,17 +36,13 @@ class Content(Protocol):
     """The rows of one table."""
 
     @property
-    def layout(self) -> Layout:
-        """Names of keys, names and kinds of aggregates."""
-        ...
+    def layout(self) -> Layout: ...
 
     @property
     def types(self) -> Types: ...
 
     @property
-    def form(self) -> KeyForm:
-        """How keys lie in key bytes."""
-        ...
+    def form(self) -> KeyForm: ...
 
     @property
     def rows_max(self) -> int: ...
@@ -74,7 +70,6 @@ class RowsContent:
         yield self._rows
 
     def sorted(self) -> Iterator[SortedRows]:
-        """See `Content`. Cost: a sort of the keys."""
         yield from sort_rows(self._rows, bits_for(self._rows.count))
 
 
@@ -169,7 +164,6 @@ class MergedContent:
 
 
 def bits_for(rows: int) -> int:
-    """How finely to cut so many rows for blocks of a good size."""
     bits = 0
     while rows >> bits > _BLOCK_ROWS and bits < 16:
         bits += STEP_BITS
@@ -177,7 +171,6 @@ def bits_for(rows: int) -> int:
 
 
 def all_rows(content: Content) -> Rows:
-    """All rows in one block. Cost: a copy of them."""
     blocks = list(content.rows())
     if not blocks:
         return empty_rows(content.layout, content.types)

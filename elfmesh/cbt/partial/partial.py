@@ -86,7 +86,6 @@ def encode_known(
 
 
 def decode_partial(data: bytes) -> dict[str, pa.Table]:
-    """The inverse of `encode_partial`; ProtocolError also where bytes unfold to more than the limit."""
     return {name: to_table(all_rows(content)) for name, content in open_partial(data).items()}
 
 
@@ -112,7 +111,6 @@ def merge_known(parts: Sequence[bytes], known: Known) -> tuple[bytes, Mapping[st
 
 
 def split_partial(data: bytes, parts: int) -> list[bytes]:
-    """Cut a partial into `parts`, as `encode_parts` does. Raises ProtocolError: the bytes are damaged."""
     if parts < 1:
         raise ValueError("a partial splits into at least one part")
     if parts == 1 or not data:

@@ -50,7 +50,6 @@ class BlockStream:
         self._next: SortedRows | None = None
 
     def peek(self) -> tuple[int, int] | None:
-        """See `Stream`. Cost: the next block is made."""
         if self._next is None:
             self._next = next(self._blocks, None)
         return None if self._next is None else (self._next.bits, self._next.prefix)

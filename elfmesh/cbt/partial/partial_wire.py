@@ -199,14 +199,12 @@ class WireStream:
         self._next = self._at = 0
 
     def peek(self) -> tuple[int, int] | None:
-        """(bits, prefix) of the next block; None at the end."""
         if self._next == len(self._blocks):
             return None
         header = self._blocks[self._next].rows
         return header.bits, header.prefix
 
     def take(self) -> SortedRows:
-        """The next block. Raises ProtocolError: it is damaged."""
         block = self._blocks[self._next]
         frame = self._frames[self._at : self._at + block.frame]
         self._next += 1

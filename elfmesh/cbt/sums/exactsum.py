@@ -87,7 +87,6 @@ class ExactSums:
         return added if self._counted is None else added + self._counted.head(groups)
 
     def merge(self, limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> None:
-        """Add rows of limbs to int64[rows] groups. Cost: an addition per row and limb."""
         # Maps of a merge ascend: no group is there twice, so limbs may be much larger without a carry.
         times = 1 if (ids[1:] > ids[:-1]).all() else len(ids)
         bounds = {number: bound(values) for number, values in limbs.items()}
@@ -108,7 +107,6 @@ class ExactSums:
         return {number: out[number] for number in sorted(out) if out[number].any()}
 
     def clear(self) -> None:
-        """All zero, no groups; keeps the memory."""
         for column in self._columns.values():
             column.clear()
         self._bounds = dict.fromkeys(self._columns, 0)

@@ -46,7 +46,6 @@ _TEN_38 = 10**38
 
 
 def bound(values: np.ndarray) -> int:
-    """The largest magnitude in an int64 array, as a Python integer (so that -2**63 has one)."""
     if len(values) == 0:
         return 0
     return max(int(values.max()), -int(values.min()))
@@ -178,7 +177,6 @@ def _words(limbs: Mapping[int, np.ndarray], rows: int, width: int) -> tuple[np.n
 
 
 def _over_38_digits(words: np.ndarray) -> bool:
-    """Whether some 128-bit number is outside +-(10**38 - 1)."""
     high = np.ascontiguousarray(words[:, 2:]).view("<i8").reshape(-1)
     suspects = np.flatnonzero((high > (_TEN_38 >> 64) - 1) | (high < -(_TEN_38 >> 64)))
     return any(

@@ -84,7 +84,6 @@ class Body:
 
     @property
     def depth(self) -> int:
-        """Levels, the root being the first."""
         return 1 + (self._top.depth if self._top else 0)
 
     def promote(self, form: KeyForm, state_types: Types) -> None:
@@ -94,7 +93,6 @@ class Body:
             self._hot.promote(form, state_types)
 
     def add(self, keys: Keys, values: Sequence[Values]) -> None:
-        """Take raw values of the types of the accumulators."""
         for start, piece in slices(keys):
             self._root().add(piece, values, start)
             self._push_down_if_full()
@@ -105,7 +103,6 @@ class Body:
             self._push_down_if_full()
 
     def hang(self, rows: SortedRows) -> None:
-        """Take sorted rows of this form below the root."""
         if self._top is None:
             self._top = BufferNode(self._shared)
         try:
@@ -139,7 +136,6 @@ class Body:
             members[self._spilled_up_to].spill(store)
 
     def snapshot(self) -> Snapshot:
-        """What is held now. Cost: a copy of the root's rows, a small object per member."""
         hot = self._hot.freeze() if self._hot is not None and self._hot.rows else None
         top = None if self._top is None else freeze(self._top)
         return Snapshot(self._layout, self.form, self.types, hot, top, self.rows)

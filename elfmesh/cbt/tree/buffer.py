@@ -48,7 +48,6 @@ class Spilled:
         self._number = store.put(data)
 
     def read(self) -> bytes:
-        """The bytes."""
         return self._store.get(self._number)
 
     def __del__(self) -> None:
@@ -65,7 +64,6 @@ class Press:
         self._decompressor = zstandard.ZstdDecompressor()
 
     def squeeze(self, *parts: bytes | memoryview) -> bytes:
-        """One zstd frame per part."""
         frames = [self._squeezer.squeeze(part) for part in parts]
         # A copy has no slack; zstd's own result is cut down from the worst case, which leaves holes behind.
         return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
@@ -112,7 +110,6 @@ class CompressedBuffer:
         return isinstance(self._states, Spilled) or isinstance(self._keys, Spilled)
 
     def unpack(self, press: Press) -> SortedRows:
-        """The rows again. Cost and errors as `open`, and a pass or two per column."""
         packed = self.open(press)
         return unpack(packed.header, packed.chunks, trusted=True)
 

@@ -195,7 +195,6 @@ class FusedRows:
         return State(own.kind, own.type, {"values": counts, **parts})
 
     def clear(self) -> None:
-        """Hold nothing; the memory stays."""
         self._rows.clear()
         self._lowest, self._added = None, 0
         self._bounds = dict.fromkeys(self._bounds, 0)

@@ -65,7 +65,6 @@ class HotRows:
         return Rows(self.layout, self.count, decode(self.keys, self.form), self.states)
 
     def sorted(self, bits: int) -> list[SortedRows]:
-        """Ordered, in non-empty parts by the top bits of the placement hash."""
         order, cuts = kernel.active.sort_keys(self.keys, bits)
         runs = kernel.active.front_code(self.keys, order, cuts)
         return _parts(self, runs, order, cuts, bits)
@@ -152,7 +151,6 @@ class HotRoot:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, with slack and objects."""
         if self._held is not None:
             return self._held
         if self._beside is None:
@@ -228,7 +226,6 @@ class HotRoot:
             self._rows_by_half, self._added_by_half = self.rows, self._added
 
     def promote(self, form: KeyForm, types: Types) -> None:
-        """Go on with a form of equal key bytes and with wider types."""
         self.form, self._held, self._beside = form, None, None
         if types == tuple(accumulator.type for accumulator in self._accumulators):
             return

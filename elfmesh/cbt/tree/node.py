@@ -110,7 +110,6 @@ class BufferNode:
         return STEP_BITS if self.bits else self._shared.limits.root_bits
 
     def leaves(self) -> Iterator[BufferNode]:
-        """Leaves in order of their prefixes."""
         if not self.children:
             yield self
         for child in self.children:
@@ -155,7 +154,6 @@ class BufferNode:
             self.push_parts(_split_packed(rows, below - rows.bits))
 
     def push_parts(self, parts: Iterable[Packed]) -> None:
-        """Give the children their parts. Raises as `hang`."""
         self.hang(self.prepare(parts))
 
     def prepare(self, parts: Iterable[Packed]) -> list[tuple[BufferNode, CompressedBuffer]]:
@@ -294,7 +292,6 @@ def _unpacked(packed: Packed) -> SortedRows:
 
 
 def _split_packed(rows: SortedRows, bits: int) -> list[Packed]:
-    """Rows split by the next bits of the placement hash, packed; empty parts are left out."""
     runs, order = kernel.active.partition_run(rows.run, rows.bits, bits)
     cuts = np.cumsum([0, *(run.rows for run in runs)])
     return pack_parts(

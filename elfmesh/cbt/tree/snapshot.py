@@ -37,7 +37,6 @@ class FrozenNode:
 
 
 def freeze(node: BufferNode) -> FrozenNode:
-    """The member and all below. Cost: a small object per member."""
     buffers = tuple(node.runs) if node.base is None else (node.base, *node.runs)
     children = tuple(freeze(child) for child in node.children)
     return FrozenNode(node.bits, node.prefix, node.child_bits, buffers, children)

@@ -72,17 +72,14 @@ class CompressedBufferTree:
 
     @property
     def layout(self) -> Layout:
-        """Names of keys, names and kinds of aggregates."""
         return self._plan.layout
 
     @property
     def types(self) -> Types:
-        """Types of keys and of aggregated values, null as long as they are not known."""
         return self.layout.null_types if self._body is None else self._body.types
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory: root, compressed buffers, and the objects around them."""
         return _TREE_BYTES + sum(each.nbytes for each in (self._body, self._kept) if each is not None)
 
     @property
@@ -96,7 +93,6 @@ class CompressedBufferTree:
 
     @property
     def depth(self) -> int:
-        """Levels, the root being the first."""
         return 1 if self._body is None else self._body.depth
 
     def empty(self) -> None:
@@ -123,7 +119,6 @@ class CompressedBufferTree:
             self.insert_columns(self._plan.columns(batch), batch.num_rows)
 
     def insert_columns(self, columns: Mapping[str, pa.Array], rows: int) -> None:
-        """The same for canonical columns by name, all of this many rows."""
         if rows == 0:
             return
         keys = [columns[name] for name in self._plan.keys]
@@ -173,7 +168,6 @@ class CompressedBufferTree:
             self.insert_rows(to_rows(rows))
 
     def check_types(self, types: Types) -> None:
-        """Raise TypeConflict if inserting rows of these types would."""
         self.layout.unify(self.types, types)
 
     def adopt(self, columns: Mapping[str, pa.Array], types: Types, rows: int) -> None:
@@ -189,7 +183,6 @@ class CompressedBufferTree:
             self._report(used=True)
 
     def push_down(self) -> None:
-        """Move the root's rows into the compressed buffers below, full or not, and give its memory back."""
         with self._lock:
             if self._body is not None:
                 self._body.push_down()
@@ -304,7 +297,6 @@ class CompressedBufferTree:
         return form_of(keys)
 
     def _wider(self, form: KeyForm, state_types: Types) -> tuple[KeyForm, Types]:
-        """The form and the types of states that hold what is here and what comes."""
         body = self._body
         if body is not None and form is body.form and state_types == body.state_types:
             return form, state_types

@@ -55,9 +55,7 @@ class TableSpec(Protocol):
     def keys(self) -> Sequence[str]: ...
 
     @property
-    def aggregates(self) -> Aggregates:
-        """Aggregate name -> (kind, input)."""
-        ...
+    def aggregates(self) -> Aggregates: ...
 
 
 @dataclass(slots=True)
@@ -213,7 +211,6 @@ class Panes:
         self._touched = {index for index in self._touched if index >= pane}
 
     def panes(self) -> list[int]:
-        """Indices of the panes that have rows, ascending."""
         return sorted(self._panes)
 
     @property
@@ -227,7 +224,6 @@ class Panes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all trees, for the next panes too, and by the kept windows."""
         trees = sum(
             tree.nbytes
             for pane in self._panes.values()

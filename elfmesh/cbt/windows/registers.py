@@ -37,7 +37,6 @@ class Register:
             values.reserve(room)
 
     def has(self, ids: np.ndarray) -> np.ndarray:
-        """bool[n]: which of these groups have a state."""
         known: np.ndarray = self._has[ids]
         return known
 
@@ -47,7 +46,6 @@ class Register:
         return State(self._kind, self._type, parts)
 
     def put(self, ids: np.ndarray, state: State) -> None:
-        """Overwrite the states of these groups, each named once."""
         for name, column in state.parts.items():
             if not isinstance(column, np.ndarray):
                 if name not in self._values:

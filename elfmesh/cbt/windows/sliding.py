@@ -79,7 +79,6 @@ class SlidingTable:
         self._clear()
 
     def forget(self) -> None:
-        """Keep nothing: the next slide reads all panes."""
         with self._lock:
             self._clear()
             self._report()
@@ -180,7 +179,6 @@ class SlidingTable:
             return content
 
     def _read(self, version: int, aggregates: int) -> tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]:
-        """See `ReadGroups`, with the first of the aggregates only."""
         if version != self.version:
             raise ValueError("the window has moved on: read its content before the next change")
         groups = self._table.rows
@@ -241,7 +239,6 @@ class SlidingTable:
                 self._stacks.enter(pane, ids, self._stacked(rows))
 
     def _build(self, stacks: Stacks, settled: ReadPane, fresh: ReadPane) -> None:
-        """Build the stacks from all panes. Cost: one merge of the window's rows."""
         split = self.stop - max(1, (self.stop - self.first) // BACK_SHARE)
         stacks.clear(split)
         for pane in reversed(range(self.first, self.stop)):

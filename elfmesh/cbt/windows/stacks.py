@@ -81,7 +81,6 @@ class Stacks:
             register.merge(ids, state)
 
     def refresh(self, ids: np.ndarray) -> None:
-        """Merge front and back again for these groups."""
         in_front, in_back = self.front[0].has(ids), self.back[0].has(ids)
         somewhere = in_front | in_back
         number = np.cumsum(somewhere) - 1
@@ -98,7 +97,6 @@ class Stacks:
                 both.put(groups, LAWS[halves[0].kind].merge(halves, places, len(groups)))
 
     def clear(self, split: int) -> None:
-        """Forget everything, and begin to build with this split."""
         self.split, self.undo, self.stale, self._notes_bytes = split, {}, False, 0
         for register in self.registers:
             register.clear()
@@ -117,5 +115,4 @@ class Stacks:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, the notes too."""
         return self._notes_bytes + sum(register.nbytes for register in self.registers)

@@ -182,7 +182,6 @@ class AuditLog:
         return self._refused > REFUSALS_A_MINUTE or self._refused_bytes >= share
 
     def _add(self, **fields: Any) -> int:
-        """Write a line; its bytes."""
         if self._behind:
             self._keep()
             self._behind = False
@@ -279,7 +278,6 @@ class AuditedApi:
 
 
 def open_audit(config: AuditConfig, storage: Storage, wall_us: Callable[[], int]) -> AuditLog:
-    """The log that a checked configuration means; raises what `AuditLog` does."""
     return AuditLog(storage, wall_us, file_bytes_max=config.file_bytes_max, files=config.files, head_s=HEAD_S)
 
 

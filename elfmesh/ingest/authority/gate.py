@@ -50,7 +50,6 @@ class Gate:
         return self.functions.signatures
 
     def tried(self, effect: TryFunctions) -> FunctionsTried:
-        """`trial`, as the control plane asks for it."""
         try:
             return FunctionsTried(effect.token, self.trial(effect.manifest))
         except Exception as error:  # whatever it is, it must not cost the agent
@@ -126,7 +125,6 @@ class Gate:
         self.functions.end(jobs, signing.REVOKED)
 
     def describe(self) -> dict[str, Any]:
-        """For people: who signs what runs here, and what namespaces may use."""
         trust = self.signatures.trust
         signed = "off"
         if trust.manifests is not None:

@@ -94,12 +94,10 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def file_bytes_max(self) -> int:
-        """`file_max` in bytes."""
         return parse_size(self.file_max)
 
 
 def policy_of(fields: FieldsConfig, namespaces: Mapping[str, NamespaceConfig], signed: bool) -> Policy:
-    """The rules that a checked configuration means."""
     grants = {
         name: Grant(
             streams=each.streams,
@@ -126,7 +124,6 @@ def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: st
 def check_authority(
     manifests: ManifestsConfig, namespaces: Mapping[str, NamespaceConfig], audit: AuditConfig, source: str
 ) -> None:
-    """What types alone cannot say. Raises ConfigError: at the setting."""
     needed = manifests.require == "signed"
     _check_keys(manifests.keys, manifests.signatures, f"{source}: manifests", needed and not namespaces)
     for name, each in namespaces.items():

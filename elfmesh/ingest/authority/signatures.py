@@ -70,7 +70,6 @@ class _Memory(msgspec.Struct):
 
 
 def decode_memory(raw: bytes) -> _Memory:
-    """What is on disk. Raises MsgspecError: it is damaged. Raises ProtocolError: its checksum is wrong."""
     return msgspec.json.decode(json_checked(raw), type=_Memory)
 
 
@@ -112,7 +111,6 @@ class Signatures:
                 raise StorageError(f"is damaged: {error}", where=storage.where(FILE)) from None
 
     def needs(self, manifest: Manifest) -> bool:
-        """Whether a version runs here only if it is signed."""
         return self.trust.of_job(manifest.namespace) is not None or bool(ql.parse(manifest.text).functions)
 
     def believes(self, manifest: Manifest) -> bool:
@@ -214,7 +212,6 @@ class Signatures:
         return envelope, remembered
 
     def _signers(self, manifest: Manifest) -> list[Signers]:
-        """All sets of keys that count for a version, at least one."""
         found = [self.trust.of_job(manifest.namespace)]
         if ql.parse(manifest.text).functions:
             if self.trust.functions is None:
@@ -224,7 +221,6 @@ class Signatures:
 
 
 def own_name(manifest: Manifest) -> str:
-    """The name of the job that a manifest's text is of; RuntimeFailure if the manifest is another's."""
     job = ql.parse(manifest.text).job
     assert job is not None, "a manifest is of a job"
     names = ((job.namespace, job.name), (job.namespace, canary_name(job.name)))

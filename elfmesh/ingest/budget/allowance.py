@@ -26,7 +26,6 @@ class Allowance:
         self._level_s = cores * BURST_S
 
     def charge(self, cpu_s: float) -> None:
-        """Work was done that cost so much."""
         now = self._clock()
         filled = self._level_s + (now - self._at) * self.cores
         self._at = now

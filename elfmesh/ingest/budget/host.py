@@ -98,11 +98,9 @@ class HostBudget:
 
     @property
     def slowed(self) -> dict[str, str]:
-        """Job -> why it is slowed down."""
         return dict(self._slowed.values())
 
     def carry_out(self, verdict: Verdict, cost: JobCost, job: str) -> None:
-        """Hold a job to its allowance, or let it go, and say so."""
         if verdict.cores is None:
             cost.allowance, cost.slowed = None, ""
             self._slowed.pop(verdict.job, None)

@@ -64,22 +64,18 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def process_bytes(self) -> int:
-        """`process_memory` in bytes."""
         return parse_size(self.process_memory)
 
     @property
     def memory_bytes(self) -> int:
-        """`memory` in bytes."""
         return parse_size(self.memory)
 
     @property
     def panes_bytes(self) -> int:
-        """What the open intervals of all jobs may take in memory."""
         return self.memory_bytes // 2
 
     @property
     def spill_bytes(self) -> int:
-        """`spill` in bytes."""
         return parse_size(self.spill)
 
     @property

@@ -50,7 +50,6 @@ class Broken(Exception):
 
 
 def main() -> NoReturn:
-    """Serve until the parent closes the pipe."""
     source, sink = _take_pipes()
     parent = int(sys.argv[1])
     sizes = os.open("/proc/self/statm", os.O_RDONLY)  # not to be opened later
@@ -135,7 +134,6 @@ class Function:
         self._evaluate = self._columnwise if order["vectorised"] else self._one_by_one
 
     def answer(self, frame: bytes) -> bytes:
-        """The values for a batch, and of which records there is none."""
         batch = self._columns.read(frame)
         errors: list[str] = []
         values, failed = self._evaluate(batch, errors)
@@ -268,7 +266,6 @@ def _beside(name: str) -> Any:
 
 
 def _hold(layer: Callable[[], None]) -> list[str]:
-    """Have a layer in force from now on; why it is not, if the kernel cannot."""
     _set("PR_SET_NO_NEW_PRIVS", PR_SET_NO_NEW_PRIVS, 1)
     try:
         layer()

@@ -102,7 +102,6 @@ class Evaluator:
                     raise WorkerFailed(f"{function.name}: {error}") from None
 
     def close(self) -> None:
-        """End the worker for good; harmless when repeated."""
         self.closed = True
         self._stop()
 
@@ -121,7 +120,6 @@ class Evaluator:
             process.kill()
 
     def _batch(self, number: int, columns: list[pa.Array], rows: int) -> Answer | None:
-        """The values of a batch; None: its records have none."""
         name = self._functions[number].name
         if self._expires_us is not None and self._wall_us() >= self._expires_us and not self.problem:
             self._off(EXPIRED)

@@ -92,7 +92,6 @@ class FunctionHost:
         return evaluating.Evaluator(functions, self._limits) if functions else None
 
     def end(self, jobs: Sequence[str], why: str) -> None:
-        """The functions of some jobs may not run any more, running ones too."""
         with self._lock:
             running = [evaluator for job in jobs for evaluator in self._open.get(job, ())]
         for evaluator in running:

@@ -63,7 +63,6 @@ class JobFunctions:
             )
 
     def close(self) -> None:
-        """End their processes; harmless when repeated."""
         for evaluator in self.evaluators.values():
             evaluator.close()
 
@@ -73,7 +72,6 @@ class JobFunctions:
 
     @property
     def problem(self) -> str:
-        """Why the functions of a version are off; "" if none are."""
         return next((each.problem for each in self.evaluators.values() if each.problem), "")
 
     def _note(self, text: str) -> None:

@@ -38,21 +38,14 @@ class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def time_s(self) -> float:
-        """`time` in seconds."""
         return parse_duration_us(self.time) / 1e6
 
     @property
     def memory_bytes(self) -> int:
-        """`memory` in bytes."""
         return parse_size(self.memory)
 
 
 def check_functions(functions: FunctionsConfig, where: str) -> None:
-    """Refuse keys that cannot be read, or so few that nothing could ever be signed.
-
-    Raises:
-        ConfigError: at the setting.
-    """
     keys = {read_key(key, where=f"{where}.keys") for key in functions.keys}
     if functions.python == "signed" and len(keys) < functions.signatures:
         raise ConfigError(

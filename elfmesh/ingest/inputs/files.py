@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Make names that were made, changed or removed durable."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)

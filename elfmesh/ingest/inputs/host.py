@@ -93,7 +93,6 @@ class Inputs:
             stack.pop_all()
 
     async def start(self, frames: FrameLog) -> None:
-        """Take what comes. `frames` says what the jobs have read."""
         self._frames = frames
         for name, writer in self._writers.items():
             self._receivers[name] = await self._receiver(name, writer)
@@ -186,7 +185,6 @@ class Inputs:
         return connections
 
     async def _restarts(self) -> list[tuple[FilePosition, ...]]:
-        """From where each job would read after a restart."""
         frames = self._frames
         if frames is None:
             return []

@@ -57,7 +57,6 @@ class Posts:
     def look(self) -> None: ...
 
     async def close(self) -> None:
-        """Answer what is being answered, take no more."""
         await self._runner.cleanup()
 
     async def _post(self, request: web.Request) -> web.Response:

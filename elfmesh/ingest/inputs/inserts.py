@@ -38,7 +38,6 @@ class Inserts:
         """What is being written is the writer's business."""
 
     def position(self, producer: str) -> int | None:
-        """The newest durable position of a producer, None if it has none."""
         assert self._writer.spool.positions is not None
         return self._writer.spool.positions.last(producer)
 

@@ -114,7 +114,6 @@ async def _last_words(stderr: asyncio.StreamReader) -> str:
 
 
 def cursor_of(line: bytes) -> str:
-    """The cursor in an entry; "" if there is none."""
     try:
         entry = json.loads(line) if line else {}
     except ValueError:

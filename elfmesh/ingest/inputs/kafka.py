@@ -175,7 +175,6 @@ def _batch(consumer: Consumer) -> list[Message]:
 
 
 def line_of(value: bytes | str | None) -> bytes:
-    """A message as a line of the spool; b"" for none."""
     body = value.encode() if isinstance(value, str) else bytes(value or b"")
     if body.lstrip()[:1] in (b"{", b"["):
         body = body.replace(b"\n", b" ")

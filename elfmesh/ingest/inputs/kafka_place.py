@@ -37,7 +37,6 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def stop(self) -> int:
-        """Length of the spool's file behind the batch."""
         return self.begin + sum(nbytes for _, _, nbytes in self.batch)
 
     def fits(self, inode: int, size: int) -> bool:
@@ -85,10 +84,8 @@ def read_place(storage: Storage, topic: str, inode: int, size: int) -> dict[int,
 
 
 def decode_place(data: bytes) -> Place:
-    """The place in these bytes."""
     return msgspec.msgpack.decode(packed_checked(data), type=Place)
 
 
 def encode_place(place: Place) -> bytes:
-    """The bytes of a place."""
     return packed_with_sum(msgspec.structs.asdict(place))

@@ -17,7 +17,6 @@ NEWLINE = b"#012"
 
 
 def one_line(message: bytes) -> bytes:
-    """A message as a line of the spool; b"" for an empty one."""
     body = message.strip(b"\r\n\0")
     if not body.strip():
         return b""

@@ -30,7 +30,6 @@ _UDP_TABLES = ("/proc/net/udp", "/proc/net/udp6")
 
 
 def open_socket(address: Address) -> socket.socket:
-    """A bound socket, listening if it is one of connections. Raises OSError: the address cannot be had."""
     stream = address.scheme in ("tcp", "unix-stream", "http")
     kind = socket.SOCK_STREAM if stream else socket.SOCK_DGRAM
     if address.path:
@@ -82,7 +81,6 @@ class Datagrams:
         self._task = watched(self._run(), writer.name, writer.counters)
 
     def look(self) -> None:
-        """Bring `lost` up to what the kernel says it has dropped."""
         if self._inode:
             self._writer.counters.lost = max(self._writer.counters.lost, kernel_drops(self._inode))
 

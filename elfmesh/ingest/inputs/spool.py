@@ -99,7 +99,6 @@ class Spool:
         return not self.over
 
     def last_line(self) -> bytes:
-        """The newest line; b"" if there never was one."""
         for path in (self.path, *(path for path, _ in reversed(self._rotated))):
             data = _tail(path)
             if data:

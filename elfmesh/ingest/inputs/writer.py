@@ -81,7 +81,6 @@ class SpoolWriter:
 
     @property
     def waiting(self) -> bool:
-        """Whether nothing can be written at the moment."""
         return bool(self.counters.problem)
 
     async def close(self) -> None:

@@ -231,7 +231,6 @@ class _Scan:
         self._numbers = {name: (value[keep], null[keep]) for name, (value, null) in self._numbers.items()}
 
     def column(self, name: str) -> pa.Array:
-        """One column of all lines, which must all be certain."""
         if name == "ts":
             return event_times(self._lines.cut(*self.spans["ts"]))
         if name in INTEGERS:
@@ -274,7 +273,6 @@ class VhostParser(AccessParser):
         return (*VHOST_COLUMNS, *self._known)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """The columns behind the host, and the host of the lines that are good."""
         spaces = _positions(lines, SPACE, len(lines.data))
         gaps = np.minimum(spaces[np.searchsorted(spaces, lines.starts)], lines.ends)
         found = super().columns(lines.part(np.minimum(gaps + 1, lines.ends), lines.ends), wanted)

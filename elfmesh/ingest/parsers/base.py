@@ -53,7 +53,6 @@ class LazyArrays(Mapping[str, pa.Array]):
 
     @property
     def made(self) -> frozenset[str]:
-        """The names of the columns that were asked for so far."""
         return frozenset(self._made)
 
 
@@ -86,7 +85,6 @@ class Parsed:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """All asked columns, flat: one row per good line."""
         return self.select(tuple(self.arrays))
 
     def select(self, names: Sequence[str]) -> pa.RecordBatch:
@@ -174,8 +172,6 @@ class Parser(ABC):
 
 
 def join_parsed(parts: Sequence[Parsed]) -> Parsed:
-    """Parts of one block as one; all were asked for the same columns."""
-
     def column(name: str) -> pa.Array:
         arrays = [part.arrays[name] for part in parts]
         kinds = [array.type for array in arrays if not pa.types.is_null(array.type)]
@@ -215,5 +211,4 @@ def sample(reason: str, text: str) -> str:
 
 
 def strings(values: Sequence[str | None] | pa.Array) -> pa.Array:
-    """A string column; one that already is an Arrow column stays as it is."""
     return values if isinstance(values, pa.Array) else pa.array(values, pa.string())

@@ -82,7 +82,6 @@ class LocalClock:
             return self._began_us
 
     def times(self, texts: pa.Array, scan: Any, source: str) -> pa.Array:
-        """Event times of a string column; what is no time is null."""
         # No text is of two shapes, so the order decides what it costs and never what it means.
         first = next((text for text in texts[:PEEK_MAX].to_pylist() if text), "")
         readers = [lambda left: event_times(left, scan), lambda left: self._rare(left, source)]
@@ -104,7 +103,6 @@ class LocalClock:
         return to_instant(times, zone(self.zone))
 
     def _rare(self, texts: pa.Array, source: str) -> pa.Array:
-        """The shapes that only logs have."""
         found = pa.nulls(len(texts), _TIMESTAMP)
         for shape, iso in _RESPELT:
             alike = pc.match_substring_regex(texts, shape)

@@ -60,7 +60,6 @@ class ContainerParser(Parser):
         return super().parse_lines(lines, columns)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """The columns of records: time and stream of the first part, all messages as one."""
         assert self._block is not None
         parts, numbers = self._block
         known = [name for name in wanted if name in CONTAINER_COLUMNS]
@@ -98,7 +97,6 @@ def cri_parser(source: str, host: str, options: TextOptions) -> Parser:
 
 
 def docker_parser(source: str, host: str, options: TextOptions) -> Parser:
-    """The parser of Docker's json-file logs."""
     schema = StreamSchema({"log": STRING, "stream": STRING})
     inner = JsonParser(source, host, schema=schema, timestamp=options.timestamp or "time")
     return ContainerParser(source, host, name="docker", inner=inner, parts=DOCKER_PARTS, message="log")

@@ -49,7 +49,6 @@ class CsvParser(TextParser):
         self._delimiter = delimiter
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """Those of the header, once it is known."""
         return self.header
 
     def header_columns(self, block: bytes) -> tuple[str, ...] | None:
@@ -57,7 +56,6 @@ class CsvParser(TextParser):
         return header_of(lines, self._delimiter) if len(lines) else ()
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
-        """Parse one block; the file's header line is taken off first."""
         if self.header is None:
             lines = Lines(block)
             if len(lines):

@@ -86,13 +86,11 @@ class LineFraming(Framing):
             ) from None
 
     def complete(self, data: bytes) -> int:
-        """All but the last record, which the next line may go on with."""
         lines, skipped = raw_lines(data)
         firsts = self._firsts(lines)
         return int(lines.starts[firsts[-1]]) + skipped if len(firsts) > 1 else 0
 
     def merge(self, lines: Lines) -> Lines:
-        """Each from its first line's beginning to its last line's end."""
         firsts = self._firsts(lines)
         if len(firsts) == len(lines):
             return lines

@@ -113,7 +113,6 @@ class ExportParser(Parser):
         return (name,) if equals else ()
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
-        """Walk the block; the last record may lack its empty line."""
         found = list(entries(block + b"\n\n", 0))
         self._records = [fields for _, _, fields in found]
         # The lines as such are not asked for: _raw is made of the records' bytes, repaired where malformed.

@@ -54,7 +54,6 @@ class JsonParser(Parser):
         return json_fields(text)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """One typed column per wanted path: by the scanner, else by the decoder."""
         plan = self._plan(tuple(wanted))
         scanned = self._scanned(lines, plan, wanted) if lines.scan is not None and len(lines) else None
         return self._decoded(lines, plan, wanted) if scanned is None else scanned

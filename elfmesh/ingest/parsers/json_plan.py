@@ -34,7 +34,6 @@ class Tree:
         self.slot = slot
 
     def walk(self) -> Iterator[Tree]:
-        """This node and all below it, parents first."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -64,7 +63,6 @@ class Plan:
         self._getters = {path: self._getter(path) for path in paths}
 
     def compiled(self, scan: Any) -> Any:
-        """The plan as the C module wants it; made once."""
         if self._compiled[0] is not scan:
             self._compiled = scan, scan.plan(describe(self._root, self.slot_count))
         return self._compiled[1]

@@ -1,4 +1,4 @@
-"""The table of formats: for each name its parser, its columns where they are always the same, and its form."""
+"""The table of formats: for each name its parser, its looks, and its columns if they are always the same."""
 
 from __future__ import annotations
 

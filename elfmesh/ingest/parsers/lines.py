@@ -81,7 +81,6 @@ class Lines:
         return len(self.starts)
 
     def bytes(self, row: int) -> bytes:
-        """The bytes of one line, without its terminator."""
         return self.data[self.starts[row] : self.ends[row]]
 
     def text(self, row: int) -> str:

@@ -38,7 +38,6 @@ class LogfmtParser(TextParser):
         return logfmt_fields(text) or ()
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """By the scanner, else one dict per line, read by name."""
         scanned = self._scanned(lines, names) if lines.scan is not None and len(lines) else None
         if scanned is not None:
             return scanned
@@ -66,7 +65,6 @@ class LogfmtParser(TextParser):
         return fields, rows, samples
 
     def _compiled(self, scan: Any, names: Sequence[str]) -> Any:
-        """The names as the C module wants them; made once for as long as the same are asked for."""
         if self._plan[:2] != (scan, names):
             root = Tree()
             for slot, name in enumerate(names):

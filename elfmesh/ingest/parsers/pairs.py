@@ -71,7 +71,6 @@ class KvParser(TextParser):
         return self.fields(text) or ()
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """By RE2 where no line has a quote, else line by line."""
         if b'"' in lines.data:
             return self._each(lines, names)
         raw = lines.raw()
@@ -131,7 +130,6 @@ class KvParser(TextParser):
 
 
 def _without_open_quotes(text: str) -> str:
-    """The text, as long as it was, without the quotes that nothing closes."""
     at = text.find('"')
     while at >= 0:
         quoted = _QUOTED.match(text, at)
@@ -197,11 +195,9 @@ class CefParser(TextParser):
             self._timestamps = self.times
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """The header's fields, and the keys behind it."""
         return (*self.header, *re.findall(r"(?:^|[\s|])([\w.\[\]-]+)=", text))
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """The header by one pattern, each key behind it by one more."""
         head = [name for name in names if name in self.header or name == "stamp"]
         keys = [name for name in names if name not in head]
         asked = [*head, *(("delimiter", "extension") if keys else ())]

@@ -36,7 +36,6 @@ REFUSED_FREE = 16
 
 
 def refused_room(lines: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Room for the refused lines of a block, before the slow path takes all of it."""
     return np.empty(REFUSED_FREE + lines // REFUSED_SHARE, np.int64)
 
 
@@ -66,7 +65,6 @@ def choose(wanted: str) -> None:
 
 
 def for_block(data: bytes) -> Any:
-    """The C module if it can read this block, else None."""
     return active if len(data) <= BLOCK_BYTES_MAX else None
 
 

@@ -52,7 +52,6 @@ class StreamSchema:
         return settled if kind == settled or (settled == FLOAT and kind == INT) else None
 
     def _uniform(self, name: str, values: list[object]) -> pa.Array | None:
-        """The column when Arrow infers one plain type that fits; None when the values must be looked at."""
         try:
             array = pa.array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):

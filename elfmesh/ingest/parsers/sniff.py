@@ -165,7 +165,6 @@ def sniff(block: bytes) -> str:
 
 
 def _commonest(texts: list[str]) -> str:
-    """The first format of which enough lines look; "" if there is none."""
     for name, looks in _TESTS:
         if sum(map(bool, map(looks, texts))) >= max(1, SHARE * len(texts)):
             return name
@@ -173,7 +172,6 @@ def _commonest(texts: list[str]) -> str:
 
 
 def candidates(block: bytes) -> tuple[str, ...]:
-    """The formats between which `sniff` could not decide."""
     texts = _first_lines(block)
     name = _commonest(texts)
     if others := _mixed(name, texts):

@@ -86,7 +86,6 @@ class SyslogParser(PatternParser):
         )
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """The groups, and what is derived of priority and structured data."""
         inner = [name for name in names if name.startswith(DATA + ".")]
         groups = {_GROUPS.get(name, name): None for name in names if name not in inner}
         found, rows, samples = super().texts(lines, [*groups, DATA] if inner else list(groups))

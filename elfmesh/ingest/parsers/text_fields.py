@@ -92,7 +92,6 @@ class TextParser(Parser):
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Cast strings; what cannot be cast is null, and its place is reported."""
     try:
         return array.cast(kind), []
     except pa.ArrowInvalid:
@@ -168,7 +167,6 @@ class RegexParser(TextParser):
 
 
 def compile_pattern(pattern: str) -> tuple[Any, tuple[str, ...]]:
-    """Compile a user's pattern and name its groups. Raises ConfigError: not RE2 syntax, or no named group."""
     import re2
 
     options = re2.Options()

@@ -81,7 +81,6 @@ class W3cParser(TextParser):
                 self._pattern = Pattern(rf"^{cells}[ \t]*$", fields)
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """The fields of one section."""
         if not self._header and len(lines):
             return {}, [], [sample(f"no {FIELDS} directive before", lines.text(0))]
         pair = next((each for each in _TIMES if each[1] in self._header), None)

@@ -130,7 +130,6 @@ class LineCutter:
         return found
 
     def _hold(self, rest: bytes) -> None:
-        """Keep the beginning of a line, unless the line is already too long."""
         self._rest = rest
         if len(rest) > self._limit:
             self.sample = self.sample or rest[:OVERLONG_SAMPLE_BYTES]
@@ -168,10 +167,9 @@ def read_blocks(
 ) -> Generator[Block]:
     """All lines of a file in blocks; a last line without newline counts.
 
-    Args:
-        path: a file, plain or compressed with gzip or zstd, or "-" for standard input.
-        new_cutter: cuts at the ends of records, where these are not lines.
-        on_bytes: called with the number of bytes taken from the file, before decompression, each time.
+    The path is a file, plain or compressed with gzip or zstd, or "-" for standard input. `new_cutter` cuts at
+    the ends of records, where these are not lines. `on_bytes` receives the number of bytes taken from the
+    file, before decompression, each time.
 
     Raises:
         RuntimeFailure: the file is missing or must not be read, standard input is closed.
@@ -255,7 +253,6 @@ def check_readable(path: str) -> None:
 
 
 def is_pipe(path: str) -> bool:
-    """Whether reading may wait for somebody to write: standard input and named pipes."""
     return path == "-" or Path(path).is_fifo()
 
 

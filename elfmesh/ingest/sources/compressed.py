@@ -22,14 +22,12 @@ ZSTD_WINDOW_BYTES_MAX = 128 << 20
 
 
 def compression(head: bytes) -> str:
-    """Name the compression by the first bytes: gzip, zstd or nothing."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     return "zstd" if head.startswith(ZSTD_MAGIC) else ""
 
 
 def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
-    """The content of a file, decompressed if it is compressed, at most `size` bytes at a time."""
     head = file.read(4)
     kind = compression(head)
     whole = _Prefixed(head, file, on_bytes)

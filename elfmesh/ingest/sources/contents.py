@@ -180,7 +180,6 @@ def common_bytes(fd: int, other: int) -> int:
 
 
 def begins_as(path: str, place: FilePosition) -> bool:
-    """Whether the raw bytes of a file begin as those of a stored one."""
     try:
         with opened_file(Path(path), "rb") as file:
             return digest(file.read(place.head)) == place.generation

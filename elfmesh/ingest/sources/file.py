@@ -67,7 +67,6 @@ class OpenFile:
 
     @property
     def bytes_before(self) -> bytes:
-        """The last MARK_BYTES of what was read, fewer near the beginning."""
         return self._before
 
     def start_at(self, offset: int) -> None:
@@ -153,7 +152,6 @@ class OpenFile:
 
 
 def open_file(path: str, identity: SourceId, new_cutter: Callable[[], LineCutter]) -> OpenFile:
-    """Open a file, plain or compressed, at its beginning. Raises OSError: it cannot be opened."""
     if is_compressed(path):
         inflated = Inflated(path)
         return OpenFile(path, inflated.fd, identity, new_cutter, inflated)

@@ -26,7 +26,6 @@ class Known:
     mtime_ns: int = -1
 
     def stored(self) -> FilePosition:
-        """Its position, for a restart; with an unfinished line it is one that was not read to its end."""
         unfinished = self.position.role == FINISHED and self.size > self.position.offset
         return msgspec.structs.replace(self.position, role=READING) if unfinished else self.position
 

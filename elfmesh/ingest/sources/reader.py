@@ -109,10 +109,8 @@ class StreamReader:
     ) -> None:
         """Begin to read for a job; replaces it if it is already there.
 
-        Args:
-            positions: where to resume (`JobWorker.positions`).
-            read_from: where to begin files that have no position; see `Tail`.
-            boundaries: offsets no block may cross (`JobWorker`'s replay_until).
+        Reading resumes at `positions` (`JobWorker.positions`); `read_from` says where to begin other files
+        (see `Tail`). No block crosses `boundaries` (`JobWorker`'s replay_until).
         """
         self.remove(job)
         heads = {p.id: p.head for group in self._groups for p in group.tail.positions()}
@@ -218,11 +216,9 @@ class StreamReader:
         return group.places
 
     def problems(self) -> dict[str, str]:
-        """Paths that cannot be read, and why."""
         return {path: why for group in self._groups for path, why in group.tail.problems.items()}
 
     def gaps(self, job: str) -> list[Gap]:
-        """What was lost to the job (D-1's source_gap) since the last call."""
         found = self._gaps.get(job, [])
         if found:
             self._gaps[job] = []
@@ -262,7 +258,6 @@ class StreamReader:
         return parser
 
     def _unite(self) -> None:
-        """Merge every group that stands exactly where an earlier one stands."""
         united: list[_Group] = []
         for group in self._groups:
             twin = next((other for other in united if _same_place(other.tail, group.tail)), None)

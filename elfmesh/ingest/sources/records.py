@@ -51,7 +51,6 @@ class RecordCutter(LineCutter):
         return data
 
     def finish(self) -> bytes:
-        """The last record of a file, whether its last line ended or not."""
         return self.flush() + super().finish()
 
 

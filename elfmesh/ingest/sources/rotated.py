@@ -42,7 +42,6 @@ def bases(name: str) -> list[str]:
 
 
 def scan(directory: str) -> list[Entry]:
-    """The regular files of a directory, oldest first; nothing if it cannot be read."""
     found: list[Entry] = []
     try:
         with off_the_loop(lambda: os.scandir(directory or "."), f"listing {directory}") as entries:

@@ -111,7 +111,6 @@ def judge(
 
 
 def identity_of(file: OpenFile) -> SourceId:
-    """Device and inode of what is open, which may be known as another one."""
     status = os.fstat(file.fd)
     return status.st_dev, status.st_ino
 

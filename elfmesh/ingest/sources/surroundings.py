@@ -71,7 +71,6 @@ class Surroundings:
         return found
 
     def is_rotated(self, path: str) -> bool:
-        """Whether a path is called as a rotated form of a file of this stream."""
         return is_rotated(path, self._bases)
 
     def _look(self, directory: str, now: float, at_once: bool) -> list[Entry]:

@@ -103,18 +103,15 @@ class Tail:
         return self._followed.gaps
 
     def take_gaps(self) -> list[Gap]:
-        """What was lost since the last call."""
         found, self._followed.gaps = self._followed.gaps, []
         return found
 
     @property
     def problems(self) -> dict[str, str]:
-        """Path -> why it cannot be read."""
         return self._followed.problems
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that was there at the last poll has been read."""
         return not self._followed.waiting and all(file.at_end for file in self._followed.files)
 
     def use_heads(self, heads: Mapping[SourceId, int]) -> None:
@@ -152,7 +149,6 @@ class Tail:
         self._followed.close()
 
     def discover(self) -> None:
-        """Look which files the pattern leads to now; open the new ones."""
         self._followed.look(self._clock())
 
     def look(self) -> None:

@@ -187,7 +187,6 @@ class BlockRows:
         return self.selected(keep)
 
     def halves(self) -> tuple[BlockRows, BlockRows]:
-        """The first and the second half of the rows; forgets what was computed from all of them."""
         self.values.clear()
         self._growth = Growth()
         first = np.arange(self.rows) < self.rows // 2

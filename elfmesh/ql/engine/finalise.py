@@ -115,7 +115,6 @@ class Finaliser:
     def finished(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
     ) -> Finished:
-        """The outputs of all reduced rows that pass HAVING."""
         plan = self.statement.plan
         reduced, rows = _reduced_columns(self.statement, tables)
         # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
@@ -157,7 +156,6 @@ class Finaliser:
         return sorted_rows(order, outputs[: self._ties], rows.rows, plan.limit)
 
     def result(self, rows: Finished) -> pa.Table:
-        """The rows in order, repeated and limited as the query says."""
         limit = self.statement.plan.limit
         ranked = self.best_rows(rows)
         if rows.repeat is not None:

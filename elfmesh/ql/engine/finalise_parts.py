@@ -121,7 +121,6 @@ def _by_parts(
     scalars: Scalars,
     bytes_max: int | None,
 ) -> pa.Table | None:
-    """The result of blocks that are finished one by one; None if their types differ."""
     plan = finaliser.statement.plan
     held: list[Finished] = []
     rows = size = 0

@@ -125,7 +125,6 @@ class PartQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Output names in order."""
         return tuple(name for name, _ in self.statement.plan.outputs)
 
     def check_schema(self, schema: pa.Schema) -> None:

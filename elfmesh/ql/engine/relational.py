@@ -74,7 +74,6 @@ class Relational:
         return run.rows(self._relation)
 
     def _notified(self, call: Elements, text: str | None) -> None:
-        """A text that is no list, or None: of all intervals together."""
         if text is None or call not in self.unlisted:
             self.unlisted[call] = text
 

@@ -66,7 +66,6 @@ class Open:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none."""
         return not self.shares
 
 
@@ -184,7 +183,6 @@ def _owners(keys: tuple[str, ...], main: Rows, others: Rows) -> Ints:
 
 
 def _times(rows: Rows, name: str) -> Ints:
-    """int64 microseconds per row: the first or last event time."""
     for (known, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
         if known == name:
             times = LAWS[kind].finish(state, rows.count).cast(pa.int64())

@@ -68,7 +68,6 @@ class Query:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Output names in order."""
         return self.statement.columns
 
     @property

@@ -21,7 +21,6 @@ class Expr:
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        """Direct operands, left to right."""
         return ()
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
@@ -182,7 +181,6 @@ class Ref(Expr):
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, parents first."""
     yield expr
     for child in expr.children:
         yield from walk(child)

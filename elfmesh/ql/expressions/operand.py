@@ -53,7 +53,6 @@ class Operand:
         return self.run(NO_ROWS).as_py()
 
     def array(self, env: Env) -> pa.Array:
-        """The value as an array with one element per row of the Env."""
         return as_array(self.run(env), env.rows)
 
 
@@ -137,7 +136,6 @@ def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def convert(operand: Operand, kind: pa.DataType) -> Operand:
-    """The operand cast implicitly to another type. The caller knows that Spark allows it."""
     if operand.type == kind:
         return operand
     if operand.type == VOID:

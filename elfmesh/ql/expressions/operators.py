@@ -161,7 +161,6 @@ def shift_us(stamps: pa.Array, us: int) -> pa.Array:
 
 
 def shift_days(days: pa.Array, by: int) -> pa.Array:
-    """Dates moved by a constant number of days."""
     return add_days(days, pa.repeat(pa.scalar(by, BIGINT), len(days)), 1)
 
 
@@ -235,7 +234,6 @@ def condition(context: Context, call: Call, args: list[Operand], at: int) -> Ope
 
 
 def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand:
-    """The operand as a boolean; Spark takes nothing else where a condition is wanted."""
     if operand.type not in (BOOLEAN, VOID):
         raise context.error(
             expr,

@@ -21,7 +21,6 @@ _HINT = "Patterns are RE2: no look-ahead, look-behind or back-references."
 
 
 def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
-    """A compiled RE2 pattern. Raises QueryError: RE2 cannot read it."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -96,7 +95,6 @@ def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[
 
 
 def like_regex(parts: list[str | None]) -> str:
-    """The RE2 pattern of LIKE pieces."""
     pieces = [".*" if part is None else "." if part == "" else re2.escape(part) for part in parts]
     return rf"(?s)\A{''.join(pieces)}\z"
 

@@ -81,7 +81,6 @@ def _round64(acc: int, lane: int) -> int:
 
 
 def xxhash64(data: bytes, seed: int, _words: bool = True) -> int:
-    """XXH64 of bytes, as a signed long."""
     seed &= _M64
     at, size = 0, len(data)
     if size >= 32:

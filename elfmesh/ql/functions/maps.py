@@ -212,7 +212,6 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _at_key(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The value of a key; null where there is none."""
     given = map_argument(context, call, args, 0)
     key = _key(context, call, args, given)
     if key.constant and key.type == STRING:

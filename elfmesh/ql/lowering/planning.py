@@ -19,7 +19,6 @@ class Planner(Lowering):
     """Plans one statement."""
 
     def query(self, draft: Draft) -> Relation:
-        """The relation of a query."""
         if isinstance(draft, UnionDraft):
             union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
             return self.all_rows(union, distinct=True) if draft.distinct else union

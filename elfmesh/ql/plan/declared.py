@@ -88,7 +88,6 @@ def cut_functions(
 
 
 def python_call(translator: Translating, function: PythonFunction, node: exp.Anonymous) -> Expr:
-    """A call of a declared function. Raises QueryError: it takes other arguments."""
     args = tuple(translator.expr(arg) for arg in node.expressions)
     if len(args) != len(function.takes) or any(isinstance(arg, Star) for arg in args):
         number = len(function.takes)

@@ -85,7 +85,6 @@ def packed(table: pa.Table) -> str:
 
 @lru_cache(maxsize=KEPT_MAX)
 def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Table:
-    """The rows of some data. Raises DataError: it is damaged, too large, or has other columns."""
     schema = pa.schema(list(columns))
     if not data:
         return schema.empty_table()

@@ -54,7 +54,6 @@ def render(expr: Expr) -> str:
 
 
 def full_text(expr: Expr) -> str:
-    """The text of an expression, a field by its whole path."""
     return _text(expr)
 
 

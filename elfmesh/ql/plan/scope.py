@@ -118,7 +118,6 @@ class Scope:
         return any(one.answers_to(name) for one in self.inputs)
 
     def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
-        """The field that a name means. Raises QueryError: no input has it, or several may."""
         if len(parts) > 1:
             for one in self.nested:
                 if one.name == parts[0]:
@@ -212,7 +211,6 @@ class Scope:
         return [one for one in self.inputs if (one.answers_to(qualifier) if qualifier else not one.hidden)]
 
     def plain(self, path: str) -> str:
-        """The name of a column without its input."""
         for one in self.inputs if self.joined else ():
             if path.startswith(f"{one.name}."):
                 return path.removeprefix(f"{one.name}.")

@@ -64,7 +64,6 @@ class JobClause:
 
     @property
     def qualified(self) -> str:
-        """The job's full name, "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
 

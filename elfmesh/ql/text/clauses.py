@@ -76,7 +76,6 @@ class Cutter:
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
-        """Run over the whole statement."""
         job_at, job = self._tokens[0].start, self._job()
         self._functions, begin = cut_functions(self._source, self._tokens, self._at)
         self._at = begin

@@ -37,7 +37,6 @@ def _several(translator: Translating, node: exp.Like | exp.ILike, escape: str) -
 
 
 def escaped(translator: Translating, node: exp.Escape) -> Expr:
-    """LIKE ... ESCAPE 'x'."""
     escape = node.expression
     if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.name) == 1):
         raise translator.error(node, "ESCAPE takes one character", "Write LIKE 'a!%' ESCAPE '!'.")

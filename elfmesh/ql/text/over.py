@@ -25,7 +25,6 @@ _SHAPES = {"nth_value": "(x, n)", "ntile": "(n)", "lag": "(x[, n[, default]])", 
 
 
 def over_call(node: exp.Window, translator: Translating) -> Expr:
-    """The expression of `f(x) OVER (...)`."""
     order = node.args.get("order")
     items = order.expressions if order is not None else []
     kind, args = _function(node.this, translator, ordered=bool(items))

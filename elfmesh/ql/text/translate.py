@@ -110,7 +110,6 @@ class Translator:
         }  # fmt: skip
 
     def expr(self, node: Any) -> Expr:
-        """Our expression for a node. Raises QueryError: a construct ELF-QL does not have."""
         if isinstance(node, exp.Expr):
             meant = _ALWAYS | _MEANT.get(type(node), set())
             if any(given and name not in meant for name, given in node.args.items()):

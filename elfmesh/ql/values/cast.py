@@ -55,7 +55,6 @@ _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?$"
 
 
 def target_type(target: str) -> pa.DataType:
-    """What values of a named type are stored as. Raises KeyError: there is no such type."""
     match = _DECIMAL.fullmatch(target)
     return TARGETS[target] if match is None else pa.decimal128(int(match[1]), int(match[2]))
 
@@ -244,7 +243,6 @@ def _to_binary(array: pa.Array) -> pa.Array:
 
 
 def to_text(array: pa.Array) -> pa.Array:
-    """Any type as a string, spelt as Spark spells it."""
     kind = array.type
     if kind == DOUBLE:
         return map_distinct(format_double, array, STRING)

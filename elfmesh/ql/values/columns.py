@@ -49,7 +49,6 @@ def list_cuts(array: pa.Array) -> pa.Array:
 
 
 def float_values(array: pa.Array) -> npt.NDArray[np.float64]:
-    """The doubles of an array; 0.0 where it is null."""
     filled = array.fill_null(0.0) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.float64)
 

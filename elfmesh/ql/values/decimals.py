@@ -30,7 +30,6 @@ _SECOND_US = 1_000_000
 
 
 def fitted(value: Decimal, kind: pa.DataType) -> Decimal | None:
-    """A number rounded to a decimal type; None if it has too many digits."""
     if not value.is_finite() or value.adjusted() > kind.precision:
         return None
     rounded = value.quantize(Decimal(1).scaleb(-kind.scale), context=_WIDE)

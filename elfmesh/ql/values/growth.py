@@ -98,7 +98,6 @@ class Growth:
         self._nbytes = 0
 
     def measured(self, run: Callable[[T], Value], env: T) -> Value:
-        """The value of a call. Raises TooLarge: the value, or all large values together, take too much."""
         before = _bytes_max.set(VALUE_BYTES_MAX)
         try:
             value = run(env)

@@ -69,7 +69,6 @@ def digits_pattern(digits: int) -> NumberPattern:
 
 
 def number_pattern(pattern: str) -> NumberPattern:
-    """Read a pattern; an empty one is `#,##0`. Raises NumberPatternError: it is none."""
     if not pattern:
         return digits_pattern(0)
     halves = _halves(pattern)

@@ -27,7 +27,6 @@ class UnknownZone(ValueError):
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> str | int:
-    """A zone: seconds east of UTC, or a name of the tz database. Raises UnknownZone: it is neither."""
     fixed = _FIXED.fullmatch(name)
     if fixed is not None:
         seconds = int(fixed[2] or 0) * 3600 + int(fixed[3] or 0) * 60

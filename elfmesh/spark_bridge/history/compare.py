@@ -24,15 +24,9 @@ SHOWN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One interval.
+    """One interval: its state, equal rows, rows on one side only, and a note.
 
-    Attributes:
-        index: its number.
-        state: one of the words above; INCOMPLETE differs as well, and agents were missing.
-        equal: rows that both have.
-        live: rows that only the job has published.
-        history: rows that only history has.
-        note: what else there is to say.
+    INCOMPLETE differs as well, and agents were missing.
     """
 
     index: int
@@ -84,12 +78,8 @@ def compare(
 ) -> list[Compared]:
     """The intervals from `first` to `last` that either side has, ascending.
 
-    Args:
-        published: per interval the object that `elf results -o json` prints.
-        history: per interval its rows, as JSON shows them.
-        first: the first interval.
-        last: the last one.
-        version: of the job's text that history was asked with.
+    `published` has per interval the object that `elf results -o json` prints, `history` its rows as JSON
+    shows them, asked with `version` of the job's text.
     """
     indices = [index for index in sorted({*published, *history}) if first <= index <= last]
     found = [_one(index, published.get(index), history.get(index, ()), version) for index in indices]

@@ -1,6 +1,6 @@
 """The last step of a query on Spark: contributions are merged and finalised, as at a job's root.
 
-Runs on executors; knows no Spark. Rows come sorted by interval, all rows of an interval in one task.
+Runs on executors. Rows come sorted by interval, all rows of an interval in one task.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ Row = dict[str, Any]
 
 
 def finish(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answers of some intervals: batches of `CONTRIBUTION` in, of `ANSWER` out.
-
-    Cost: holds the contributions of one interval, and its result.
-    """
+    """The answers of some intervals: batches of `CONTRIBUTION` in, of `ANSWER` out; holds one interval."""
     try:
         for row in _answers(task, (row for batch in batches for row in batch.to_pylist())):
             yield pa.RecordBatch.from_pylist([row], ANSWER)

@@ -1,8 +1,7 @@
 """A query over history as a Spark plan: tasks over pieces of logs and tables, a shuffle by interval, rows.
 
-Owns the DataFrames; what happens inside the tasks is `share` and `finish`. Only DataFrame operations are
-used, so that a local session, a cluster and Spark Connect run the same plan. An error in a task comes back as
-a row and is raised here as what it is, not as a trace of a Python worker.
+Only DataFrame operations are used, so a local session, a cluster and Spark Connect run the same plan. An
+error in a task comes back as a row and is raised here as what it is, not as a trace of a Python worker.
 """
 
 from __future__ import annotations
@@ -62,16 +61,7 @@ class Interval:
 
 
 class History:
-    """The answer of one statement over history.
-
-    Args:
-        spark: a session, classic or Connect.
-        task: what is computed.
-        split_bytes: how large a task's part of a plain file is.
-
-    Raises:
-        RuntimeFailure: a log is missing or must not be read.
-    """
+    """The answer of one statement over history; a task reads `split_bytes` of a plain file."""
 
     def __init__(self, spark: Any, task: Task, *, split_bytes: int = SPLIT_BYTES) -> None:
         self._spark, self._task, self._inputs = spark, task.sent, task.inputs
@@ -88,11 +78,7 @@ class History:
         self._answers.unpersist()
 
     def frame(self) -> Any:
-        """The rows as a DataFrame: interval_index, interval_start, interval_end, then the query's columns.
-
-        Raises:
-            DataError: a column of the query has the name of one of the interval's.
-        """
+        """The rows as a DataFrame: interval_index, interval_start, interval_end, then the query's columns."""
         schema = self.schema
         ordered = self._answers.orderBy("interval_index", "number")
         keep = None
@@ -307,11 +293,7 @@ def _rows(schema: pa.Schema, keep: Mapping[int, int] | None, batches: Batches) -
 
 
 def framed(row: Mapping[str, Any], table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows of one interval behind the interval's own columns, in the types of `schema`.
-
-    Raises:
-        DataError: a value does not fit the type of its column.
-    """
+    """The rows of one interval behind the interval's own columns, in the types of `schema`."""
     count = table.num_rows
     head = (row["interval_index"], row["start_us"], row["end_us"])
     columns = [pa.array([value] * count, field.type) for value, field in zip(head, HEAD, strict=True)]

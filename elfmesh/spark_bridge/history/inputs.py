@@ -1,7 +1,6 @@
 """What history is: which logs, tables or results each stream of a query means, and how they are cut.
 
-Owns the settings of a stream on Spark and the cutting of files. Opens files only to see how they begin.
-Knows no Spark.
+Opens files only to see how they begin. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -33,13 +32,7 @@ SHARES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where the records of one stream are.
-
-    Attributes:
-        stream: its name in the query.
-        config: path, format and what else an agent's `[streams.NAME]` may say of a log.
-        frame: a Spark DataFrame instead, one row a record.
-    """
+    """Where the records of a stream are: settings as of an agent's `[streams.NAME]`, or a Spark DataFrame."""
 
     stream: str
     config: StreamConfig
@@ -70,12 +63,8 @@ class Input:
 class Piece:
     """A part of one file that one task reads: all lines that begin in it.
 
-    Attributes:
-        stream: whose log it is.
-        path: of the file.
-        start: the first byte.
-        stop: the byte behind; None: the whole file, perhaps compressed.
-        content: the bytes of the file where Spark has read it.
+    `stop` None means the whole file, perhaps compressed; `content` has the bytes where Spark has read the
+    file.
     """
 
     stream: str
@@ -96,12 +85,7 @@ def is_remote(path: str) -> bool:
 
 
 def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[str, Input]:
-    """The inputs a caller named: path and format, a text as `--stream` takes, settings, or a DataFrame.
-
-    Raises:
-        ConfigError: a setting that cannot be.
-        UsageError: a value of another kind.
-    """
+    """The inputs a caller named: path and format, a text as `--stream` takes, settings, or a DataFrame."""
     found = {}
     for name, given in streams.items():
         settings: Mapping[str, Any] = {}
@@ -144,11 +128,7 @@ def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
 
 
 def files_of(path: str) -> list[str]:
-    """The files of a path, a pattern or a directory, in the order in which they are read.
-
-    Raises:
-        RuntimeFailure: there is none, or one must not be read.
-    """
+    """The files of a path, a pattern or a directory, in the order in which they are read."""
     if Path(path).is_dir():
         each = sorted(str(found) for found in Path(path).rglob("*") if found.is_file())
         return [found for found in each if not Path(found).name.startswith((".", "_"))]
@@ -161,11 +141,7 @@ def files_of(path: str) -> list[str]:
 
 
 def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterator[Piece]:
-    """The logs of one stream cut for tasks: plain files whose records are lines at any line's end.
-
-    Raises:
-        RuntimeFailure: a file is missing or must not be read.
-    """
+    """The logs of one stream cut for tasks: plain files whose records are lines at any line's end."""
     formats = each.format(host)
     for path in files_of(each.config.path):
         whole = Piece(each.stream, path)
@@ -178,15 +154,9 @@ def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterato
 
 
 def check_headless(parser: Parser, data: bytes, stream: str) -> None:
-    """Refuse an archive of lines whose columns stand in a header: its parts are read one without the other.
+    """Refuse an archive of lines whose columns stand in a header: parts are read without it.
 
-    Args:
-        parser: has read nothing yet.
-        data: lines that it is going to read.
-        stream: whose they are.
-
-    Raises:
-        UsageError: with the format.
+    The parser has read nothing yet; `data` are lines that it is going to read.
     """
     inner = parser
     if isinstance(parser, AutoParser):

@@ -1,7 +1,4 @@
-"""What every task of a query on Spark is told, and the rows that tasks hand each other.
-
-Plain data, sent to the executors as it is; no Spark, no files.
-"""
+"""What every task of a query on Spark is told, and the rows that tasks hand each other: plain data."""
 
 from __future__ import annotations
 
@@ -73,14 +70,11 @@ class Task:
     """One statement and all that its tasks need.
 
     Attributes:
-        text: of all statements.
-        number: which of them.
-        source: what the text was read from.
+        text: of all statements, of which this is `number`.
         host: what `_host` says of logs.
         star: the columns that `SELECT *` means, of each stream; empty where there is none.
         inputs: of the streams that are logs, by name.
         types: per stream the types of columns that its first records settle.
-        lookups: the tables.
         jobs: results that it reads.
         python: whether its Python functions may run.
         memory_bytes: what aggregates may take in a task; what is beyond goes to files.

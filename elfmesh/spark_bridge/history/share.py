@@ -1,7 +1,7 @@
 """A task's share of a query: what an agent makes of the logs it carries, here of some pieces of history.
 
-Runs on executors; knows no Spark. It is a run of the embedded engine that stops before the last step: its
-intervals are encoded as an agent's contributions are.
+Runs on executors. A run of the embedded engine that stops before the last step: its intervals are encoded as
+an agent's contributions are.
 """
 
 from __future__ import annotations
@@ -44,15 +44,7 @@ Frames = Iterable[tuple[str, pa.RecordBatch]]
 
 
 class ShareRun(LogRun):
-    """One statement over pieces of logs, batches of tables and results.
-
-    Args:
-        task: what is computed.
-        pieces: of logs.
-        frames: records that are columns already.
-        results: whether the results that the statement reads are part of this share.
-        functions: evaluates its Python functions.
-    """
+    """One statement over pieces of logs, batches of tables (`frames`) and results."""
 
     def __init__(
         self,
@@ -212,15 +204,9 @@ def contribute(
 ) -> Iterator[pa.RecordBatch]:
     """What some history contributes to every interval: batches of `CONTRIBUTION`, an error as a row.
 
-    Args:
-        task: what is computed.
-        pieces: of logs.
-        frames: records that are columns already.
-        results: whether to read the results that the statement reads.
-        newest: whether a last row, of no interval, has the newest record's time in place of the number.
-        number: place of this share among all: a plain projection keeps the order of the input.
-
-    Cost: reads the share once; holds `memory_bytes` of aggregates.
+    A plain projection keeps the order of the input by `number`, the place of this share among all. With
+    `newest`, a last row of no interval has the newest record's time in place of the number. Reads the share
+    once; holds `memory_bytes` of aggregates.
     """
     try:
         with contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
 """`spark_bridge.sql`: ELF-QL over history, from a text to DataFrames.
 
-Owns what is settled before Spark is asked. The types of a JSON log are those of the first records that have a
-value, as in `elf run`: the driver looks at the beginning of a stream's files, so that all tasks agree.
+The driver looks at the beginning of a stream's files, so that all tasks agree on the types of a JSON log:
+those of the first records that have a value, as in `elf run`.
 """
 
 from __future__ import annotations
@@ -150,10 +150,7 @@ def histories(
     source: str = "query",
     only: tuple[int, int] | None = None,
 ) -> Iterator[History]:
-    """The answer of each statement of a text, in order, perhaps of some intervals only.
-
-    Raises what `sql` raises.
-    """
+    """The answer of each statement of a text, in order, perhaps of some intervals only; raises as `sql`."""
     require_pyspark()
     statements = parse_many(text, source=source)
     jobs = JobRows()
@@ -172,12 +169,7 @@ def histories(
 def prepared(
     spark: Any, task: Task, inputs: Mapping[str, Input], lookups: LookupSource | None = None
 ) -> Task:
-    """The task with its inputs, what `*` means, the types of fields and the tables that it joins.
-
-    Raises:
-        QueryError: a column that is not there.
-        UsageError: a stream that is not named, a Python function that may not run.
-    """
+    """The task with its inputs, what `*` means, the types of fields and the tables that it joins."""
     statement = task.statement
     given = task.jobs.check(statement)
     inputs = {name: each for name, each in inputs.items() if each.kind != RESULTS}

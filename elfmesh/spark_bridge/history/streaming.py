@@ -1,11 +1,8 @@
 """The same query over history that still grows: Structured Streaming, with LATENESS as the watermark.
 
-Every micro-batch contributes partials as a batch does; Spark's state store holds those of each open interval
-until the watermark has passed its end, and the rows then come once (output mode append). The state is the
-agents' own partials, a few bytes a group, not the records.
-
-Invariant: an interval closes when the newest record is LATENESS past its end, as at an agent. The grouping
-column `at` is an interval's start, and each share adds a row at its newest record's time; so the delay of
+Every micro-batch contributes partials as a batch does; Spark's state store holds those of each open interval,
+and its rows come once (output mode append) when the newest record is LATENESS past its end. The grouping
+column `at` is an interval's start, and each share adds a row at its newest record's time, so the delay of
 Spark's watermark is the window's size and LATENESS together.
 """
 
@@ -45,15 +42,7 @@ def stream_frame(
 ) -> Any:
     """A streaming DataFrame of the rows of every interval, once it is closed.
 
-    Args:
-        spark: a session.
-        task: prepared.
-        lookups: the tables that the statement joins.
-        schema: of the query's own columns; None: as the rows of the history that is there now have them.
-
-    Raises:
-        QueryError: the statement has no answer in a stream.
-        UsageError: no history is there to learn the types from.
+    Without `schema`, the query's columns have the types of the history that is there now.
     """
     statement = task.statement
     check_streamable(statement)
@@ -78,11 +67,7 @@ def stream_frame(
 
 
 def check_streamable(statement: Statement) -> None:
-    """Refuse what has no answer while the input goes on.
-
-    Raises:
-        QueryError: at the statement, with what to write instead.
-    """
+    """Refuse what has no answer while the input goes on, with what to write instead."""
     problem, hint = "", ""
     if statement.window is None:
         problem = "a stream has no end: without a window there is never an answer"
@@ -169,11 +154,7 @@ def _closed(task: Task, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) ->
 
 
 def stream_inputs(inputs: Mapping[str, Input]) -> Mapping[str, Input]:
-    """The inputs, checked for what a stream cannot read.
-
-    Raises:
-        UsageError: one that is no stream.
-    """
+    """The inputs, checked for what a stream cannot read."""
     for name, each in inputs.items():
         if each.frame is not None and not each.frame.isStreaming:
             raise UsageError(f"{name} is a DataFrame that does not stream", hint="Use spark.readStream.")

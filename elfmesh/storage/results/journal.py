@@ -32,7 +32,6 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     frame: bytes
 
     def result(self) -> tuple[ResultRecord, bytes]:
-        """The record and its rows. Raises ProtocolError: the frame is damaged."""
         ((record, rows, _),) = frames(self.frame)
         return record, rows
 
@@ -42,12 +41,10 @@ _UNPACK = msgspec.msgpack.Decoder(Entry)
 
 
 def pack(effect: Append) -> bytes:
-    """The entry of a record. Cost: two copies of its rows."""
     return _PACK.encode(Entry(effect.job, effect.incarnation, encode_frame(effect.record, effect.rows)))
 
 
 def unpack(data: bytes | memoryview) -> Entry:
-    """The entry in these bytes. Raises ProtocolError: there is none."""
     try:
         return _UNPACK.decode(data)
     except msgspec.MsgspecError as error:

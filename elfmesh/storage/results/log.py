@@ -117,7 +117,6 @@ class ResultsLog:
 
     @property
     def holes(self) -> list[Hole]:
-        """Where records lack, in order."""
         return self._files.holes
 
     def append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
@@ -184,7 +183,6 @@ class ResultsLog:
             self._unsynced, self._named = True, False
 
     def sync(self) -> None:
-        """Make everything written durable."""
         if not self._unsynced:
             return
         segment = self._files.segments[-1]

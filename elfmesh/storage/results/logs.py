@@ -70,7 +70,6 @@ class ResultsLogs:
         return [pack(effect) for effect in effects]
 
     def write(self, effects: Sequence[Append]) -> None:
-        """Add records, in this order; durable when `sync` returns. Raises as `append`."""
         with self._refusing():
             for effect in effects:
                 log = self._log(effect.job, effect.incarnation)
@@ -165,7 +164,6 @@ class ResultsLogs:
         self._notified[job] = holes
 
     def found(self) -> tuple[LogInfo, ...]:
-        """The logs on disk."""
         logs = []
         for path in sorted(self._directory.iterdir()):
             with contextlib.suppress(ValueError):

@@ -117,7 +117,6 @@ class PatternParser(TextParser):
         return self.names
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """All lines of the block at once."""
         fields, rows, samples = self.extract(lines, [name for name in names if name in self.names])
         for name in self._dashes & fields.keys():
             fields[name] = pc.if_else(pc.equal(fields[name], "-"), None, fields[name])

@@ -243,7 +243,6 @@ def _request(texts: pa.Array, names: Sequence[str]) -> dict[str, Texts]:
 
 
 def _summed(texts: pa.Array) -> pa.Array:
-    """`0.1, 0.2 : 0.3` as its sum; a list without any number is null."""
     listed = pc.match_substring_regex(texts, "[,:]").fill_null(False)
     if not pc.any(listed).as_py():
         return texts
