@@ -1,6 +1,6 @@
-"""What one job costs its agent, and its limits while there is not enough for all.
+"""What one job costs its agent, and what it is held to while there is not enough for all.
 
-Written by the thread that evaluates, one at a time; read by anybody.
+Owns the sums. Written by the thread that evaluates, one at a time; read by anybody.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ class JobCost:
         cpu_s: processor seconds of its operators, inserts and seals, and its part of what was read and parsed
             for several jobs.
         lines: lines it was given, those that it left out included.
-        lines_shed: lines it left out because there was no room or its allowance was used up.
+        lines_shed: of those, lines it left out because there was no room or its allowance was used up.
         seal_s: processor seconds of its last poll in which it sealed an interval.
+        open_bytes: what its open intervals hold, as of the last lines.
         allowance: what it may use from now on; None: as much as it wants.
         sheds: beyond it, blocks are left out and counted; else its reader waits.
         slowed: why and since when, for people; "" if it is not slowed down.

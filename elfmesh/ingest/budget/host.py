@@ -1,6 +1,7 @@
-"""The processor time of one agent: what reading waits for, and the watchdog's timer.
+"""The processor time of one agent: what reading waits for, and the watchdog's second hand.
 
-Only reading waits: what peers and people ask for runs on the loop, and its use is taken off what reading
+Owns clocks and the timer; the arithmetic is `allowance`, the decision `watchdog`. Only reading waits: what
+peers and people ask for runs on the loop, which is never held up, and what it uses is taken off what reading
 gets.
 """
 
@@ -28,9 +29,11 @@ class HostBudget:
         cores: of the agent; None: as much as it takes.
         job_share: of that, or of one core, what the worst job gets while there is not enough, and all jobs
             together that are read by themselves.
+        clock: seconds that never go back.
         used_s: processor seconds of the process.
 
-    `waited_s` counts the seconds that some stream has waited for the agent's allowance.
+    Attributes:
+        waited_s: seconds that some stream has waited for the agent's allowance.
     """
 
     def __init__(
@@ -98,9 +101,11 @@ class HostBudget:
 
     @property
     def slowed(self) -> dict[str, str]:
+        """Job -> why it is slowed down."""
         return dict(self._slowed.values())
 
     def carry_out(self, verdict: Verdict, cost: JobCost, job: str) -> None:
+        """Hold a job to its allowance, or let it go, and say so."""
         if verdict.cores is None:
             cost.allowance, cost.slowed = None, ""
             self._slowed.pop(verdict.job, None)

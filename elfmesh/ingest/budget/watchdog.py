@@ -1,11 +1,15 @@
-"""Which job gives way when an agent has less processor time than its jobs want: the costliest, first.
+"""Who gives way when an agent has less processor than its jobs want: the one that costs most, first.
 
-Once a second it receives how long reading waited for the allowance and what each job has cost. While reading
-waits again and again over WINDOW seconds, the worst job gets an allowance of its own, or half of what it had.
-The last job to be slowed down is the first to be released. Among jobs that lose nothing (`on_overload =
-"wait"`) only one that takes more than its share is slowed down. A job that is slowed down again soon after
-its release waits twice as long. Shedding by cost instead of at random follows from one bad job being the
-usual reason.
+Once a second it is told how long reading had to wait for the agent's allowance and what each job has cost.
+While it waits again and again, the worst job is given an allowance of its own; if that was not enough, the
+one that is worst then is given one, or half of what it had. When there is room again the last one to be
+slowed down is the first to be let go. Owns the decision. Slows nobody down itself.
+
+Invariants: a job is slowed down only while, over WINDOW seconds, reading waited; among jobs of streams that
+lose nothing (`on_overload = "wait"`) only one that takes more than its share, since to wait by turns would
+help nobody; a job that had to be slowed down soon after it was let go waits twice as long the next time.
+
+Paper: none; shedding by cost instead of at random follows from one bad job being the usual reason.
 """
 
 from __future__ import annotations
@@ -32,7 +36,12 @@ CORES_MIN = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The processor seconds of a job so far, and whether its stream drops what there is no room for."""
+    """What a job has cost since it began.
+
+    Attributes:
+        cpu_s: processor seconds.
+        sheds: its stream drops what there is no room for.
+    """
 
     cpu_s: float
     sheds: bool = False
@@ -48,7 +57,12 @@ class Verdict:
 
 
 class Watchdog:
-    """See the module; `share` of the agent's `cores` is what the worst job keeps."""
+    """See the module.
+
+    Args:
+        cores: the agent's allowance.
+        share: of it, what the worst job keeps.
+    """
 
     def __init__(self, cores: float, share: float) -> None:
         self._cores, self._share = cores, share
@@ -59,7 +73,14 @@ class Watchdog:
         self.slowed: dict[str, float] = {}
 
     def observe(self, waited: float, costs: Mapping[str, Cost]) -> Verdict | None:
-        """A second has passed, of which reading waited this share."""
+        """A second has passed.
+
+        Args:
+            waited: share of it that reading waited for the allowance.
+            costs: of all jobs here.
+
+        Cost: one pass over the jobs.
+        """
         self._waited.append(waited)
         self._costs.append({job: cost.cpu_s for job, cost in costs.items()})
         for gone in [job for job in self.slowed if job not in costs]:
