@@ -1,8 +1,9 @@
 """Which names mean what: aliases against the stream's own fields, in GROUP BY, HAVING, ORDER BY and WHERE.
 
-JSON logs have no schema, so Spark's rule "a column if there is one, else the alias" cannot be asked of the
-data. A name is the stream's field if the query reads that field anywhere else; otherwise it is the alias.
-Where Spark's rule could differ, the query is refused.
+JSON logs have no schema, so Spark's rule "a column if there is one, else the alias" cannot be asked of
+the data. The rule here gives the same answer whenever it gives one: a name is the stream's field if the
+query reads that field anywhere else; otherwise it is the alias; and where the two would differ, the query
+is refused.
 """
 
 from __future__ import annotations
@@ -83,7 +84,11 @@ class Names:
         return rewrite(expr, change)
 
     def in_having(self, expr: Expr, keys: Collection[Expr]) -> Expr:
-        """As `in_order_by`; a name that is a grouping column and the alias of something else is refused."""
+        """As `in_order_by`; a name that is a grouping column and the alias of something else is refused.
+
+        Raises:
+            QueryError: such a name.
+        """
 
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Aggregate) or node in keys:
@@ -102,7 +107,11 @@ class Names:
         return rewrite(expr, change)
 
     def refuse_aliases(self, expr: Expr, clause: str, own: Item | None = None) -> None:
-        """Refuse a name that can only be an alias where aliases are not seen: as a field it would be null."""
+        """Refuse a name that can only be an alias where aliases are not seen (WHERE, aggregate arguments).
+
+        Raises:
+            QueryError: such a name: as a field it would be null without a word.
+        """
         for node in walk(expr):
             item = self.alias(node)
             if item is None or item is own or not isinstance(node, Field):

@@ -1,9 +1,12 @@
-"""Qualifies names of the row outside that a query in brackets uses without their input.
+"""Names of the row outside that a query in brackets uses without their input: they get it here.
 
     SELECT ... FROM x WHERE (SELECT count(*) FROM y WHERE y1 = x1) = 1        y1 = x.x1
 
-A name means a column of the query around only where all columns of the query itself are known and it is none
-of them. A stream whose records show their fields may have any name.
+A name means a column of the query that it stands in. It means one of the query around only where all columns
+in the query itself are known, and it is none of them. The columns of a query are those of its select list,
+those of a stream what its format declares; a stream whose records show their fields may have any name.
+
+Rewrites the parser's tree; resolves nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +47,16 @@ class OuterNames:
     unclear: list[exp.Column] = field(default_factory=list)
 
     def qualify(self, tree: exp.Select, inputs: Sequence[Input], named: Mapping[str, Any]) -> None:
-        """Change the queries in brackets of a SELECT in place; `named` is what WITH defines there."""
+        """Change the queries in brackets of a SELECT in place.
+
+        Args:
+            tree: the SELECT.
+            inputs: of the SELECT.
+            named: what WITH defines there, as `Drafter.draft` takes it.
+
+        Raises:
+            QueryError: a name may be one of several inputs outside.
+        """
         for query in _queries(tree):
             if not isinstance(query.parent, exp.CTE) and not _is_input(query):
                 self._inside(query, [inputs], named)
