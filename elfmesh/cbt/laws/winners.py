@@ -147,13 +147,6 @@ class Winners:
         columns = (*self._words, self._found, self._starts, self._lengths, self._scratch)
         return int(self._arena.nbytes) + sum(column.nbytes for column in columns)
 
-    def _known(self, word: np.ndarray, lengths: np.ndarray, ids: np.ndarray, groups: int) -> np.ndarray:
-        same = (lengths == self._lengths.reach(groups)[ids]) & (lengths <= _WORD)
-        known: np.ndarray = (
-            same & (word == self._words[0].reach(groups)[ids]) & (self._found.reach(groups)[ids] != 0)
-        )
-        return known
-
     def _best_of_each(
         self, words: list[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int
     ) -> np.ndarray | None:

@@ -97,9 +97,6 @@ class SortedContent:
     def sorted(self) -> Iterator[SortedRows]:
         return iter(self._blocks)
 
-    def stream(self) -> Stream:
-        return BlockStream(self._blocks)
-
 
 def sorted_within(content: Content, bytes_max: int) -> SortedContent | None:
     """A content's sorted blocks in memory; None where they take more than so many bytes."""

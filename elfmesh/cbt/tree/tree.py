@@ -23,7 +23,7 @@ from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.partial.contents import all_rows, finished
 from elfmesh.cbt.plan import Aggregates, Plan
 from elfmesh.cbt.rows import Layout, Rows, Types, from_table, to_table
-from elfmesh.cbt.sorted_rows import SortedRows, reform, to_rows
+from elfmesh.cbt.sorted_rows import SortedRows, reform
 from elfmesh.cbt.tree.body import Body
 from elfmesh.cbt.tree.checkpoint import Checkpoint, save
 from elfmesh.cbt.tree.hot import conform
@@ -147,25 +147,6 @@ class CompressedBufferTree:
             self._adopted(form, types, rows.keys, rows.count).merge(encoded, promoted.states)
             self._report(used=True)
         self._relieve()
-
-    def insert_sorted(self, rows: SortedRows) -> None:
-        """Merge PAO rows of this plan. Raises as `insert`.
-
-        Cost: rows of a content larger than a root are pushed down as they are; fewer go through the root.
-        """
-        self._check_layout(rows.layout)
-        if rows.count == 0:
-            return
-        with self._lock:
-            form, types = self._wider(rows.form, rows.types[len(rows.form.types) :])
-            whole = form.has_bytes_of(rows.form)
-            if whole:
-                self._take(self._adopted(form, types, (), rows.count), rows)
-                self._report(used=True)
-        if whole:
-            self._relieve()
-        else:
-            self.insert_rows(to_rows(rows))
 
     def check_types(self, types: Types) -> None:
         self.layout.unify(self.types, types)

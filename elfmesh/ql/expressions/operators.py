@@ -25,7 +25,7 @@ from elfmesh.ql.values.arithmetic import (
     subtract,
 )
 from elfmesh.ql.values.civil import DAY_US
-from elfmesh.ql.values.columns import Value, choose, from_numpy, int_values, null_mask
+from elfmesh.ql.values.columns import Value, from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import (
     BIGINT,
     BINARY,
@@ -342,4 +342,4 @@ def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift(results[0].type, choose_all, *conditions, *results)
 
 
-__all__ = ["DURATION", "OPERATORS", "add_days", "choose", "common", "condition", "shift_days", "type_name"]
+__all__ = ["DURATION", "OPERATORS", "add_days", "common", "condition", "shift_days", "type_name"]

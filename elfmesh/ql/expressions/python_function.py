@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,11 +24,6 @@ class PythonFunction:
     gives: pa.DataType
     vectorised: bool
     source: str = field(repr=False)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the source, for people who compare what runs with what was reviewed."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
 
     @property
     def signature(self) -> str:

@@ -25,7 +25,6 @@ from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import TYPES, is_fenced
 from elfmesh.ql.values.plain_ipc import check_plain, unfold
-from elfmesh.ql.values.types import type_name
 from elfmesh.text import suggest
 
 WORD = "TABLE"
@@ -179,7 +178,3 @@ class _Reader:
 
     def _error(self, place: int, message: str) -> QueryError:
         return self._source.error(message, place, _SHAPE)
-
-
-def declaration(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {type_name(field.type)}" for field in schema)

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from elfmesh.ql.values.growth import check_taken, limited
 
@@ -82,7 +81,3 @@ def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values
     return pa.array(
         limited(None if None in row else function(*row) for row in zip(*columns, strict=True)), type=kind
     )
-
-
-def choose(condition: pa.Array, yes: Value, no: Value) -> pa.Array:
-    return pc.if_else(condition.fill_null(False), yes, no)

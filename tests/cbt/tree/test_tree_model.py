@@ -65,7 +65,7 @@ class TreeAgainstDict(RuleBasedStateMachine):
     def insert_own_blocks(self, bits: int) -> None:
         if len(self.rows) < 500:
             for block in list(self.tree.snapshot().sorted(bits)):
-                self.tree.insert_sorted(block)
+                self.tree.insert_rows(to_rows(block))
             self.rows += list(self.rows)
 
     @rule()
