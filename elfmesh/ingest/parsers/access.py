@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.ingest.parsers.base import TIMESTAMP, Columns, LazyArrays, Parser, sample, strings
+from elfmesh.ingest.parsers.base import TIMESTAMP, Columns, LazyArrays, Parser, read_each, sample, strings
 from elfmesh.ingest.parsers.cells import Grid, event_times
 from elfmesh.ingest.parsers.lines import SPACE, Lines, Positions
 
@@ -121,18 +121,8 @@ class AccessParser(Parser):
     def _matches(
         self, lines: Lines, candidates: Positions
     ) -> tuple[list[int], list[dict[str, str | None]], list[str]]:
-        rows: list[int] = []
-        records: list[dict[str, str | None]] = []
-        samples: list[str] = []
-        for row in candidates.tolist():
-            text = lines.text(row)
-            record = self._match(text)
-            if record is not None:
-                rows.append(row)
-                records.append(record)
-            elif len(samples) < 3:
-                samples.append(sample(f"not a line of the {self.name} log format", text))
-        return rows, records, samples
+        what = f"not a line of the {self.name} log format"
+        return read_each(lines.numbered(candidates.tolist()), self._match, lambda text: sample(what, text))
 
     def _match(self, text: str) -> dict[str, str | None] | None:
         match = self._patterns[0].match(text) or self._patterns[1].match(text)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ SAMPLES_MAX = 3
 SAMPLE_CHARACTERS_MAX = 160
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 Rows = np.ndarray[Any, np.dtype[np.int64]]
+Read = TypeVar("Read")
 
 
 class LazyArrays(Mapping[str, pa.Array]):
@@ -208,6 +209,23 @@ def sample(reason: str, text: str) -> str:
     """One line of an error report: the reason and the start of the text it is about."""
     cut = text if len(text) <= SAMPLE_CHARACTERS_MAX else text[:SAMPLE_CHARACTERS_MAX] + "..."
     return f"{reason}: {cut}"
+
+
+def read_each(
+    texts: Iterable[tuple[int, str]], read: Callable[[str], Read | None], sampled: Callable[[str], str]
+) -> tuple[list[int], list[Read], list[str]]:
+    """Lines one by one: the rows that `read` takes, what it makes of them, and samples of the others."""
+    rows: list[int] = []
+    found: list[Read] = []
+    samples: list[str] = []
+    for row, text in texts:
+        record = read(text)
+        if record is not None:
+            rows.append(row)
+            found.append(record)
+        elif len(samples) < SAMPLES_MAX:
+            samples.append(sampled(text))
+    return rows, found, samples
 
 
 def strings(values: Sequence[str | None] | pa.Array) -> pa.Array:

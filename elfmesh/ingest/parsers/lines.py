@@ -8,6 +8,7 @@ bytes into every web server's log: each malformed sequence becomes U+FFFD, and `
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,9 @@ class Lines:
 
     def text(self, row: int) -> str:
         return self.bytes(row).decode()
+
+    def numbered(self, rows: Iterable[int]) -> Iterator[tuple[int, str]]:
+        return ((row, self.text(row)) for row in rows)
 
     def texts(self) -> list[str]:
         data = self.data

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.ingest.parsers.base import sample
+from elfmesh.ingest.parsers.base import read_each, sample
 from elfmesh.ingest.parsers.cells import Grid
 from elfmesh.ingest.parsers.json_plan import Tree, describe
 from elfmesh.ingest.parsers.lines import Lines
@@ -74,18 +74,9 @@ class LogfmtParser(TextParser):
 
 
 def _pairs(lines: Lines, candidates: Iterable[int]) -> tuple[list[int], list[dict[str, str]], list[str]]:
-    rows: list[int] = []
-    records: list[dict[str, str]] = []
-    samples: list[str] = []
-    for row in candidates:
-        text = lines.text(row)
-        record = logfmt_fields(text)
-        if record is not None:
-            rows.append(row)
-            records.append(record)
-        elif len(samples) < 3:
-            samples.append(sample("no key=value pair", text))
-    return rows, records, samples
+    return read_each(
+        lines.numbered(candidates), logfmt_fields, lambda text: sample("no key=value pair", text)
+    )
 
 
 def logfmt_fields(text: str) -> dict[str, str] | None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
-from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample
+from elfmesh.ingest.parsers.base import SAMPLES_MAX, read_each, sample
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, extract
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Texts
@@ -99,16 +99,7 @@ class KvParser(TextParser):
         return f"[^{re.escape(self._between)}]*" if len(self._between) == 1 else ".*?"
 
     def _each(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        rows: list[int] = []
-        records: list[dict[str, str]] = []
-        samples: list[str] = []
-        for row, text in enumerate(lines.texts()):
-            record = self.fields(text)
-            if record is not None:
-                rows.append(row)
-                records.append(record)
-            elif len(samples) < SAMPLES_MAX:
-                samples.append(self._sample(text))
+        rows, records, samples = read_each(enumerate(lines.texts()), self.fields, self._sample)
         return {name: [record.get(name) for record in records] for name in names}, rows, samples
 
     def fields(self, text: str) -> dict[str, str] | None:

@@ -23,6 +23,7 @@ from elfmesh.ingest.parsers.base import (
     TIMESTAMP_FIELDS,
     Columns,
     Parser,
+    read_each,
     sample,
     strings,
 )
@@ -134,17 +135,11 @@ class RegexParser(TextParser):
         known = [name for name in names if name in self.groups]
         if len(lines) and not self._optional and not self._unnamed:  # Arrow takes named groups only
             return self._block(lines, known)
-        rows: list[int] = []
-        found: list[Any] = []
-        samples: list[str] = []
-        search = self._pattern.search
-        for row, text in enumerate(lines.texts()):
-            match = search(text)
-            if match is not None:
-                rows.append(row)
-                found.append(match)
-            elif len(samples) < 3:
-                samples.append(sample("the pattern does not match", text))
+        rows, found, samples = read_each(
+            enumerate(lines.texts()),
+            self._pattern.search,
+            lambda text: sample("the pattern does not match", text),
+        )
         return {name: [match[name] or None for match in found] for name in known}, rows, samples
 
     def _block(self, lines: Lines, known: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:

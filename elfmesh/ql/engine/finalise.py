@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.base import Values
-from elfmesh.ql.engine.folds import folded
+from elfmesh.ql.engine.folds import folded, joined_keys
 from elfmesh.ql.expressions.nodes import Expr, Ref, WindowBound, walk
 from elfmesh.ql.expressions.operand import Env, Operand
 from elfmesh.ql.expressions.operators import condition_operand
@@ -257,15 +257,10 @@ def _distinct_counts(
     if not keys:
         total = table.num_rows if given is None else int(given.sum())
         return pa.array(np.full(rows, total, dtype=np.int64))
-    joined: dict[str, pa.ChunkedArray | pa.Array] = {}
-    for key in keys:
-        ours, theirs = main[key], read_column(table.column(key))
-        if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
-            theirs = pc.cast(theirs, ours.type)
-        joined[key] = pa.concat_arrays([ours, theirs])
     row = np.concatenate([np.arange(rows), np.full(table.num_rows, -1)])
     each = np.ones(table.num_rows, dtype=np.int64) if given is None else given
     counted = np.concatenate([np.zeros(rows, dtype=np.int64), each])
+    joined = joined_keys(main, keys, table)
     groups = pa.table({**joined, "row": row, "counted": counted}).group_by(list(keys), use_threads=False)
     sums = groups.aggregate([("row", "max"), ("counted", "sum")])
     counts = np.zeros(rows, dtype=np.int64)

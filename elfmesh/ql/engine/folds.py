@@ -51,19 +51,27 @@ def folded(
     return _FOLDS[fold.how](given, fold.ranks)
 
 
-def owners_of(main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table) -> Ints:
-    """int64 per row of a table: the row of the main table with the same keys."""
-    count = table.num_rows
-    if not keys:
-        return np.zeros(count, np.int64)
+def joined_keys(
+    main: Mapping[str, pa.Array], keys: tuple[str, ...], table: pa.Table
+) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """The keys of the main table, and those of another one behind them."""
     joined: dict[str, pa.ChunkedArray | pa.Array] = {}
     for key in keys:
         ours, theirs = main[key], read_column(table.column(key))
         if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
             theirs = pc.cast(theirs, ours.type)
         joined[key] = pa.concat_arrays([ours, theirs])
+    return joined
+
+
+def owners_of(main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table) -> Ints:
+    """int64 per row of a table: the row of the main table with the same keys."""
+    count = table.num_rows
+    if not keys:
+        return np.zeros(count, np.int64)
     row = np.concatenate([np.arange(rows), np.full(count, -1)])
     at = np.concatenate([np.full(rows, -1), np.arange(count)])
+    joined = joined_keys(main, keys, table)
     groups = pa.table({**joined, "row": row, "at": at}).group_by(list(keys), use_threads=False)
     found = groups.aggregate([("row", "max"), ("at", "list")])
     lists = found.column("at_list").combine_chunks()

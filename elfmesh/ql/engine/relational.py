@@ -187,11 +187,14 @@ class _Run:
             kind = both
         return pa.concat_arrays([_converted(array, kind) for array in arrays])
 
-    def _ranked(self, relation: Ranked) -> pa.Table:
-        source = self.rows(relation.source)
+    def _evaluated(self, relation: Relation) -> tuple[pa.Table, Compiler, Env]:
+        source = self.rows(relation)
         columns = {name: read_column(source.column(name)) for name in source.column_names}
         compiler = Compiler({name: array.type for name, array in columns.items()}, self.statement.origin)
-        env = Env(columns, source.num_rows)
+        return source, compiler, Env(columns, source.num_rows)
+
+    def _ranked(self, relation: Ranked) -> pa.Table:
+        source, compiler, env = self._evaluated(relation.source)
 
         def evaluate(expr: Expr, of: Over | None = None) -> pa.Array:
             operand = compiler.compile(expr)
@@ -200,7 +203,7 @@ class _Run:
                 operand = implicitly(compiler, of, operand, kind, f"the default of {of.kind}")
             return operand.array(env)
 
-        given = list(columns.values())
+        given = list(env.columns.values())
         for name, over in relation.functions:
             source = source.append_column(name, over_rows(over, given, source.num_rows, evaluate))
         return source
@@ -214,12 +217,9 @@ class _Run:
         return exploded(relation, source, self.scalars, self.statement.origin, check, self.notified)
 
     def _framed(self, relation: Framed) -> pa.Table:
-        source = self.rows(relation.source)
-        columns = {name: read_column(source.column(name)) for name in source.column_names}
-        compiler = Compiler({name: array.type for name, array in columns.items()}, self.statement.origin)
-        env = Env(columns, source.num_rows)
+        source, compiler, env = self._evaluated(relation.source)
         try:
-            cut = Frames(relation.over, columns, env, compiler)
+            cut = Frames(relation.over, env.columns, env, compiler)
         except TypeError as error:
             raise self.statement.origin.error(str(error), relation.over.at, "Write ROWS BETWEEN.") from None
         if cut.pairs > PAIRS_MAX:

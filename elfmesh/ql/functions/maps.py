@@ -231,11 +231,7 @@ def _at_key(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 def _element(context: Context, call: Call, args: list[Operand]) -> Operand:
     """x[n], from 0, or x[key]; null where there is none. Text is an object where the key is text."""
-    if is_map(args[0].type) or (args[0].type == STRING and args[1].type == STRING):
-        return _at_key(context, call, args)
-    values = list_argument(context, call, args, 0)
-    at = argument(context, call, args, 1, BIGINT)
-    return _picked(values, at, lambda n, count: n if 0 <= n < count else None)
+    return _picked(context, call, args, lambda n, count: n if 0 <= n < count else None)
 
 
 OPERATORS["element"] = _element
@@ -243,21 +239,24 @@ OPERATORS["element"] = _element
 
 @function("element_at try_element_at", 2, signature="$(list, n) or $(map, key)")
 def _element_at(context: Context, call: Call, args: list[Operand]) -> Operand:
-    if is_map(args[0].type) or (args[0].type == STRING and args[1].type == STRING):
-        return _at_key(context, call, args)
-    values = list_argument(context, call, args, 0)
-    at = argument(context, call, args, 1, BIGINT)
-    if at.constant and at.value() == 0:
-        raise context.error(call.args[1], "element_at counts from 1, or from -1 backwards", "Write x[0].")
-
     def place(n: int, count: int) -> int | None:
         where = n - 1 if n > 0 else count + n
         return where if n and 0 <= where < count else None
 
-    return _picked(values, at, place)
+    return _picked(context, call, args, place, from_one=True)
 
 
-def _picked(values: Operand, at: Operand, place: Callable[[int, int], int | None]) -> Operand:
+def _picked(
+    context: Context, call: Call, args: list[Operand], place: Callable[[int, int], int | None],
+    *, from_one: bool = False,
+) -> Operand:  # fmt: skip
+    if is_map(args[0].type) or (args[0].type == STRING and args[1].type == STRING):
+        return _at_key(context, call, args)
+    values = list_argument(context, call, args, 0)
+    at = argument(context, call, args, 1, BIGINT)
+    if from_one and at.constant and at.value() == 0:
+        raise context.error(call.args[1], "element_at counts from 1, or from -1 backwards", "Write x[0].")
+
     def one(items: list[Any], n: int) -> Any:
         where = place(n, len(items))
         return None if where is None else items[where]
