@@ -1,7 +1,5 @@
 """What an agent is told about archives: `[streams.NAME.archive]` of agent.toml.
 
-Owns names, defaults and checks of the settings; opens nothing.
-
 Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage).
 """
 
@@ -62,11 +60,7 @@ class ArchiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def check_archive(config: ArchiveConfig, where: str) -> None:
-    """Refuse settings that cannot be.
-
-    Raises:
-        ConfigError: with the key.
-    """
+    """Refuse settings that cannot be."""
     for key in ("every", "keep", "file", "bytes"):
         value = getattr(config, key)
         try:

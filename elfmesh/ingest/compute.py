@@ -1,10 +1,7 @@
 """The heavy work on partials: merging them on their way up a tree, and the last steps of a query at its root.
 
-Plain functions for a thread; keeps nothing but the compiled queries of the jobs that are finalised here, and
-the contents of small partials made here a moment ago: where the next one to read them is this agent itself
-(a root that is its own contributor, a merge that is finalised), they are not decoded.
-
-Invariant: what is kept says what its bytes say; whether it is still there makes no difference but in time.
+Plain functions for a thread. Kept are the compiled queries of the jobs that are finalised here, and the
+contents of small partials made here a moment ago, which are then not decoded again if this agent reads them.
 """
 
 from __future__ import annotations
@@ -72,11 +69,7 @@ class KnownPartials:
 
 
 class PartialCompute:
-    """`Compute` of the pump, and how the workers encode.
-
-    Args:
-        rows: how large the rows of the records may be that are made here.
-    """
+    """`Compute` of the pump, and how the workers encode."""
 
     def __init__(self, rows: RowLimits | None = None) -> None:
         self._rows = rows or RowLimits()
@@ -85,11 +78,7 @@ class PartialCompute:
         self._known = KnownPartials()
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
-        """The partial of each partition.
-
-        Raises:
-            PartialTooLarge: one has more bytes than a message carries, or receivers would refuse it.
-        """
+        """The partial of each partition. PartialTooLarge: receivers would refuse one."""
         if partitions > 1:
             return encode_parts(tables, partitions, DATA_FRAME_BYTES_MAX)
         partial, known = encode_known(tables, DATA_FRAME_BYTES_MAX)
@@ -97,25 +86,13 @@ class PartialCompute:
         return [partial]
 
     def merge(self, parts: Sequence[bytes]) -> bytes:
-        """One partial of several.
-
-        Raises:
-            ProtocolError: a part is damaged.
-            TypeConflict: a column has types without a common one.
-        """
+        """One partial of several."""
         partial, known = merge_known(parts, self._known.take(parts))
         self._known.keep(partial, known)
         return partial
 
     def finalised(self, effect: Finalise) -> Finalised:
-        """The rows of an interval, or the pages that they are.
-
-        Raises:
-            DataError: they are too many.
-            ProtocolError: what they are made of is damaged.
-            QueryError: it does not fit the query.
-            TypeConflict: a column has types without a common one.
-        """
+        """The rows of an interval, or the pages that they are."""
         if effect.open is not None:
             return self.close_sessions(effect)
         counts: tuple[int, ...] = ()
@@ -157,13 +134,7 @@ class PartialCompute:
         return packed(table, tail, open_bytes, self._rows)
 
     def close_sessions(self, effect: Finalise) -> Finalised:
-        """The sessions that end with an interval, and those that are open behind it.
-
-        Raises:
-            DataError: they are too many.
-            ProtocolError: a part or the open sessions are damaged.
-            TypeConflict: a column has types without a common one.
-        """
+        """The sessions that end with an interval, and those that are open behind it."""
         query, text = self._query(effect.manifest), effect.manifest.text
         window = query.statement.window
         assert window is not None, "a job has intervals"

@@ -1,7 +1,6 @@
 """Frames on their way to disk: durable when `write` returns, whatever the disk has room for now.
 
-Owns waiting for room, and what is written beside the frames (`Releases`). The frame log is only used in the
-"store" lane. Knows no job.
+The frame log is only used in the "store" lane.
 """
 
 from __future__ import annotations
@@ -26,16 +25,7 @@ FULL_RETRY_S = 0.5
 
 
 class FrameWriter:
-    """See the module.
-
-    Args:
-        frames: the frame log.
-        executor: its threads.
-        spawn: runs something on the loop.
-
-    Attributes:
-        problem: why reading waits; "" as long as the disk has room.
-    """
+    """See the module; `problem` says why reading waits, "" as long as the disk has room."""
 
     def __init__(self, frames: FrameLog, executor: Executor, spawn: Callable[[Command], None]) -> None:
         self._frames = frames
@@ -46,11 +36,7 @@ class FrameWriter:
         self.problem = ""
 
     async def write(self, frames: Sequence[Frame]) -> None:
-        """Make frames durable; while the disk is full, who waits for this does not read on.
-
-        Raises:
-            StorageError: the disk refuses; or it is full, and the agent stops.
-        """
+        """Make frames durable; while the disk is full, who waits for this does not read on."""
         left = deque(frames)
         waiting = False
         while True:

@@ -1,8 +1,4 @@
-"""What the pump gets from its host: threads and a wall clock; each can be replaced.
-
-Owns no logic of an agent. In simulation the threads become plain calls and the wall clock a number, and the
-pump above cannot tell.
-"""
+"""What the pump gets from its host: threads and a wall clock; in simulation plain calls and a number."""
 
 from __future__ import annotations
 

@@ -11,12 +11,7 @@ from elfmesh.control.jobs.records import ResultRecord
 
 @dataclass(frozen=True, slots=True)
 class IntervalResult:
-    """The answer of one interval.
-
-    Attributes:
-        record: which interval, and the counts of its records.
-        table: its rows, in the query's order.
-    """
+    """The answer of one interval, its rows in the query's order."""
 
     record: ResultRecord
     table: pa.Table

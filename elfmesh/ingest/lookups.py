@@ -1,8 +1,7 @@
 """Lookup tables of one host: files that are joined to the records where they are read.
 
-Owns loading, and noticing that a file has changed. A file is looked at when an interval has been sealed, so
-that a new version holds for what is read afterwards; where it cannot be read, the last good one stays, with a
-warning.
+A file is looked at when an interval has been sealed, so a new version holds for what is read afterwards.
+Where it cannot be read, the last good one stays, with a warning.
 """
 
 from __future__ import annotations
@@ -39,11 +38,7 @@ Version = tuple[int, int, int]
 
 
 class LookupTables:
-    """Tables by name. May be used by several threads.
-
-    Args:
-        configs: path and format of each.
-    """
+    """Tables by name. May be used by several threads."""
 
     def __init__(self, configs: Mapping[str, StreamConfig]) -> None:
         self._configs = configs
@@ -56,12 +51,7 @@ class LookupTables:
         return tuple(sorted(self._configs))
 
     def __call__(self, name: str, columns: tuple[str, ...]) -> pa.Table:
-        """Some columns of a table, as it was when it was last looked at.
-
-        Raises:
-            DataError: there is no such table, or its file cannot be used.
-            RuntimeFailure: its file cannot be read.
-        """
+        """Some columns of a table, as it was when it was last looked at."""
         config = self._configs.get(name)
         if config is None:
             known = suggest(name, self._configs) or f"There are {', '.join(self.names) or 'none'}."
@@ -92,12 +82,7 @@ class LookupTables:
 
 
 def load(name: str, config: StreamConfig, columns: tuple[str, ...]) -> pa.Table:
-    """Read some columns of a table.
-
-    Raises:
-        DataError: lines that cannot be parsed, a column that is not there, or too many rows.
-        RuntimeFailure: the file cannot be read.
-    """
+    """Read some columns of a table. DataError: bad lines, a missing column, or too many rows."""
     from elfmesh.ingest.sources.reader import parse_block
     from elfmesh.ingest.sources.records import cutter_for
     from elfmesh.ingest.stream_formats import format_of

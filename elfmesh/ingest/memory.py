@@ -1,7 +1,7 @@
 """Giving freed memory back to the system, where the C library keeps it.
 
-Blocks, compressed buffers and rows come and go in all sizes; glibc keeps the holes between them, and after a
-few hundred MB of input a process is 20 to 30 MB larger than what it holds. Elsewhere nothing is done.
+glibc keeps the holes between blocks of all sizes: after a few hundred MB of input a process is 20 to 30 MB
+larger than what it holds. Elsewhere nothing is done.
 """
 
 from __future__ import annotations
@@ -47,13 +47,7 @@ def own_rss_bytes() -> int | None:
 
 
 class Seldom:
-    """Does something when it is asked to, but at most once in so many seconds. Safe in several threads.
-
-    Args:
-        work: what to do.
-        every_s: seconds between two times.
-        clock: seconds that never go back.
-    """
+    """Does something when asked, but at most once in `every_s` seconds. Safe in several threads."""
 
     def __init__(
         self,

@@ -1,9 +1,7 @@
 """Several streams of this host read for one job: their files stand side by side, under one watermark.
 
-A job over several streams has a cursor of its own in each: unlike jobs over one stream it shares no reading
-and no parsing with others. Every block and every position says which stream it is from.
-
-Invariant: a position goes back to the reader it came from.
+Such a job has a cursor of its own in each stream, and shares no reading and no parsing. Every block and every
+position says which stream it is from, and a position goes back to its reader.
 """
 
 from __future__ import annotations
@@ -22,13 +20,7 @@ from elfmesh.ingest.worker.reader import Reader
 
 
 class MultiStreamReader:
-    """A `Reader` over the readers of several streams.
-
-    Args:
-        readers: by stream.
-        read_from: of each stream, where files begin that have no position.
-        columns_of: what is read of the records of a stream.
-    """
+    """A `Reader` over the readers of several streams."""
 
     def __init__(
         self,
@@ -96,11 +88,7 @@ class MultiStreamReader:
 
 
 def check_apart(sources: Collection[SourceState]) -> None:
-    """Refuse a file that is in two streams of one job.
-
-    Raises:
-        RuntimeFailure: its places in the two could not be told apart after a restart.
-    """
+    """Refuse a file in two streams of one job, because its places could not be told apart after a restart."""
     if len({state.id for state in sources}) < len(sources):
         raise RuntimeFailure(
             "two streams of this job have a file in common",

@@ -13,16 +13,7 @@ from elfmesh.units import parse_duration_us, parse_size
 
 
 def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> StreamFormat:
-    """The format of a stream, with a schema of its own.
-
-    Args:
-        config: its settings.
-        name: of the stream, for error messages; "" where the settings are options.
-        host: what `_host` says.
-
-    Raises:
-        ConfigError: a setting that cannot be, with its key.
-    """
+    """The format of a stream, with a schema of its own; without a `name` the settings are options."""
     try:
         bounds = Bounds(config.multiline_lines_max, parse_size(config.multiline_bytes_max))
         return StreamFormat(

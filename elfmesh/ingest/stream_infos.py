@@ -1,10 +1,7 @@
 """What an agent announces of its streams, found out without keeping the parsers in memory.
 
-To say which columns a format has, and that its settings make sense, its parser has to be made, and parsers
-need Arrow and numpy: most of what an agent without jobs would hold. A child process does it and goes.
-
-Invariant: whether a child did it or not, the answer is the same; what a child cannot do is done here, so that
-errors are raised here.
+Making a parser needs Arrow and numpy, most of what an agent without jobs would hold, so a child process does
+it. What a child cannot do is done here, so that errors are raised here.
 """
 
 from __future__ import annotations
@@ -24,11 +21,7 @@ T = TypeVar("T")
 
 
 def infos_of(streams: Mapping[str, StreamConfig]) -> tuple[StreamInfo, ...]:
-    """What is announced of each stream.
-
-    Raises:
-        ConfigError: settings of a stream make no sense.
-    """
+    """What is announced of each stream."""
     from elfmesh.ingest.stream_formats import format_of
 
     return tuple(
@@ -38,13 +31,9 @@ def infos_of(streams: Mapping[str, StreamConfig]) -> tuple[StreamInfo, ...]:
 
 
 def in_a_child(work: Callable[[], T], kind: type[T]) -> T:
-    """The result of `work`, done by a fork of this process; its exceptions are raised here.
+    """The result of `work` (of a kind that msgpack carries), done by a fork; its exceptions are raised here.
 
     Where there are threads already, or Arrow is loaded anyway, it is done here.
-
-    Args:
-        work: has no effect that must outlive the child.
-        kind: of its result, which travels as msgpack.
     """
     if threading.active_count() > 1 or "pyarrow" in sys.modules or not hasattr(os, "fork"):
         return work()

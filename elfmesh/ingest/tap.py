@@ -1,11 +1,8 @@
 """Live lines of a stream for people who look: `elf tap`.
 
-Owns the limits: how many look at once, how many lines a second they see, and how much of a processor reading
-for them may take. A tap has a reader and a format of its own: what it reads, how slow its
-reader is and how it ends touch no job. Of a stream that grows faster than that it shows a sample: from the
-end it is at, it jumps to the new end.
-
-Refuses to know HTTP and terminals: text is as it stands in the log, unescaped.
+Limits bound how many look at once, how many lines a second they see, and the processor time of reading for
+them. A tap has a reader and a format of its own, so it touches no job. Of a stream that grows faster it shows
+a sample: it jumps to the new end. Text is as it stands in the log, unescaped.
 """
 
 from __future__ import annotations
@@ -38,14 +35,7 @@ QUIET_S = 5.0
 
 
 class Taps:
-    """The taps of one agent.
-
-    Args:
-        streams: of this agent, as their readers see them.
-        new_format: a format of a stream that no job shares.
-        executor: reads and evaluates, in a lane of its own.
-        policy: what the namespace of a job may read here.
-    """
+    """The taps of one agent; `policy` says what the namespace of a job may read here."""
 
     def __init__(
         self,
@@ -62,10 +52,6 @@ class Taps:
         """First {"stream"}, then {"line", "source"} for each line and, between them, counts so far.
 
         Counts are read (records), matched, shown, parse_errors and jumps over what was not read.
-
-        Raises:
-            QueryError: a filter is wrong, or not for single records.
-            RuntimeFailure: no such stream here, or too many taps.
         """
         # Loaded for the first one who looks: an agent without jobs has no parsers in memory.
         from elfmesh.ingest.sources import StreamReader

@@ -1,7 +1,4 @@
-"""What one tap reads and shows: a reader of its own, the filters, and a rate of lines.
-
-Owns the sampling; how many taps there are and how long they last is `tap`. Loaded with the first tap.
-"""
+"""What one tap reads and shows: a reader of its own, the filters, and a rate of lines; loaded on demand."""
 
 from __future__ import annotations
 
@@ -103,11 +100,7 @@ class Filter:
         return () if where is None else tuple(n.path for n in walk(where) if isinstance(n, Field))
 
     def passed(self, parsed: Parsed) -> np.ndarray:
-        """Which rows pass; bool[rows].
-
-        Raises:
-            QueryError: the types of the columns make no sense in it.
-        """
+        """Which rows pass; bool[rows]."""
         where = self.part.plan.where
         if where is None:
             return np.ones(parsed.rows, bool)
@@ -118,11 +111,7 @@ class Filter:
 
 
 def part_of(statement: Statement, stream: str) -> Statement:
-    """The part that reads a stream.
-
-    Raises:
-        QueryError: its filter needs more than a record.
-    """
+    """The part that reads a stream. QueryError: its filter needs more than a record."""
     parts = [part for part in statement.parts or (statement,) if part.stream == stream]
     if not parts:
         raise statement.origin.error(f"the filter does not read {stream}", statement.offset)

@@ -1,11 +1,7 @@
 """How long things took, as histograms: counted always, written out when somebody asks.
 
-Owns names, bounds and counts. One set for each process: what is timed is deep inside rooms that have no other
-reason to know an agent.
-
-Invariant: `observe` is safe in any thread and costs a microsecond; a race loses a count, never a total order.
-
-Paper: none.
+One set for each process, because what is timed is deep inside rooms that do not know an agent. `observe` is
+safe in any thread and costs a microsecond; a race loses a count, never a total order.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """The way of an interval over agents as OpenTelemetry spans, where a collector is named (extra `otel`).
 
-Agents pass no context on: the trace of an interval is named by hashing its job and number, and so is the span
-of its closing, the parent of all others. Owns that naming and the exporter. Spans are per interval, never per
-record; without a collector `span` does nothing.
-
-Invariant: what cannot be exported is dropped after a bounded queue; no interval waits for a collector.
-
-Paper: none.
+Agents pass no context on: the trace of an interval and the span of its closing, the parent of all others, are
+named by hashing job and number. Spans are per interval, never per record. What cannot be exported is dropped
+after a bounded queue; no interval waits for a collector.
 """
 
 from __future__ import annotations
@@ -30,11 +26,7 @@ _traces: Traces | None = None
 
 
 def begin(agent: str, stack: AsyncExitStack) -> None:
-    """Export from now on, until the stack ends, if a collector is named.
-
-    Raises:
-        ConfigError: one is, but the extra is not installed.
-    """
+    """Export from now on, until the stack ends, if a collector is named."""
     global _traces
     if not any(os.environ.get(name) for name in SETTINGS):
         return
@@ -70,8 +62,8 @@ def span(what: str, job: bytes, interval: int, began_ns: int) -> None:
 def trees_of(job: bytes, trees: tuple[bytes, ...]) -> None:
     """A job's intervals are reduced in these trees: what is done there is told of the job.
 
-    An agent that reduces for others and reads nothing itself does not know a job's further trees
-    (PARTITIONS): their spans stand in traces of their own.
+    An agent that only reduces for others does not know a job's further trees (PARTITIONS): their spans stand
+    in traces of their own.
     """
     if _traces is not None:
         _traces.jobs.update(dict.fromkeys(trees, job))

@@ -1,7 +1,7 @@
-"""A thread of one's own, for a sink or a source: what it waits for may take long and holds up nobody else.
+"""A thread of one's own, for a sink or a source that may wait long.
 
 The agent's threads are few and shared by all streams; a database that hangs would stop reading there. This
-one is not waited for at the end, either: what it does is safe to be cut off anywhere, as by a crash.
+one is not waited for at the end: its work is safe to be cut off anywhere, as by a crash.
 """
 
 from __future__ import annotations
@@ -18,11 +18,7 @@ _Call = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any
 
 
 class WorkerThread:
-    """Runs calls one at a time, in order.
-
-    Args:
-        name: of the thread.
-    """
+    """Runs calls one at a time, in order."""
 
     def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[_Call | None] = SimpleQueue()

@@ -28,8 +28,7 @@ class Surroundings:
         encode: makes the partials of an interval, one per partition.
         labels: of this agent; None: all parts of the statement are computed.
         stream: where blocks are from that do not say it, of a job over several.
-        lookup: gives lookup tables.
-        functions: per version that is evaluated, who evaluates its Python functions; others have none.
+        functions: evaluators of Python functions, per version that has any.
     """
 
     idle_us: int = IDLE_US
@@ -54,7 +53,7 @@ class Resumed:
         carried: what no replay counts and is not sealed.
         revs: of intervals from `next` on, the last revision that another version has said.
         turns: where no block may reach across, beside what `read_up_to` and `shed` say.
-        newest: the interval of the newest record that lives before had read.
+        newest: the interval of the newest record that was read before the restart.
     """
 
     next: int = FIRST

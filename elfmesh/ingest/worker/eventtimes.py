@@ -1,7 +1,4 @@
-"""The event times of one job at one agent: which records have a usable one, and how far they have come.
-
-Owns the newest time and the watermark. Counts nothing.
-"""
+"""The event times of one job at one agent: which records have a usable one, the newest, and the watermark."""
 
 from __future__ import annotations
 
@@ -17,12 +14,8 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 class EventTimes:
     """The times of one job.
 
-    Args:
-        window: of the query; None: everything is one interval.
-        lateness_us: see `Watermark`.
-        idle_us: see `Watermark`.
-        max_future_us: how far a time may be ahead of the clock; None: any.
-        newest: after a restart, the interval of the largest time that lives before had read.
+    Without a `window`, everything is one interval. A time may be `max_future_us` ahead of the clock (None:
+    any). After a restart, `newest` is the interval of the largest time read before. See `Watermark`.
     """
 
     def __init__(
@@ -52,10 +45,10 @@ class EventTimes:
         return max(known, default=None)
 
     def newest_at(self, read_up_to: int | None) -> int | None:
-        """The interval that a line without a usable time belongs to; `read_up_to`: of a block, see `Offsets`.
+        """The interval that a line without a usable time belongs to; `read_up_to`: see `Offsets`.
 
-        What lives before have read is read again from where open intervals begin: what came before that is
-        closed, as it was then. What is new follows all that they have read, late or not.
+        What was read before a restart is read again from where open intervals begin, as what came before that
+        is closed. What is new follows all of it.
         """
         return self.newest_ever if read_up_to is None else self.newest_index
 

@@ -1,7 +1,6 @@
 """From records to panes: what a query makes of them goes into all of its tables, or into none.
 
-Owns the rule that one hostile line costs one line: a key or value no tree takes is left out and counted, and
-the rest of its block is inserted. Keeps nothing.
+One hostile line costs one line: a key or value that no tree takes is left out and counted.
 """
 
 from __future__ import annotations
@@ -34,24 +33,15 @@ def insert(
     stream: str | None = None,
     pane: int | None = None,
 ) -> tuple[Prepared, int]:
-    """Evaluate a query over some records and insert what comes of them.
+    """Evaluate a query over some records, none too late for its pane, and insert what comes of them.
 
-    Args:
-        query: of the job.
-        panes: of the job.
-        records: none of them too late for its pane.
-        note: told a reason, when a record is left out.
-        pane: where all of them go; None: by their times.
-        stream: where the records are from, of a query over several.
+    `note` receives a reason when a record is left out. All records go to `pane` (None: by their times).
+    Returns what was inserted, and how many records were left out beside those that failed a Python function.
+    Where a key is too long, what came before it is done twice.
 
-    Returns:
-        What was inserted, and how many records were left out beside those that failed a Python function.
-
-    Raises:
-        DataError, QueryError: types that do not fit; nothing was inserted.
-        StorageError: what must be encoded again for a change of types cannot be read; nothing was inserted.
-
-    Cost: where a key is too long, what came before it is done twice.
+    Raises, with nothing inserted:
+        DataError, QueryError: types that do not fit.
+        StorageError: what must be encoded again for a change of types cannot be read.
     """
     first = prepared = query.prepare(records, stream)
     while True:

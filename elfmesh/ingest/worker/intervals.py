@@ -11,10 +11,7 @@ from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, OVERFLOW
 
 @dataclass(frozen=True, slots=True)
 class OpenInterval:
-    """One interval that is about to be sealed: its counts and its tables, None when it has no rows.
-
-    The tables are read before the next interval is asked for.
-    """
+    """One interval that is about to be sealed: its counts and its tables, None when it has no rows."""
 
     index: int
     counts: tuple[int, ...]
@@ -23,13 +20,7 @@ class OpenInterval:
 
 @dataclass(frozen=True, slots=True)
 class SealedInterval:
-    """One sealed interval.
-
-    Attributes:
-        index: its number.
-        counts: records per bucket, in the order of `BUCKETS`.
-        payloads: one encoded partial per partition, b"" where there are no rows.
-    """
+    """One sealed interval: records per bucket of `BUCKETS`, and one partial (or b"") per partition."""
 
     index: int
     counts: tuple[int, ...]
@@ -47,10 +38,7 @@ class SealedInterval:
 def encoded(
     interval: OpenInterval, encode: Encode, partitions: int, note: Callable[[str], None]
 ) -> SealedInterval:
-    """An interval with its partials. One that no message carries is given up, noted and counted.
-
-    Cost: one merge of panes and one encoding, which ends where it is too large.
-    """
+    """An interval with its partials. One that no message carries is given up, noted and counted."""
     nothing = SealedInterval(interval.index, interval.counts, (b"",) * partitions)
     if interval.tables is None:
         return nothing

@@ -1,7 +1,6 @@
 """One job at one agent: from records to frames and events, all synchronous.
 
-Owns how a job begins (fresh, or from its last frame), goes on, waits and ends; what it hands out are
-frames for the frame log and events for the control plane, in the order in which they must be written and
+Frames for the frame log and events for the control plane come in the order in which they must be written and
 given. Knows neither the loop, nor threads, nor the disk.
 """
 
@@ -119,10 +118,9 @@ class LocalJob:
 
     @safeguard("say-again")
     def recover(self, frames: FrameLog) -> list[ctl.Sealed | ctl.Revised]:
-        """What must be said again: everything sealed by the right version that is not released.
+        """Everything sealed by the right version that is not released, to be said again.
 
-        Of intervals that were revised it is the newest revision; that they were, and what each added, comes
-        before everything.
+        Of revised intervals it is the newest revision; what each revision added comes before everything.
         """
         found = recover(frames, self.key, self.start, self.stages, self.manifest.partitions)
         self._last, self._gaps, self.unwritten = found.last, found.lost, found.frames

@@ -1,12 +1,9 @@
 """Records that came too late for an interval that is sealed here and not closed yet: what revises it (D-12).
 
-Owns the panes of such records, one interval each, and the newest contribution they revise. A revision is
-the whole contribution: the one before it merged with what came late, by the version of the interval, which
-may be an earlier one than is evaluated now. Knows no files and no watermark; used by one thread at a time,
-but for `close_below`.
-
-Invariants: a record is in the panes until it is in a revision or its counts are given back; nothing is held
-of intervals below the floor, nor of more than `INTERVALS_MAX` intervals.
+A revision is the whole contribution: the one before it merged with the late records, by the version of the
+interval. A record is in the panes until it is in a revision or its counts are given back. Nothing is held of
+intervals below the floor, nor of more than `INTERVALS_MAX` intervals. Used by one thread at a time, but for
+`close_below`.
 
 Paper: none; ELF drops what is late. Deviation: partial aggregates are merged, no sealed pane is kept open.
 """
@@ -55,13 +52,8 @@ Lost: TypeAlias = tuple[int, tuple[int, ...]]
 class Revision:
     """One interval's contribution, with the late records.
 
-    Attributes:
-        interval: its number.
-        rev: of the contribution, at least 2.
-        counts: all records per bucket of `BUCKETS`.
-        payloads: one partial per partition.
-        added: the counts of what came late since the revision before.
-        evaluated: the version by whose text the interval is evaluated.
+    `rev` is at least 2. `added` has the counts of what came late since the revision before; `evaluated` is
+    the version by whose text the interval is evaluated.
     """
 
     interval: int
@@ -74,13 +66,9 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How intervals from `start` on are evaluated.
+    """How intervals from `start` on, up to the next evaluation, are evaluated; see `terms.Stage.evaluated`.
 
-    Attributes:
-        start: the first; the next evaluation's is where they end.
-        query: of that version.
-        version: its number (`terms.Stage.evaluated`).
-        since_us: records before are filtered (`Manifest.since_us`); None: none are.
+    Records before `since_us` are filtered (`Manifest.since_us`); None: none are.
     """
 
     start: int
@@ -116,17 +104,10 @@ class Fed:
 
 
 class LateRecords:
-    """The late records of one job.
+    """The late records of one job; nothing below `floor` is revised.
 
-    Args:
-        evaluations: of the job's versions, oldest first.
-        budget: the memory that the panes share with others.
-        seed: of the tables of keys.
-        encode: makes the partials of an interval.
-        floor: nothing below is revised.
-
-    Attributes:
-        closed: everything below is closed, or not of this agent.
+    `evaluations` are of the job's versions, oldest first. Everything below `closed` is closed, or another
+    agent's.
     """
 
     @safeguard("late-by-version")
@@ -201,14 +182,10 @@ class LateRecords:
         stop: int,
         note: Callable[[str], None],
     ) -> Fed:
-        """Take what some records are for the intervals [lowest, stop), each of them sealed and not closed.
+        """Take records, with a time each, for the sealed, open intervals [lowest, stop).
 
-        Args:
-            records: with a time each.
-            origin: their column of times, and the stream they are from if there are several.
-            lowest: first interval.
-            stop: one past the last.
-            note: told a reason, when a record is left out.
+        `origin` is their column of times, and the stream they are from if there are several; `note` receives
+        a reason when a record is left out.
         """
         fed = Fed()
         ends = [*(each.start for each in self._evaluations[1:]), stop]
@@ -321,15 +298,9 @@ class LateRecords:
         return bool(self._late) and abs(now_us - self._revised_us) >= PACE_US
 
     def take(self, now_us: int, room: int, note: Callable[[str], None]) -> tuple[list[Revision], list[Lost]]:
-        """Revise everything there are late records of, oldest first.
+        """Revise everything there are late records of, oldest first, within `room` bytes.
 
-        Args:
-            now_us: the clock.
-            room: bytes that the revised contributions may have.
-            note: told a reason, when records are left out.
-
-        Returns:
-            The revisions, and the counts of the records for which there is no room.
+        Returns the revisions, and the counts of the records for which there is no room.
         """
         self._revised_us = now_us
         found: list[Revision] = []
@@ -361,10 +332,7 @@ class LateRecords:
     def _merged(
         self, index: int, late: _Late, before: SealedInterval, note: Callable[[str], None]
     ) -> Sequence[bytes] | None:
-        """The payloads with the late records; None if they become too large.
-
-        Records of other types than the rest are errors.
-        """
+        """The payloads with the late records; None if too large. Records of other types are errors."""
         try:
             tables = late.panes.window(0)
             more = self._encode(tables, self._partitions) if tables is not None else ()

@@ -1,7 +1,4 @@
-"""Which bytes of the sources a job has seen, and from where they must be read again after a restart.
-
-Owns positions only. Panes are numbers here; records are none of its business.
-"""
+"""Which bytes of the sources a job has seen, and from where they must be read again after a restart."""
 
 from __future__ import annotations
 
@@ -20,13 +17,7 @@ Stretch: TypeAlias = tuple[FilePosition, int]
 
 
 class Offsets:
-    """The places of one job in its files.
-
-    Args:
-        read_up_to: after a restart, how far the sealed frames had read, and below which interval that is
-            counted.
-        shed: after a restart, the `shed` of the last frame.
-    """
+    """The places of one job in its files; after a restart, `read_up_to` and `shed` as the frames say."""
 
     def __init__(
         self,

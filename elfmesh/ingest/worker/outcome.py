@@ -10,12 +10,7 @@ from elfmesh.storage.frames import Sealed
 
 @dataclass(slots=True)
 class Outcome:
-    """See the module.
-
-    Attributes:
-        frames: must be durable before `events` are given.
-        events: for the control plane.
-    """
+    """See the module; `frames` must be durable before `events` go to the control plane."""
 
     frames: list[Sealed] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """One interval of one job computed again from this host's raw logs, for `elf verify`.
 
-Owns which files that means: those of the stream's path, and what rotation has made of them beside it. Shares
-parsers, evaluation and encoding with the worker, and nothing else: no offsets, no frames, no watermark.
+The files are those of the stream's path, and what rotation has made of them beside it. Only parsers,
+evaluation and encoding are the worker's.
 """
 
 from __future__ import annotations
@@ -41,14 +41,8 @@ MEMORY_BYTES = 32_000_000
 class Recheck:
     """Computes intervals again.
 
-    Args:
-        streams: this agent's streams.
-        new_format: the format of a stream, with a schema of its own.
-        spill_dir: where state beyond the memory goes; None: the system's directory for temporary files.
-        labels: of this agent.
-        lookups: its lookup tables, as they are now.
-        functions: gives who evaluates the Python functions of a version; None: it has none.
-        guard: notes what is computed, and refuses an interval of which the process has died.
+    `new_format` makes the format of a stream, with a schema of its own. State beyond the memory goes to
+    `spill_dir` (None: the system's). `guard` refuses an interval of which the process has died.
     """
 
     def __init__(
@@ -137,10 +131,8 @@ def _wanted(statement: ql.Statement, stream: str, effect: ctl.Recompute, rows: B
 def raw_logs(pattern: str) -> list[str]:
     """The files of a path or glob and what was rotated away from it, each content once, in a fixed order.
 
-    A compressed file whose plain one is still there is its copy.
-
-    Raises:
-        RuntimeFailure: one of them cannot be looked at: without it the interval would be another one.
+    A compressed file whose plain one is still there is its copy. RuntimeFailure: one of them cannot be looked
+    at, and without it the interval would be another one.
     """
     around = Surroundings(pattern)
     found = around.listed()

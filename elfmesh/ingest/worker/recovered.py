@@ -1,10 +1,8 @@
 """What the frames of one job say after a restart, or when its versions have changed.
 
-Owns the step from frames to what is said again and where reading goes on. Reads frames only; writes none.
-
-Invariants: what was sealed by another version than its interval's is said by nobody, and is made again from
-the positions of the frame before it; what was sealed by the right one is said again as it was, in its newest
-revision. No revision of an interval is ever used twice, whichever version made it.
+What was sealed by another version than its interval's is not said again: it is made again from the positions
+of the frame before it. What was sealed by the right one is said again in its newest revision. No revision of
+an interval is ever used twice.
 """
 
 from __future__ import annotations
@@ -70,8 +68,8 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
     """Read what the frame log has of a job.
 
     From `start` on, everything sealed that is not released: released frames are closed, so their ranges are
-    said to be empty; contributions that a damaged frame took are lost: a source gap in the last interval of
-    each. Before `start`, what was closed meanwhile, with or without this agent.
+    said to be empty; contributions that a damaged frame took are a source gap in the last interval of each.
+    Before `start`, what was closed meanwhile, with or without this agent.
     """
     found = Recovered(frames.last(key))
     if frames.recovery.rotten:
@@ -101,8 +99,8 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
 def is_reported_again(revised: RevisedInterval, received: int, floor: int) -> bool:
     """Whether what a revision has added must be told once more.
 
-    Of an interval from `floor` on nobody knows yet which revision is inside: that it was heard of is only in
-    memory. Below, what came up to revision `received` is accounted for.
+    From `floor` on nobody knows yet which revision is inside, because that is only in memory. Below,
+    revisions up to `received` are accounted for.
     """
     return bool(revised.counts) and (revised.interval >= floor or revised.seq > received)
 
@@ -148,8 +146,8 @@ def _annulled(kept: Sequence[Sealed], stages: Sequence[Stage], settled: int) -> 
 def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
     """The frame to go on from when everything from interval `at` on is made again.
 
-    What no replay counts is counted again where it was counted, unless it belongs to what is made again. What
-    is in the intervals below was counted as far as these frames had read.
+    What no replay counts is counted again where it was counted, unless it is made again. What is in the
+    intervals below was counted as far as these frames had read.
     """
     first, last = annulled[0], annulled[-1]
     earlier, restart, shed = first.before or ((), first.restart, first.shed)
@@ -200,9 +198,9 @@ def read_up_to_by(frame: Sealed, below: int) -> tuple[ReadUpTo, ...]:
 
 
 def _known(position: FilePosition, read_up_to: Sequence[ReadUpTo]) -> FilePosition:
-    """A position in a file that was empty then, by what the file is known as since.
+    """A position in a file that was empty then, with the identity that the file has since.
 
-    By its empty beginning it would get another identity, and what is sealed of it would count once more.
+    By its empty beginning what is sealed of it would count once more.
     """
     since = {to.key: to for to, _ in read_up_to if to.id == position.id}
     if position.head or len(since) != 1:
@@ -211,10 +209,7 @@ def _known(position: FilePosition, read_up_to: Sequence[ReadUpTo]) -> FilePositi
 
 
 def _appeared(read_up_to: Sequence[ReadUpTo], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
-    """The beginnings of files that were first read in what is annulled, by what they are known as since.
-
-    By how they begin today they would get another identity, and what is sealed of them would count once more.
-    """
+    """The beginnings of files first read in what is annulled, with the identity that they have since."""
     ids = {position.id for position in before}
     new = {to.key: to for to, _ in read_up_to if to.id not in ids}
     names = Counter(to.id for to in new.values())

@@ -1,8 +1,7 @@
 """Releases on their way to the frame log: they wait for the next frames, so that none costs a hand-over.
 
-A release only says what need not be said again after a restart, and what of the file is garbage: nothing is
-promised by it, and it is not synced. Owns what waits. `add` is called on the loop, `write` in the thread of
-the frame log.
+A release only says what need not be said again after a restart, so it is not synced. `add` is called on the
+loop, `write` in the thread of the frame log.
 """
 
 from __future__ import annotations
@@ -19,11 +18,7 @@ WAIT_S = 1.0
 
 
 class Releases:
-    """See the module.
-
-    Args:
-        frames: the frame log.
-    """
+    """See the module."""
 
     def __init__(self, frames: FrameLog) -> None:
         self._frames = frames
@@ -34,11 +29,7 @@ class Releases:
         return len(self._waiting) == 1
 
     def write(self) -> None:
-        """Write what waits, the newest of each job: it says the same as those before it, and more.
-
-        Raises:
-            StorageError: the disk refuses, for another reason than that it is full.
-        """
+        """Write what waits, the newest of each job: it says the same as those before it, and more."""
         newest: dict[str, Released] = {}
         while self._waiting:
             each = self._waiting.popleft()

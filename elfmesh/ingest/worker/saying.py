@@ -1,7 +1,4 @@
-"""How what a job has sealed is said to the control plane: events of bounded size, in the newest revision.
-
-Plain data in, events out; keeps nothing. The frames themselves are `framelog`'s.
-"""
+"""How what a job has sealed is said to the control plane: events of bounded size, in the newest revision."""
 
 from __future__ import annotations
 

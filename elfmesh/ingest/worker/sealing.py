@@ -1,12 +1,8 @@
 """From a job's open intervals to frames for the frame log, and the events that follow from them.
 
-Owns the order of a job's frames: each says what was sealed and revised, how far its sources were read, and
-where a restart goes on. Evaluates nothing, writes nothing.
-
-Holds nothing that holds the job: what a job has goes at once when it ends, not with the next collection.
-
-Invariants: ranges of frames follow each other without a gap; the events of a frame say what is in it and
-nothing else; a frame has the late records of everything that it says was read.
+Each frame says what was sealed and revised, how far its sources were read, and where a restart goes on.
+Ranges of frames follow each other without a gap; a frame has the late records of everything that it says was
+read. Holds nothing that holds the job, so that a job's memory goes at once when it ends.
 """
 
 from __future__ import annotations
@@ -66,13 +62,8 @@ NEAR = 0.8
 class Sealing:
     """See the module.
 
-    Args:
-        key: the job's name in the frame log.
-        worker: evaluates the job.
-        saying: makes the events.
-        last: the frame to go on from.
-        unreleased: counts against what may be held.
-        lookups: the tables that the job reads, which may be newer when intervals were closed; None: none.
+    `last` is the frame to go on from; `unreleased` counts against what may be held. `lookups` may be newer
+    when intervals were closed.
     """
 
     def __init__(
@@ -98,14 +89,9 @@ class Sealing:
     ) -> None:
         """Close what the watermark of the version that has the first open interval has passed, and revise.
 
-        Args:
-            at: where the reader stands, for files of which nothing was read yet.
-            now_us: the clock.
-            outcome: takes the frame and the events.
-            spool_bytes_max: what is sealed and not closed beyond this is given up and counted; None: nothing.
-
-        Raises:
-            RuntimeFailure: what must be sealed at once does not fit in a frame.
+        `at` is where the reader stands, for files of which nothing was read yet. What is sealed and not
+        closed beyond `spool_bytes_max` is given up and counted (None: nothing). RuntimeFailure: what must be
+        sealed at once does not fit in a frame.
         """
         worker, head, late = self._worker, self._worker.head, self._worker.late
         worker.drop_closed()

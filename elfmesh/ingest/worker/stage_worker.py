@@ -1,7 +1,7 @@
 """One version of a job at one agent, which has its own intervals and leaves the others to other versions.
 
-Owns what of the records is counted here: what is in these intervals, and of what is in none (late, unusable,
-lost) that which is met while one of them is open. See `staged` for how versions stand side by side.
+Counted here is what is in these intervals, and of what is in none (late, unusable, lost) that which is met
+while one of them is open. See `staged` for how versions stand side by side.
 
 Paper: ELF 3 (job functions updated at run time).
 """
@@ -24,15 +24,9 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 class StageWorker(JobWorker):
     """Evaluates the intervals [first, stop) of a job by one version.
 
-    Args:
-        stage: the version.
-        stop: end of its intervals; None: the newest version.
-        heir: another version is evaluated before it; until `inherit` that one counts what is older.
-        start_index: first interval of the job at this agent.
-        resumed: where to go on.
-        around: what the workers share.
-        late: takes what comes late, of this and of earlier versions.
-        alike_from: the first interval whose version has the same columns of time.
+    `heir`: another version is evaluated before it; until `inherit` that one counts what is older. `late`
+    takes what comes late, of this and of earlier versions. From `alike_from` on versions have the same
+    columns of time.
     """
 
     def __init__(

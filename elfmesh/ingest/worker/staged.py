@@ -1,14 +1,10 @@
 """One job at one agent while its version changes: a worker for each version and its own intervals (D-16).
 
-Owns which of them counts what, so that a record still is in exactly one bucket per interval (D-1). While only
-one version is evaluated, which is nearly always, it is that worker and costs nothing.
-
-Invariants: every record is fed to all workers; the intervals of one begin where those of the one before it
-end; what belongs to no interval (late, unusable, lost) is counted by the worker of the interval that is open.
-Where versions differ in their column of time, a record is read again as long as its interval by any of them
-is open: a version that comes back finds what the one before it could not date. What comes late for an
-interval of an earlier version revises it by that version, as long as both have the same columns of time; if
-not, it is `late_dropped`.
+Every record is fed to all workers and is in exactly one bucket per interval (D-1). What belongs to no
+interval is counted by the worker of the interval that is open. Where versions differ in their column of time,
+a record is read again as long as its interval by any of them is open. What comes late for an interval of an
+earlier version revises it by that version if both have the same columns of time; otherwise it is
+`late_dropped`. A single version is its worker and costs nothing.
 
 Paper: ELF 3 (job functions updated at run time).
 """
@@ -73,14 +69,7 @@ def _alike_from(stages: Sequence[Stage], statements: Sequence[ql.Statement]) -> 
 
 
 class StagedWorker:
-    """The workers of one job at one agent, oldest version first.
-
-    Args:
-        stages: which version evaluates from where on.
-        start_index: first interval of the job at this agent.
-        resumed: where to go on.
-        around: what the workers share.
-    """
+    """The workers of one job at one agent, oldest version first."""
 
     def __init__(
         self, stages: Sequence[Stage], *, start_index: int, resumed: Resumed, around: Surroundings
@@ -256,7 +245,7 @@ class StagedWorker:
         """Where versions date records by different columns, keep the block for the intervals of each.
 
         The others' workers are gone or take their own intervals only, and a version that dates no record has
-        no pane to keep a place for. Cost: nothing with one column; else one conversion per block and column.
+        no pane to keep a place for. Cost: one conversion per block and column, if there are several.
         """
         columns = {each.time_of(block.stream or self._stream) for each in self._dating}
         if len(columns) < 2:

@@ -1,7 +1,7 @@
 """Which bucket each record of one job at one agent stands in, by interval (D-1). Arithmetic only.
 
-Invariants: what was counted below a closed interval is forgotten; `carried` is what of the open intervals no
-replay of the sources will count again.
+What was counted below a closed interval is forgotten; `carried` is what of the open intervals no replay
+counts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
 
 
 class Tally:
-    """The counts of one job.
+    """The counts of one job; `totals` are since the beginning.
 
-    Args:
-        slide: panes from one interval to the next.
-        size: panes of an interval.
-
-    Attributes:
-        totals: records per bucket since the beginning.
+    `slide` is panes from one interval to the next, `size` panes of an interval.
     """
 
     def __init__(self, slide: int, size: int) -> None:

@@ -57,10 +57,8 @@ class _Source:
 class Watermark:
     """Tracks the sources of one job.
 
-    Args:
-        lateness_us: how far behind the largest timestamp a record may be.
-        idle_us: how long a source that is not live must be silent at its end before the clock takes over.
-        live_us: see `LIVE_US`.
+    A record may be `lateness_us` behind the largest timestamp. A source that is not live must be silent at
+    its end for `idle_us` before the clock takes over. See `LIVE_US`.
     """
 
     @safeguard("lateness")
@@ -88,25 +86,16 @@ class Watermark:
             state.largest_us = max(state.largest_us, largest_us)
 
     def resumed(self, sources: Iterable[Hashable], reached_us: int) -> None:
-        """After a restart: the watermark had passed `reached_us`, with these sources.
-
-        What each of them had reached by a record or by the clock is not known, and makes no difference.
-        """
+        """After a restart: the watermark had passed `reached_us`, with these sources."""
         self._reached_before = dict.fromkeys(sources, max(SINCE_EVER, reached_us))
 
     def observe(
         self, sources: Iterable[tuple[Hashable, bool]], now_us: int, agreed_us: int | None = None
     ) -> int:
-        """Report the outcome of a poll and move the watermark.
+        """Report the outcome of a poll; moves and returns the watermark.
 
-        Args:
-            sources: all sources there are now, each with whether it was read to its end; others are
-                forgotten.
-            now_us: the wall clock before the poll.
-            agreed_us: the same, not ahead of what most agents' clocks show; None: it is not.
-
-        Returns:
-            The watermark.
+        `sources` are all there are now, each with whether it was read to its end. `now_us` is the wall clock
+        before the poll; `agreed_us` the same, not ahead of what most agents' clocks show (None: it is not).
         """
         present = dict(sources)
         for gone in [source for source in self._sources if source not in present]:

@@ -62,7 +62,7 @@ class JobWorker:
 
     Args:
         statement: the job's query.
-        resumed: what a life before has left.
+        resumed: where it goes on after a restart.
         around: what it shares with other workers.
         start_index: the first interval this agent takes part in; older records are expired.
         max_future_us: how far a timestamp may be ahead of the clock; None: any.
@@ -75,9 +75,6 @@ class JobWorker:
         samples: up to three reasons why a line or a value was not usable.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
-        late: what came late for sealed intervals.
-        tally: the counts. times: the newest event time, and the watermark.
-        offsets: what of the sources was read, and what a restart must know of that.
     """
 
     @safeguard("future")
@@ -161,12 +158,8 @@ class JobWorker:
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Take the records of one block.
 
-        Args:
-            parsed: has at least the query's columns.
-            block: where they came from.
-            now_us: wall clock, for timestamps too far in the future.
-            records: the rows of `parsed`, if other jobs take them as well: what one of them computes is there
-                for all.
+        `now_us` is for timestamps too far in the future. `records` are the rows of `parsed`, if other jobs
+        take them as well: what one of them computes is there for all.
         """
         if records is None:
             records = BlockRows(parsed.arrays, parsed.rows)
@@ -226,13 +219,7 @@ class JobWorker:
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
     def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
-        """Report the outcome of a poll; moves and returns the watermark.
-
-        Args:
-            sources: the files behind this job and whether each is read to its end.
-            now_us: wall clock before the poll.
-            agreed_us: see `Watermark.observe`.
-        """
+        """Report the outcome of a poll; moves and returns the watermark. See `Watermark.observe`."""
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
         ends = ((state.id, state.at_end) for state in present.values())
@@ -246,10 +233,7 @@ class JobWorker:
         self.times.watermark.resume(now_us)
 
     def seal(self, upto_index: int) -> list[SealedInterval]:
-        """Close all intervals below `upto_index`; those with rows or counts are returned, in order.
-
-        Cost: one merge of panes and one encoding per interval that has rows.
-        """
+        """Close all intervals below `upto_index`; those with rows or counts are returned, in order."""
         return [
             encoded(interval, self._encode, self._partitions, self._sample)
             for interval in self.take(upto_index)
