@@ -1,8 +1,9 @@
 """Results of jobs as records of other jobs: `FROM shop.other`.
 
 A result row is a record of its interval: it has the columns of the job, and `ts`, the start of the interval,
-unless the job has such a column. For `elf run`, where the jobs of one file run in order; on agents a job's
-master is asked (`control/master/deriving.py`).
+unless the job has a column of that name. For `elf run` this keeps what the jobs of one file have said: they
+run in order, and a job reads those before it. On agents a job's master is asked
+(`control/master/deriving.py`).
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ class JobRows:
         return found
 
     def check(self, statement: Statement) -> tuple[str, ...]:
-        """The inputs of a statement that are results. QueryError: one has not run, or lacks a column."""
+        """The inputs of a statement that are results.
+
+        Raises:
+            QueryError: one has not run, or has no such column.
+        """
         read = tuple(name for name in statement.streams if job_read(name))
         for name in read:
             job = job_read(name)

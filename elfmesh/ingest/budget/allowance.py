@@ -1,7 +1,12 @@
 """How much processor time may still be used: a bucket that fills with the clock and is emptied by work.
 
-Its answer is a delay for the next piece of work. Over any t seconds no more than `cores * (t + BURST_S)` plus
-one piece of work begins. A wait lasts at most DEBT_S, so even a tiny allowance makes progress.
+Owns arithmetic only; the clock and what work cost come from outside. What it says is a delay: nobody is
+stopped in the middle of anything, the next piece of work waits.
+
+Invariants: over any stretch of t seconds no more than `cores * (t + BURST_S)` plus one piece of work begins;
+whoever waits waits at most DEBT_S: even with a tiny allowance there is progress, and a watermark that moves.
+
+Paper: none.
 """
 
 from __future__ import annotations
@@ -16,7 +21,12 @@ OVERDRAFT_S = 2.0
 
 
 class Allowance:
-    """See the module. Used by several threads: a race costs a little accuracy, nothing else."""
+    """See the module. Used by several threads: a race costs a little accuracy, nothing else.
+
+    Args:
+        cores: how fast it fills, in processor seconds per second.
+        clock: seconds that never go back.
+    """
 
     def __init__(self, cores: float, clock: Callable[[], float]) -> None:
         if not cores > 0:
@@ -26,6 +36,7 @@ class Allowance:
         self._level_s = cores * BURST_S
 
     def charge(self, cpu_s: float) -> None:
+        """Work was done that cost so much."""
         now = self._clock()
         filled = self._level_s + (now - self._at) * self.cores
         self._at = now
@@ -38,7 +49,12 @@ class Allowance:
 
 
 class ProcessAllowance:
-    """The same for a whole process, whose use is read from the system."""
+    """The same for a whole process: what it used is read from the system, not told.
+
+    Args:
+        cores, clock: as above.
+        used_s: processor seconds of all its threads so far.
+    """
 
     def __init__(self, cores: float, clock: Callable[[], float], used_s: Callable[[], float]) -> None:
         self._allowance = Allowance(cores, clock)
