@@ -1,12 +1,11 @@
 """Notes what an agent does for a job, so that one job cannot end the agent at each start.
 
 A job whose interval does not fit into memory gets the process killed, and the next start reads the same
-records. Before a job is evaluated, its name and place are therefore written into a mapped file, which the
-kernel keeps when the process dies (two writes, no system call). A start that finds an entry counts a death.
-After `DEATHS_MAX` deaths at one place the job is held. The rows of an interval at a master and the partials
-in a tree are noted alike: after `DEATHS_MAX` deaths the interval is refused, after deaths at `INTERVALS_MAX`
-intervals all of the job's are. The file is never synced, because a power failure is no job's fault; nor are
-entries of an orderly stop deaths.
+records. Its name and place are therefore written into a mapped file before it is evaluated, which the kernel
+keeps when the process dies. After `DEATHS_MAX` deaths at one place the job is held. Intervals at a master and
+partials in a tree are noted alike: after `DEATHS_MAX` deaths the interval is refused, after deaths at
+`INTERVALS_MAX` intervals all of the job's are. The file is never synced, because a power failure is no job's
+fault; entries of an orderly stop are no deaths.
 """
 
 from __future__ import annotations

@@ -4,17 +4,13 @@
     frame = framescan frame of msgpack [[kind, key, data], ...]; data b"" forgets; the last is END
     header = frame of one change: HEADER, data: 20 owner | u64 boot | u64 sequence | u64 bytes rewritten
 
-Owns the file and the newest data of each key. Knows no kind's meaning but that of votes, which it gives up
-when it cannot tell whether it has them all.
-
-Invariants: `apply` returns when all its changes are durable; a crash keeps all changes of a frame or none,
-and those of earlier frames. The rewritten part got its name when it was durable, so it cannot be torn: a bad
-frame in it is damage, and so is one before a good frame. Only the end of what was appended may be torn, and
-it looks so: the file ends before its frame does, or blocks of it were never written and are zeros. A torn
-frame was never answered for and is left out. Where anything is damaged, the votes are forgotten, the loss is
-remembered in their place, the damaged file is kept beside the new one, and all other frames that are good
-are used. A file without a header is an earlier release's: its first frame is the rewritten part. The file is
-at most about three times as long as what it holds.
+`apply` returns when all its changes are durable; a crash keeps all changes of a frame or none. The rewritten
+part got its name when it was durable, so a bad frame in it is damage, and so is one before a good frame. Only
+the end of what was appended may be torn: the file ends before its frame does, or blocks of it are zeros. A
+torn frame was never answered for and is left out. Where anything is damaged, the votes are forgotten, because
+they may not be all, the loss is remembered in their place, and the damaged file is kept beside the new one. A
+file without a header is an earlier release's: its first frame is the rewritten part. The file is at most
+about three times as long as what it holds.
 """
 
 from __future__ import annotations

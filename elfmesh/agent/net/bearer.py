@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
-    """Judge a peer by its certificate; IdentityRefused unless it is this agent's."""
+    """Judge a peer by its certificate; IdentityRefused unless it is the peer's own."""
     try:
         who = trust.judge(certificate)
     except NotBelieved as error:

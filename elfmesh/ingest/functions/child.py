@@ -1,12 +1,9 @@
 """The process in which the Python functions of one job are evaluated: a script that imports nothing of ours.
 
-Started by `process.WorkerProcess` as `python -I child.py PARENT`, with nothing of its parent but two pipes.
-It limits itself, loads the source texts that it is given, and answers one batch after the other.
-
-Invariant: before the first line of a source runs, the process has no descriptor but its pipes and /dev/null,
-it has given up its rights, and both layers that hold it in are in force: `landlock` from before Arrow is
-imported, which makes threads, and `seccomp` for all threads. Without one of them it loads nothing, unless its
-parent says that this was accepted.
+Started by `process.WorkerProcess` as `python -I child.py PARENT`. Before the first line of a source runs, the
+process has no descriptor but its pipes and /dev/null, it has given up its rights, and both layers confine it:
+`landlock` from before Arrow is imported, which makes threads, and `seccomp` for all threads. Without one of
+them it loads nothing, unless its parent says that this was accepted.
 
 Frames on both pipes: eight bytes of length, big-endian, then so many bytes. First comes one JSON object with
 the functions and limits; the answer is {} or {"error": text}. Then batches: the function's number as one

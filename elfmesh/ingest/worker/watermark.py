@@ -1,26 +1,19 @@
 """The watermark of one job at one agent (D-12): below it, no more records are expected from here.
 
-It is the minimum over the sources (files) of what each has reached:
+It is the minimum over the sources (files) of what each has reached, and never goes back:
 
-- a source with unread lines has reached its largest timestamp minus the lateness, nothing at all before its
-  first;
-- a source read to its end advances with the clock (minus the lateness, at least `WRITING_US`): at once if it
-  is live, which means its newest timestamp was close to the wall clock, otherwise (a replay of old data)
-  after `idle_us` without usable records, so that a writer's short pause does not close old windows;
+- a source with unread lines has reached its largest timestamp minus the lateness;
+- a source read to its end advances with the clock (minus the lateness, at least `WRITING_US`): at once if its
+  newest timestamp was close to the wall clock, otherwise (a replay) after `idle_us` without usable records;
 - a source that never had a usable record, or no source at all, lets the clock count after `UNFED_FACTOR`
-  times `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin;
-- after a restart, a source that sealed frames had read has reached what they had sealed: it is as live, or as
-  idle, as it was, or each restart would be waited for like an empty source;
-- the clock that advances a source is the agent's own, and never ahead of what most of its peers' clocks show
-  (`agreed_us`): what a quiet agent seals makes intervals due at all others, and its clock may be wrong;
+  times `idle_us`, because what will come may be live or a replay;
+- after a restart, a source has reached what the sealed frames had sealed, and is as live or idle as it was;
+- the clock is the agent's own, and never ahead of what most of its peers' clocks show (`agreed_us`);
 - no record moves it beyond the clock: one wrong time must not make all others late.
 
-While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
-back.
-
-Pure: `now_us` is the wall clock, read *before* the poll whose outcome is reported; what was written after
-that reading may have been missed, and the watermark must not promise it. Safety never depends on it: a
-wrong clock makes records late, and late records are counted.
+While back-pressure pauses the reader nothing moves. `now_us` is the wall clock *before* the poll, because
+what was written after it may have been missed. Safety never depends on it: a wrong clock makes records late,
+and late records are counted.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
 """One job at one agent: parsed blocks in, sealed intervals out, and every record in exactly one bucket (D-1).
 
-Owns the panes of one job, its counts, its watermark and the offsets to restart from. Refuses to know files,
-threads and the network; heavy calls (`feed`, `seal`) are plain synchronous code that the pump runs in a
-thread. Invariants:
+Plain synchronous code that the pump runs in a thread; knows no files, threads and network. Invariants:
 
-- A record is contributed to or filtered from every open window it falls in, and from sealed ones that are not
-  closed by a revision (`late`), where the worker revises; if all its windows are closed it is late; if only
-  some are, it counts as late once for each of those. Late records and lines without a usable time are counted
-  in the interval that is open when they are read.
+- A record is contributed to or filtered from every open window it falls in, and from sealed windows that are
+  not closed by a revision (`late`). If all its windows are closed it is late; if some are, once for each.
+  Late records and lines without a usable time are counted in the interval that is open when they are read.
 - Intervals are sealed in order; what is sealed never changes (D-3).
-- `offsets.restart()` names offsets from which everything not yet sealed can be read again: per file, the
-  smallest beginning of a block that put the first record into an open pane.
-- Replay (D-1): of blocks that were read before the restart, records of the intervals below `read_up_to` are
-skipped
-  without counting, since the frames that were sealed then already count them.
-- A gap cannot be read again, nor what a replay would not count: of that, what is counted in open intervals
-  is `carried`, stored with every frame.
+- `offsets.restart()` names per file the smallest beginning of a block that put the first record into an open
+  pane: from there everything not yet sealed can be read again.
+- Replay (D-1): records of the intervals below `read_up_to` are skipped without counting, because the sealed
+  frames count them. What a replay would not count again, such as a gap, is `carried` with every frame.
 
 Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its log).
 """
