@@ -340,6 +340,3 @@ def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
         return result
 
     return lift(results[0].type, choose_all, *conditions, *results)
-
-
-__all__ = ["DURATION", "OPERATORS", "add_days", "common", "condition", "shift_days", "type_name"]
