@@ -234,11 +234,7 @@ class LogRun(LogInput):
                     self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
 
     def _refuse_names_outside(self) -> None:
-        """Refuse names in queries in brackets that no record of their stream has; a row outside may.
-
-        Raises:
-            QueryError: at the first such name.
-        """
+        """Refuse names in queries in brackets that no record of their stream has; a row outside may."""
         for each in self.statement.bare:
             paths, formats = self._logs.get(each.stream, ((), None))
             read_as_json = any(self.stats.formats.get(path) == "json" for path in paths)
@@ -263,8 +259,7 @@ class LogRun(LogInput):
 def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
     """The output rows of a plain projection for one batch, in its order, and what is not among them.
 
-    Returns:
-        The rows, how many records WHERE dropped, and of how many a Python function made nothing.
+    Returns the rows, how many records WHERE dropped, and of how many a Python function made nothing.
     """
     try:
         prepared = query.prepare(batch)

@@ -1,7 +1,4 @@
-"""What a job would send for each interval, measured: a sample is read, grouped and packed as by an agent.
-
-Owns the measurement for `elf explain --sample`; everything that is measured is the agent's own code.
-"""
+"""What a job would send for each interval: a sample is read, grouped and packed by the agent's own code."""
 
 from __future__ import annotations
 
@@ -28,14 +25,10 @@ def measure(
     streams: Mapping[str, Logs],
     lookups: LookupTables,
 ) -> dict[str, Any]:
-    """Bytes per interval of one agent with these logs.
+    """Bytes per interval of one agent with these logs; raises as `LogRun`.
 
-    Returns:
-        intervals, records and contributed ones, groups (rows of partials, of all tables), bytes on the wire
-        (in all, of the mean and of the largest interval), bytes read.
-
-    Raises:
-        as `LogRun`.
+    Returns intervals, records and contributed ones, groups (rows of partials, of all tables), bytes on the
+    wire (in all, of the mean and of the largest interval), bytes read.
     """
     read = 0
 

@@ -1,7 +1,6 @@
 """Test cases beside a job: `--@test input=clicks.ndjson expect=top10.json`, run by the embedded engine.
 
-Owns how a case is written, what it runs and how an answer is compared with what is expected. Refuses to know
-terminals. A case stands on a line of its own and belongs to the statement that follows it:
+A case stands on a line of its own and belongs to the statement that follows it:
 
     --@test input=PATH[,...] expect=PATH [format=F] [lookup.NAME=PATH[,format=F]]
     --@test input.STREAM=PATH[,format=F] input.OTHER=PATH expect=PATH      for queries over several streams
@@ -106,11 +105,7 @@ def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
 
 
 def find_cases(text: str, source: str, statements: Sequence[Statement]) -> Iterator[Case]:
-    """The cases of a text.
-
-    Raises:
-        QueryError: a case that cannot be read, with its place.
-    """
+    """The cases of a text; a case that cannot be read is a QueryError at its place."""
     origin = SourceText(text, source)
     for match in _CASE.finditer(text):
         at = match.start() + match[0].index("--@test")
@@ -216,11 +211,7 @@ def _readable(path: str) -> str:
 
 
 def _expected(path: str) -> list[Any]:
-    """What a file of JSON or JSON lines expects: objects.
-
-    Raises:
-        DataError: neither.
-    """
+    """The objects that a file of JSON or JSON lines expects."""
     text, _ = read_text(path)
     try:
         found = _read(text)

@@ -1,7 +1,7 @@
 """The records of some logs as parsed blocks, in the order in which they are read: what `elf run` evaluates.
 
-Owns opening, sampling and parsing, and what is only known once a log is read: its format, and its columns,
-which `SELECT *` means and which a query must not go beyond. Evaluates nothing.
+Here it becomes known what only a log tells: its format, and its columns, which `SELECT *` means and which a
+query must not go beyond.
 """
 
 from __future__ import annotations
@@ -45,23 +45,10 @@ BARE_CSV = "A csv file without a header needs names for its columns: --format cs
 
 
 class LogInput:
-    """See the module.
+    """See the module; results that the statement reads (`jobs`) come before all logs.
 
-    Args:
-        statement: what is computed.
-        logs: files and their format, by stream.
-        jobs: results that the statement reads: they come before all logs.
-        sample: read only the first records; None: all.
-        stdin: what "-" reads.
-        on_bytes: called with the number of bytes taken from a file each time some were.
-
-    Attributes:
-        statement: with the columns that `*` means, as soon as they are known.
-        stats: what was read so far.
-
-    Raises:
-        ConfigError: unknown format.
-        QueryError: an unknown column.
+    `sample` reads only the first records. `statement` gets the columns that `*` means as soon as they are
+    known, and `stats` what was read so far.
     """
 
     def __init__(

@@ -25,14 +25,8 @@ def logs_of(
 ) -> dict[str, Logs]:
     """The logs of every stream that a statement reads.
 
-    Args:
-        statement: what is run.
-        jobs: what of its inputs are results, which are in no log.
-        named: by stream; empty: the one stream there is means `given`, whatever it is called.
-        given: logs without a name.
-
-    Raises:
-        UsageError: the statement reads several streams and none is named, or one that is not.
+    `jobs` are inputs that are results, in no log. `named` is by stream; if it is empty, the one stream means
+    `given`, whatever it is called. UsageError: a stream that is read and not named.
     """
     streams = [name for name in statement.streams if name not in jobs]
     if not named:
@@ -48,12 +42,7 @@ def logs_of(
 
 
 def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], list[str]]) -> dict[str, Logs]:
-    """The streams of `--stream NAME=PATH[,format=F]...`, with formats that are shared by all queries.
-
-    Raises:
-        ConfigError: a setting that cannot be.
-        UsageError: a name that is given twice.
-    """
+    """The streams of `--stream NAME=PATH[,format=F]...`, with formats that are shared by all queries."""
     read = _configs(options, "--stream").items()
     for name, config in read:
         if not config.path:

@@ -1,7 +1,6 @@
 """The next item while the last one is worked on: an iterator in a thread of its own.
 
-Owns the thread and the hand-over. The iterator runs in one thread from its second item on, one item at a
-time, and never more than `depth` items ahead; its exceptions come out where its items would have.
+The iterator is never more than `depth` items ahead; its exceptions come out where its items would have.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ class _End:
 def ahead(items: Iterator[T], depth: int = 1) -> Generator[T]:
     """The same items, the next ones being made meanwhile.
 
-    Args:
-        items: a generator; it is closed in the end, also when this one is closed early.
-        depth: how many finished items may wait.
-
-    Cost: a thread, from the second item on; closing waits for the item that is being made.
+    The generator is closed in the end, also when this one is closed early. Cost: a thread, from the second
+    item on; closing waits for the item that is being made.
     """
     first = next(items, _END)
     if isinstance(first, _End):

@@ -1,7 +1,7 @@
 """Intervals of `elf run` as its results show them: of a query with session windows, the sessions that end.
 
-Owns the sessions that are open while the intervals go by. The same step as a job's root takes, on the same
-panes: a run gives each session in the interval in which a job would.
+The step is that of a job's root, on the same panes, so a run gives each session in the interval in which a
+job would.
 """
 
 from __future__ import annotations
@@ -20,14 +20,9 @@ Shown = tuple[int, tuple[int, ...], Mapping[str, Reduced]]
 
 
 def shown(statement: Statement, intervals: Iterable[OpenInterval]) -> Iterator[Shown]:
-    """What there is to finalise, in order.
+    """What there is to finalise, in order; the last of the ascending intervals ends the input.
 
-    Args:
-        statement: of the run.
-        intervals: those that have anything, ascending; the last one ends the input.
-
-    Raises:
-        DataError: too many sessions are open at a time.
+    DataError: too many sessions are open at a time.
     """
     # Where no record at all has a usable time, what was counted is in no interval.
     intervals = (interval for interval in intervals if interval.index > FIRST)

@@ -14,15 +14,12 @@ class RunStats:
         function_errors: records of which a Python function made nothing.
         parse_errors: lines that could not be used, those without a usable time among them.
         undated: records without a time that can be read, where no window makes them parse errors.
-        filtered: records that WHERE dropped.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
-        samples: up to three reasons.
         formats: file -> the format it was read as.
         unseen: JSON field that no record had a value in -> "Did you mean ...?", or "".
         doubts: comparisons that nothing in some file can satisfy.
         untaken: where texts were taken apart of which none was a list or map.
-        seconds: since the run began.
     """
 
     records: int = 0

@@ -9,12 +9,7 @@ from elfmesh.errors import DataError, RuntimeFailure
 
 
 def read_text(path: str) -> tuple[str, str]:
-    """The text of a file or of stdin, and what to call it in errors.
-
-    Raises:
-        RuntimeFailure: it cannot be read.
-        DataError: it is not UTF-8.
-    """
+    """The text of a UTF-8 file or of stdin, and what to call it in errors."""
     source = "stdin" if path == "-" else path
     if path == "-" and sys.stdin is None:
         raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elfmesh.ql.functions import (  # noqa: F401 - fills the registry
+from elfmesh.ql.functions import (
     calendar_functions,
     conditionals,
     datetime_functions,
