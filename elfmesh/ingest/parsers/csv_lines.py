@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.ingest.parsers.base import Parsed, read_each, sample, strings
+from elfmesh.ingest.parsers.base import Parsed, sample, strings
 from elfmesh.ingest.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
 from elfmesh.ingest.parsers.scanner import refused_room
 from elfmesh.ingest.parsers.schema import STRING
@@ -109,17 +109,19 @@ def _column(records: Iterable[Sequence[str]], place: int) -> list[str | None]:
 def _read_each(
     lines: Lines, candidates: Iterable[int], width: int, delimiter: str
 ) -> tuple[list[int], list[list[str]], list[str]]:
-    def record(text: str) -> list[str] | None:
-        fields = csv_row(text, delimiter)
-        return fields if len(fields) == width else None
-
-    def sampled(text: str) -> str:
-        count = len(csv_row(text, delimiter))
-        return sample(
-            f"{count} fields instead of {width}" if count else "a quote is wrong or not closed", text
-        )
-
-    return read_each(lines.numbered(candidates), record, sampled)
+    rows: list[int] = []
+    records: list[list[str]] = []
+    samples: list[str] = []
+    for row in candidates:
+        text = lines.text(row)
+        record = csv_row(text, delimiter)
+        if len(record) == width:
+            rows.append(row)
+            records.append(record)
+        elif len(samples) < 3:
+            what = f"{len(record)} fields instead of {width}" if record else "a quote is wrong or not closed"
+            samples.append(sample(what, text))
+    return rows, records, samples
 
 
 def _read_block(
