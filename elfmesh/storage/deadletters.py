@@ -32,7 +32,7 @@ class StoredDeadLetter(msgspec.Struct, frozen=True, array_like=True):
     """What a file holds.
 
     `manifest` has the job's text, all that finalising needs. `payloads` has one partial per partition, b""
-    without rows. `unknown`: nobody could say whether the interval was closed without the agent.
+    without rows. `unknown`: no agent could say whether the interval was closed without the agent.
     """
 
     manifest: Manifest

@@ -1,6 +1,6 @@
 """TLS of one overlay connection, without a socket: the peer's bytes go in, what it said comes out.
 
-asyncio's own TLS tells nobody why a peer was refused, and keeps a queue between our priorities and the
+asyncio's own TLS does not say why a peer was refused, and keeps a queue between our priorities and the
 kernel. Nothing is said to a peer before its certificate was verified. A peer outside TLS is a
 `ProtocolError`.
 """

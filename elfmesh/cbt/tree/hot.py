@@ -240,7 +240,7 @@ class HotRoot:
     def packed(self, bits: int) -> Iterator[list[Packed]]:
         """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
 
-        Some thousand rows at a time, because memory that is allocated anew costs more than the work in it.
+        Some thousand rows at a time, because newly allocated memory costs more than the work in it.
         """
         order, cuts = self._table.order(bits)
         frozen = self._frozen()

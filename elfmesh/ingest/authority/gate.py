@@ -1,7 +1,7 @@
 """What may run on this host: a text passes the agent's own rules, then its signatures, then a trial.
 
-Each is asked when a version is prepared (D-16) and again before anything of it is evaluated, because whoever
-led the job in between has only relayed it.
+Each is asked when a version is prepared (D-16) and again before anything of it is evaluated, because the
+master in between has only relayed it.
 """
 
 from __future__ import annotations

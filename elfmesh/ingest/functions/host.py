@@ -32,7 +32,7 @@ log = logging.getLogger("elf.functions")
 class FunctionHost:
     """The functions of one agent. May be used by several threads.
 
-    `off` says why no functions run on this host, whoever signs them; "" if they do.
+    `off` says why no functions run on this host, with any signature; "" if they do.
     """
 
     def __init__(self, signatures: Signatures, limits: Limits, wall_us: Callable[[], int]) -> None:

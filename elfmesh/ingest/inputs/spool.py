@@ -2,7 +2,7 @@
 
 A stream's segments are `spool.log`, which grows, and those rotated away from it (`spool.log.00000001`, ...).
 The ordinary follower reads them. What `append` has returned from is durable, and whole lines; a torn line at
-the end is cut off at the next start, because nobody was told that it had arrived. The newest rotated segment
+the end is cut off at the next start, because it was not acknowledged. The newest rotated segment
 stays, so that the last line is always there. Calls are synchronous and come one at a time.
 """
 

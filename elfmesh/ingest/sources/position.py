@@ -63,7 +63,7 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes of a source that were never read: one loss (D-1's source_gap); `nbytes` None: nobody can know."""
+    """Bytes of a source that were never read: one loss (D-1's source_gap); `nbytes` None: unknown."""
 
     path: str
     why: str

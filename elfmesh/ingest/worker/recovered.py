@@ -99,7 +99,7 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
 def is_reported_again(revised: RevisedInterval, received: int, floor: int) -> bool:
     """Whether what a revision has added must be told once more.
 
-    From `floor` on nobody knows yet which revision is inside, because that is only in memory. Below,
+    From `floor` on it is not known yet which revision is inside, because that is only in memory. Below,
     revisions up to `received` are accounted for.
     """
     return bool(revised.counts) and (revised.interval >= floor or revised.seq > received)

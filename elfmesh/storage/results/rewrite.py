@@ -113,7 +113,7 @@ def _composed(
 
 
 def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Meta:
-    """What a log says of itself; where nobody can say whose records these are, they are set aside."""
+    """What a log says of itself; records without a known job are set aside."""
     meta, is_whole = describe_log(directory, damaged)
     if meta is not None:
         if not is_whole:

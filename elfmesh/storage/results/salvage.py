@@ -115,7 +115,7 @@ class _Chain:
 
 
 def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> tuple[Meta | None, bool]:
-    """What a log says of itself, and whether both copies say it; None: nobody knows.
+    """What a log says of itself, and whether both copies say it; None: unknown.
 
     Of two copies that differ, one that is of another job than the records is not this log's.
     """

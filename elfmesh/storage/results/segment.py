@@ -181,7 +181,7 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def sync_file(handle: int, path: Path) -> None:
-    """Make what an open file holds durable. StorageError for any reason: nobody knows what is on it now."""
+    """Make what an open file holds durable. After a StorageError its content is unknown."""
     try:
         os.fsync(handle)
     except OSError as error:
