@@ -3,10 +3,12 @@
 Owns the search (Wing and Gong, with Lowe's memory of what was tried) and the job as a client sees it: a
 register that is founded, changed, paused and ended. Knows no agent: a history is what each client asked for,
 when, and what it was told. What was not answered, or refused without a verdict, may have happened at any time
-since it was asked, or not at all; each request happens once at most. Who was told that there is no such job
-has changed nothing: an agent that is cut off says so of what it does not know. A read may be behind, since a
-master that is cut off answers from what it knows: it tells a state that was there at some time before its
-answer, in the one order of all changes.
+since it was asked, or not at all; each request happens once at most. A request that names the version that
+its client has seen changes that version or nothing. If it was refused because another version followed, it
+has changed nothing; if the job was what it asks for already, it is told "unchanged". Who was told that there
+is no such job has changed nothing: an agent that is cut off says so of what it does not know. A read may be
+behind, since a master that is cut off answers from what it knows: it tells a state that was there at some
+time before its answer, in the one order of all changes.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Asked:
         text: of the job, if the verb has one.
         status: of the answer; 0: none.
         body: of the answer.
+        seen: the incarnation and the version that its client has seen; None: it does not say.
     """
 
     verb: str
@@ -46,11 +49,17 @@ class Asked:
     text: str = ""
     status: int = 0
     body: Mapping[str, Any] = field(default_factory=dict)
+    seen: tuple[str, int] | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is known to have changed nothing."""
+        return self.status in (NOT_FOUND, *REFUSED) or self.body.get("outcome") == "refused"
 
     @property
     def is_known(self) -> bool:
         """Whether it is known what became of it: a client may have given up, or have been sent away."""
-        return self.status in (OK, NOT_FOUND, *REFUSED)
+        return self.status == OK or self.is_refused
 
     @property
     def earliest(self) -> float:
@@ -102,7 +111,7 @@ def following(state: State, asked: Asked, *, taken_back: bool = False) -> Iterat
 
 def _reached(state: State, asked: Asked) -> Iterator[State]:
     verb, known = asked.verb, asked.is_known
-    if asked.status in (NOT_FOUND, *REFUSED):
+    if asked.is_refused:
         yield state
     elif verb in READS:
         yield from _read(state, asked)
@@ -111,9 +120,19 @@ def _reached(state: State, asked: Asked) -> Iterator[State]:
     elif verb in ("apply", "update"):
         yield from _applied(state, asked, notified=str(asked.body.get("state", "")) if known else "")
     elif state.lives and verb == "undo":
-        yield state._replace(text=None, version=state.version + 1)
+        if asked.body.get("state") == "unchanged":
+            yield state
+        if _is_seen(state, asked):
+            yield state._replace(text=None, version=state.version + 1)
     elif state.lives and verb in ("pause", "resume"):
         yield state._replace(paused=verb == "pause")
+
+
+def _is_seen(state: State, asked: Asked) -> bool:
+    if asked.seen is None:
+        return True
+    incarnation, version = asked.seen
+    return state.version == version and state.incarnation in ("", incarnation)
 
 
 def _ended(state: State) -> State:
@@ -130,7 +149,7 @@ def _applied(state: State, asked: Asked, notified: str) -> Iterator[State]:
         return
     if notified in ("", "unchanged") and state.text in (None, asked.text):
         yield state._replace(text=asked.text)
-    if notified != "new" and state.text != asked.text:
+    if notified != "new" and state.text != asked.text and _is_seen(state, asked):
         yield state._replace(text=asked.text, version=state.version + 1)
 
 
@@ -229,15 +248,16 @@ class _Search:
         """What may happen next: nothing that was asked after something else, which has not happened, had its
         answer. Of several pending requests that say the same only the first is tried."""
         first = (~done & (done + 1)).bit_length() - 1
-        same: set[tuple[str, str]] = set()
+        same: set[tuple[str, str, tuple[str, int] | None]] = set()
         for number in self._with[first]:
             if done >> number & 1:
                 continue
             if number >= len(self._known):
                 each = self._all[number]
-                if (each.verb, each.text) in same:
+                said = (each.verb, each.text, each.seen)
+                if said in same:
                     continue
-                same.add((each.verb, each.text))
+                same.add(said)
             yield number
 
     def _notified(self) -> str:

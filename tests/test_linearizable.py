@@ -83,6 +83,23 @@ IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
     "a text that no client asked for": ([NEW, read(2.0, 1, B)], "describe"),
     "a read of what is to come": ([NEW, read(1.5, 2, B), CHANGED], "describe"),
     "a version that was refused": ([NEW, Asked("update", 2.0, 3.0, B, 400), read(4.0, 2, B)], "describe"),
+    "a change that was refused because another came first": (
+        [
+            NEW,
+            CHANGED,
+            Asked("update", 2.5, 4.0, A, 409, {"outcome": "refused"}, ("i", 1)),
+            read(5.0, 3, A),
+        ],
+        "describe",
+    ),
+    "a change of another version than the one that was seen": (
+        [
+            NEW,
+            CHANGED,
+            Asked("undo", 4.0, 5.0, "", 200, {"state": "keep", "version": 3}, ("i", 1)),
+        ],
+        "undo",
+    ),
     "founded beside itself": ([NEW, notified("apply", 2.0, 3.0, B, state="new", version=1)], "apply"),
     "a deleted job is changed": (
         [NEW, notified("delete", 2.0, 3.0), notified("update", 4.0, 5.0, B, state=UPDATED, version=2)],

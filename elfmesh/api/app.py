@@ -8,7 +8,7 @@ Invariants: a request body is bounded; a web page of another origin, or a name t
 address, gets nothing; a handler sees only what `authority.web` has authorised by the table in
 `authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
 
-    POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed"} -> as `elf apply`
+    POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
     GET    /v1/jobs/NS/NAME/why            what holds its first open interval
@@ -223,7 +223,7 @@ def _is_address(host: str) -> bool:
 
 async def _apply(request: web.Request) -> web.StreamResponse:
     body = await json_body(request)
-    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first")
+    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first", "seen")
     if not isinstance(body.get("canary") or {}, dict):
         raise UsageError('canary must be an object of labels, such as {"zone": "eu-1"}')
     return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
@@ -373,9 +373,7 @@ def _asker(request: web.Request) -> Callable[[str, dict[str, Any]], Awaitable[Re
 def _job(request: web.Request) -> dict[str, Any]:
     info = request.match_info
     body: dict[str, Any] = {"job": f"{info['namespace']}/{info['name']}"}
-    if request.query.get("creator"):
-        body["creator"] = request.query["creator"]
-    return body
+    return body | {key: request.query[key] for key in ("creator", "seen") if request.query.get(key)}
 
 
 def _numbered(request: web.Request) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from elfmesh.wire import UNREADABLE
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE = 200, 400, 404, 409, 410
 FAILED, NOT_IMPLEMENTED, UNAVAILABLE = 500, 501, 503
 AGAIN = 425
-"""To an asking agent only: it may be asked once more, as another question (`once.py`)."""
+"""To an asking agent only: it shall ask once more, and name what it learns here (`requests.precondition`)."""
 
 NO_MASTER = "the job has no master now; ask again soon"
 NEW_MASTER = "the job has another master since a moment ago; ask again"
@@ -66,8 +66,6 @@ def respond(
     context: Context, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
 ) -> None:
     """Send the answer to the agent whose client asked."""
-    if status != AGAIN:
-        context.once.answered(origin, token)
     text = encode_json(body)
     if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
         status, payload = FAILED, b""
@@ -80,12 +78,6 @@ def refuse(context: Context, origin: Contact, token: int, status: int, text: str
     hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
     code = 69 if status == UNAVAILABLE else 1
     respond(context, origin, token, status, error_body(text, hint=hint, code=code))
-
-
-def request_again(context: Context, origin: Contact, token: int) -> None:
-    """Send a word back that may be a late copy: it is nothing to who has its answer (see `once`)."""
-    context.stats["control.asked_anew"] += 1
-    respond(context, origin, token, AGAIN, {})
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -17,7 +17,6 @@ from typing import Any
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.protocol.events import LogRead, ReadLog
 from elfmesh.control.protocol.messages import Answered, Ask, pack
-from elfmesh.control.protocol.request_deduplication import Once
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
@@ -89,7 +88,6 @@ class Context:
         self.out: list[Effect] = []
         self.inbox: deque[tuple[Message, bytes]] = deque()
         self.stats: Counter[str] = Counter()
-        self.once = Once()
         self.roots: dict[bytes, None] = {}
         self._gone: OrderedDict[bytes, float] = OrderedDict()
         self._timers: list[Timer] = []
@@ -170,24 +168,9 @@ class Context:
         then: Callable[[Answered | None, bytes], None],
     ) -> None:
         """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
-        self.route(job, Ask(verb, job, body, self.me, self._new_question(timeout_s, then)))
-
-    def ask_agent(
-        self,
-        to: Contact,
-        job: bytes,
-        verb: str,
-        body: bytes,
-        timeout_s: float,
-        then: Callable[[Answered | None, bytes], None],
-    ) -> None:
-        """Ask an agent something about a job; `then` gets its answer, or None after the time-out."""
-        self.send(to, Ask(verb, job, body, self.me, self._new_question(timeout_s, then)))
-
-    def _new_question(self, timeout_s: float, then: Callable[[Answered | None, bytes], None]) -> int:
         token = self.token()
         self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
-        return token
+        self.route(job, Ask(verb, job, body, self.me, token))
 
     def _silent(self, token: int) -> None:
         then, _ = self._asked.pop(token)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.answers import request_again
 from elfmesh.control.context import Context
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.fencing import Fencing
@@ -33,10 +32,8 @@ from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
-from elfmesh.control.requests import confirming
 from elfmesh.control.requests.handler import RequestHandler
-from elfmesh.control.requests.requests import Requests
-from elfmesh.control.requests.version_handler import changes
+from elfmesh.control.requests.requests import WAITS, Requests
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 
@@ -65,7 +62,6 @@ class Dispatcher:
         self._requests, self._leadership, self._request_handler = requests, leadership, request_handler
         self._drain, self._masters = drain, leadership.masters
         self._leading = Leading(context, member_host.preflight)
-        self._confirming = confirming.Confirming(context, requests.waits)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {
             **programs.handlers(),
@@ -357,31 +353,19 @@ class Dispatcher:
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
 
-    def _is_late(self, message: ctl.Submit | ctl.Ask) -> bool:
-        """Whether a change must not be made any more: it was refused, or nobody waits for it."""
-        return changes(message) and self._context.once.came(message.origin, message.token, self._context.now)
-
     def _on_request(self, sender: Contact, message: ctl.Submit | ctl.Ask, payload: bytes) -> None:
-        if isinstance(message, ctl.Ask) and message.verb == confirming.VERB:
-            self._confirming.asked(message)
-        elif self._confirming.needed(message):
-            self._confirming.ask(message, lambda: self._confirmed(message))
-        else:
-            self._confirmed(message)
-
-    def _on_answered(self, sender: Contact, message: ctl.Answered, payload: bytes) -> None:
-        self._requests.answered(message, payload)
-        self._context.job_answered(message, payload)
-
-    def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
-        if self._is_late(message):
-            request_again(self._context, message.origin, message.token)
+        if isinstance(message, ctl.Ask) and message.verb == WAITS:
+            self._requests.on_waits(message)
         elif self._request_handler.no_majority.answered(message):
             pass
         elif isinstance(message, ctl.Submit):
             self._leading.submitted(message, self._request_handler.submit)
         else:
             self._leading.asked(message, self._leadership.masters.get(message.job), self._request_handler.ask)
+
+    def _on_answered(self, sender: Contact, message: ctl.Answered, payload: bytes) -> None:
+        self._requests.answered(message, payload)
+        self._context.job_answered(message, payload)
 
 
 def _packed(ack: ctl.RosterAck | None) -> bytes:

@@ -128,6 +128,7 @@ class Client:
         job: str,
         text: str,
         *,
+        running: dict[str, Any] | None = None,
         canary: dict[str, str] | None = None,
         dry_run: bool = False,
         source: str = "query",
@@ -135,14 +136,17 @@ class Client:
     ) -> dict[str, Any]:
         """Change a running job, or with `canary` run the text beside it on the agents with these labels.
 
+        `running`: what `describe` said of the job; only that version is changed. Default: it is asked now.
+
         Raises:
             QueryError: the text is wrong, or another job's.
-            RuntimeFailure: there is no such job.
+            RuntimeFailure: there is no such job, or it has changed since it was described.
         """
-        running = self.describe(job)
+        running = running or self.describe(job)
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source, "job": running["job"]}
         body |= {"creator": running["creator"]} | ({"canary": canary} if canary else {})
         body |= {"signed": signed} if signed else {}
+        body |= {"seen": running["seen"]} if "seen" in running and not canary else {}
         return self._connection.ask("POST", "/v1/jobs", body)
 
     def revoke(self, job: str, tombstone: str) -> dict[str, Any]:
@@ -154,7 +158,8 @@ class Client:
             RuntimeFailure: there is no such job.
             DataError: an agent does not admit it.
         """
-        return self.update(job, str(self.describe(job)["text"]), signed=tombstone)
+        running = self.describe(job)
+        return self.update(job, str(running["text"]), running=running, signed=tombstone)
 
     def rollout(self, job: str) -> dict[str, Any]:
         """How the last change of a job went, and its canary if there is one."""

@@ -106,7 +106,8 @@ def update_command(
 ) -> None:
     """Replace the query of JOB from an interval boundary on.
 
-    The agents keep the state of the job where the new query allows it; --dry-run shows what is kept.
+    The agents keep the state of the job where the new query allows it; --dry-run shows what is kept. The
+    command changes nothing if another client changes the job at the same time.
     """
     client = Client(api)
     whole, source = read_text(path)
@@ -124,13 +125,15 @@ def update_command(
         if not (key and equals and value):
             raise UsageError(f"{canary!r} is not KEY=VALUE", where="--canary")
         labels = {key: value}
-    old = str(client.describe(job).get("text", "")) if output == "table" else None
+    running = client.describe(job)
     try:
-        answer = client.update(job, text, canary=labels, dry_run=dry_run, source=source, signed=signed)
+        answer = client.update(
+            job, text, running=running, canary=labels, dry_run=dry_run, source=source, signed=signed
+        )
     except QueryError as error:
         raise within(error, whole, text, source) from None
     if output == "table":
-        print_applied(answer, old, _bare(text))
+        print_applied(answer, str(running.get("text", "")), _bare(text))
     elif output == "json":
         print_json(answer)
     else:

@@ -152,14 +152,15 @@ class Elections:
         then: Elected,
         earlier: tuple[Numbering, ...] = (),
         members: tuple[RosterEntry, ...] = (),
+        kind: Callable[[RegisterValue], Create] = Create,
     ) -> None:
         """Register a new job, or a new incarnation of one that is over, with the voters that were found.
 
-        `members` are expected from the beginning, whether they are there or not.
+        `members` are expected from the beginning, whether they are there or not; `kind`: of the change.
         """
         job = manifest.job_id
         if job in self._running:
-            then(Lost("another attempt is open"))
+            then(Lost("another attempt is open", open=True))
             return
         if survey.problem:
             then(Lost(survey.problem, open=True))
@@ -187,7 +188,7 @@ class Elections:
             acceptors=acceptors,
         )
         proposer = self._registers.proposer(job, acceptors)
-        self._submit(proposer, Create(value), terms, CREATE_S, then)
+        self._submit(proposer, kind(value), terms, CREATE_S, then)
 
     def _above(self, job: bytes) -> int:
         return max(self._epoch(job), self._registers.acceptors.ended.floor.epoch) + 1

@@ -25,7 +25,15 @@ from elfmesh.control.election.leader_discovery import LeaderDiscovery
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import Plan, read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import Cell, Refused, generation, next_generation
+from elfmesh.control.jobs.register_value import (
+    Cell,
+    Create,
+    Look,
+    Refused,
+    RegisterValue,
+    generation,
+    next_generation,
+)
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted
@@ -207,6 +215,11 @@ class Leadership:
         """Whether this incarnation was the last to end of those of a job that this agent knows."""
         return self._tombstones.of(job) == incarnation
 
+    def over(self, job: bytes) -> str:
+        """The incarnation of a job that ended last, as far as this agent knows; "" if it knows of none."""
+        value = self.registers.acceptors.over(job)
+        return self._tombstones.of(job) or ("" if value is None else value.incarnation)
+
     def was_deleted(self, job: bytes) -> bool:
         """Whether this agent remembers the end of a job that has not begun again."""
         return job in self._tombstones and self.known(job)[0] is None
@@ -219,8 +232,12 @@ class Leadership:
         then: Callable[[Master | Lost], None],
         start: int = FIRST,
         earlier: tuple[Numbering, ...] = (),
+        kind: Callable[[RegisterValue], Create] = Create,
     ) -> None:
-        """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed."""
+        """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed.
+
+        `kind`: of the change of the register; a `Look` begins nothing.
+        """
 
         def elected(outcome: Won | Lost) -> None:
             self._offered.pop(manifest.job_id, None)
@@ -229,9 +246,9 @@ class Leadership:
         job = manifest.job_id
 
         def surveyed(found: Survey) -> None:
-            if found.renewed:
+            if found.renewed and kind is not Look:
                 self.admits(job, next_generation(self.epoch(job)), None)
-            self.elections.create(manifest, start, found, elected, earlier)
+            self.elections.create(manifest, start, found, elected, earlier, kind=kind)
 
         self.first.survey(job, surveyed)
 

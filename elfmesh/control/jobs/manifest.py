@@ -52,8 +52,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         since_us: records before this event time count as filtered (`elf empty`); None: all are taken.
         narrowed: labels that an agent must have beside those of the text: a canary's.
         signed: the envelope of its signatures (`signing`), as it was given; agents check it for themselves.
-        asked: the words of clients that made the last versions (`once.word`), oldest first: a master that
-            takes over knows by them what was done already.
+        asked: kept only because registers hold its digest: earlier versions named requests by it.
         resumed: it goes on from a savepoint: agents that begin with it read all that they still have, rotated
             files too, whatever their streams say of where to begin.
     """

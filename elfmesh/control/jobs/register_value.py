@@ -203,11 +203,24 @@ class _InTerm:
         return generation(self.epoch)
 
 
+ENDED_SINCE = "another job of that name has ended since the client looked, and the outcome is unknown"
+
+
+@safeguard("as-it-was-seen:tombstone")
+def ends_as_seen(over: str, seen: str | None) -> bool:
+    """Whether a client that wants a job to begin has seen the end of the last one."""
+    return seen is None or over == seen
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new job, or the next incarnation of one that is over; `value.epoch` is at least its epoch."""
+    """A new job, or the next incarnation of one that is over; `value.epoch` is at least its epoch.
+
+    `seen`: the incarnation that was over last when the client looked, "" if none was known; None: it did not.
+    """
 
     value: RegisterValue
+    seen: str | None = None
 
     @property
     def generation(self) -> int:
@@ -224,8 +237,18 @@ class Create:
             raise Refused("the job exists", found)
         if old.incarnation == self.value.incarnation:
             raise Refused("this incarnation of the job is over", found, over=True)
+        if not ends_as_seen(old.incarnation, self.seen):
+            raise Refused(ENDED_SINCE, found)
         epoch = max(self.value.epoch, old.epoch + 1)
         return Cell(replace(self.value, epoch=epoch, acceptors=old.acceptors, former=old.former))
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Create):
+    """What there is of a job that shall begin: it changes nothing, and is refused with the value found."""
+
+    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+        raise Refused("nothing was changed", found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         halted: why it was taken back by itself, "" if it was not.
         bound: share of unusable records above which it is taken back.
         usual: the share that the version before it had.
+        change: "undo" or "empty" if it was made by such a request, "" if by a text.
     """
 
     version: Count
@@ -72,6 +73,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     halted: str = ""
     bound: float = 0.0
     usual: float = 0.0
+    change: str = ""
 
 
 class Numbering(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         start: first interval of this incarnation.
         closed: every interval below is closed.
         paused: members do not read.
+        pauses: how often the job was paused or resumed.
         members: the roster.
         acceptors: who votes in the job's control register, as far as known.
         effective: first interval of the newest version.
@@ -119,6 +122,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     start: Index = FIRST
     closed: Index = FIRST
     paused: bool = False
+    pauses: Count = 0
     members: tuple[RosterEntry, ...] = ()
     acceptors: tuple[Contact, ...] = ()
     effective: Index = FIRST

@@ -103,6 +103,10 @@ class Activation:
         self._applicants[token, origin.id] = applicant
         self.check()
 
+    def awaits(self, origin: Contact, token: int) -> bool:
+        """Whether the answer to this request is still to come."""
+        return (token, origin.id) in self._applicants
+
     def prepared(self) -> None:
         self.waits_for_roster = False
         if self._prepared_at is None:

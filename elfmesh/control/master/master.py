@@ -126,7 +126,6 @@ class Master:
         self.tally = Tally()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.rollouts = Rollouts(context, won.proposer, self)
-        self.obeyed: set[bytes] = set()  # requests to pause or resume, of this term
         self.trees = JobTrees(context, lambda: self.terms, self.book.forget_below, self.closer.lacking)
         self._alive = True
 
@@ -263,7 +262,7 @@ class Master:
     def pause(self, paused: bool) -> None:
         """Members stop reading, or go on."""
         if paused != self.paused:
-            self._term_state.paused = paused
+            self._term_state.pause(paused)
             self.book.version += 1
             self._changed()
             self.closer.pause(paused)

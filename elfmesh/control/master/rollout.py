@@ -213,6 +213,7 @@ class Rollouts:
             halted=wanted.halted,
             bound=usual + ERROR_SHARE_MAX,
             usual=usual,
+            change="empty" if wanted.empties else "undo" if wanted.soon else "",
         )
         return replace(
             old,
@@ -313,7 +314,7 @@ def going_back(
 ) -> Wanted:
     """The version before the newest, wanted again as the next one; `terms.older` is not empty."""
     before = terms.older[-1].manifest
-    manifest = replace(before, version=terms.manifest.version + 1, asked=terms.manifest.asked)
+    manifest = replace(before, version=terms.manifest.version + 1, asked=())
     state = ql.compare(terms.manifest.text, before.text).state
     return Wanted(manifest, state, origin, token, now, soon=True, halted=halted)
 

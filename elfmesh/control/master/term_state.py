@@ -42,7 +42,7 @@ class TermState:
         self.began = began
         self._book = book
         self._committer = committer
-        self.paused = began.paused
+        self.paused, self._pauses = began.paused, began.pauses
         self.promised: Terms | None = None
 
     @property
@@ -57,6 +57,7 @@ class TermState:
             start=began.start,
             closed=committer.closed,
             paused=self.paused,
+            pauses=self._pauses,
             members=self._book.entries,
             acceptors=committer.cell.contacts,
             effective=began.effective,
@@ -65,6 +66,10 @@ class TermState:
             rollout=began.rollout,
             earlier=began.earlier,
         )
+
+    def pause(self, paused: bool) -> None:
+        self.paused = paused
+        self._pauses += 1
 
     def promise(self, terms: Terms) -> None:
         self.promised = terms

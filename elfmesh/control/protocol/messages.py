@@ -12,6 +12,8 @@ Paper: ELF 2.3 (rendezvous, multicast), 2.4 and 3 (job builder, tracker, coordin
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from elfmesh.control.jobs.manifest import Manifest
@@ -33,7 +35,10 @@ HOPS_MAX = 3
 
 
 class Submit(Message, frozen=True, tag="ctl.submit"):
-    """A job for the agent closest to its id, routed. `dry_run`: only ask. `update`: it runs already."""
+    """A job for the agent closest to its id, routed. `dry_run`: only ask. `update`: it runs already.
+
+    `seen`: what the client has seen of the job (`requests.precondition`); "": an earlier version's.
+    """
 
     manifest: Manifest
     origin: Contact
@@ -42,6 +47,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
     hops: Count = 0
     update: bool = False
     start: Index = FIRST
+    seen: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):

@@ -1,20 +1,21 @@
 """How a job begins: as a new one, or again with a new numbering of its results.
 
 Owns the step from a request to a job that the control register knows, and the answer to the client. A change
-that keeps the numbering is `asks_versions`'; where a new job lives is `placement`'s.
+that keeps the numbering is `version_handler`'s; where a new job lives is `placement`'s.
 
 Invariants: one request about a job is under way at a time, and those that arrive meanwhile are taken again
-when it is through; a request that has begun a job begins none a second time (D-16).
+when it is through; a request begins a job only if the last job of that name is the one whose end its client
+has seen (D-16), which the control register compares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
 from elfmesh.control.answers import (
-    CONFLICT,
     NEW_MASTER,
     NO_MASTER,
     NOT_FOUND,
@@ -28,10 +29,12 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.manifest import Manifest, updated
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.register_value import Create, Look, RegisterValue
 from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Submit
 from elfmesh.control.register.outcome import Lost
+from elfmesh.control.requests.precondition import LOOK, Seen, answer_seen, outdated, read_seen
 from elfmesh.control.requests.version_handler import dry_run_fields
 from elfmesh.machine import Contact
 
@@ -61,32 +64,36 @@ class Creation:
         pass_on: Callable[[Contact, Submit], None],
         again: Callable[[Submit], None],
     ) -> None:
-        self._context, self._leadership, self._busy, self._once = context, leadership, busy, context.once
+        self._context, self._leadership, self._busy = context, leadership, busy
         self._pass_on, self._again = pass_on, again
 
     def create(self, message: Submit) -> None:
         """A job that is not led here shall begin."""
-        if message.update and self._leadership.leader(message.manifest.job_id) is not None:
+        job = message.manifest.job_id
+        seen = read_seen(message.seen)
+        if message.update and self._leadership.leader(job) is not None:
             refuse(self._context, message.origin, message.token, UNAVAILABLE, NO_MASTER)  # it is known here
+        elif seen is not None and (seen.job != job or message.update):
+            outdated(self._context, message, Seen(job, self._leadership.over(job)))
         elif message.update:
             text = f"there is no such job: {message.manifest.qualified}"
             refuse(self._context, message.origin, message.token, NOT_FOUND, text)
         elif message.dry_run:
             self._would_create(message)
-        elif self._once.of(message.origin, message.token) is not None:
-            refuse(
-                self._context,
-                message.origin,
-                message.token,
-                CONFLICT,
-                "this text was already applied and is no longer active",
-            )
         else:
-            self._once.made(message.origin, message.token, message.manifest.incarnation)
-            self._busy[message.manifest.job_id] = [message]
-            self._begin(message.manifest, message.start, "new")
+            self._busy[job] = [message]
+            over = None if seen is None else seen.incarnation
+            kind = Look if message.seen == LOOK else partial(Create, seen=over)
+            self._begin(message.manifest, message.start, "new", kind)
 
-    def _begin(self, manifest: Manifest, start: int, state: str, earlier: tuple[Numbering, ...] = ()) -> None:
+    def _begin(
+        self,
+        manifest: Manifest,
+        start: int,
+        state: str,
+        kind: Callable[[RegisterValue], Create],
+        earlier: tuple[Numbering, ...] = (),
+    ) -> None:
         def begun(outcome: Master | Lost) -> None:
             first, *others = self._busy.pop(manifest.job_id)
             if isinstance(outcome, Master):
@@ -97,11 +104,15 @@ class Creation:
             for waiting in others:  # what arrived meanwhile may say something else again
                 self._again(waiting)
 
-        self._leadership.begin(manifest, begun, start, earlier)
+        self._leadership.begin(manifest, begun, start, earlier, kind)
 
     def _not_begun(self, message: Submit, lost: Lost) -> None:
-        self._once.undone(message.origin, message.token)
-        leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
+        found = None if lost.cell is None else lost.cell.value
+        leader = None if found is None or found.deleted else found.master
+        if message.seen == LOOK and leader is None and not lost.open:
+            over = "" if found is None else found.incarnation
+            answer_seen(self._context, message, Seen(message.manifest.job_id, over))
+            return
         if leader is None or message.hops >= HOPS_MAX:
             refuse(self._context, message.origin, message.token, UNAVAILABLE, lost.reason)
             return
@@ -117,16 +128,15 @@ class Creation:
         frontier = master.closer.frontier
         plan = read_plan(manifest.text)
         start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
-        self._once.made(message.origin, message.token, manifest.incarnation)
         self._busy[master.job] = [message]
 
         def ended(over: bool) -> None:
             if over:
                 self._leadership.ended(master)
                 earlier = master.terms.numberings(master.copy.first, master.copy.latest)
-                self._context.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
+                kind = partial(Create, seen=master.manifest.incarnation)
+                self._context.after(RESET_S, lambda: self._begin(manifest, start, "reset", kind, earlier))
             else:
-                self._once.undone(message.origin, message.token)
                 for waiting in self._busy.pop(master.job):
                     refuse(self._context, waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 

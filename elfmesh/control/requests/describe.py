@@ -16,6 +16,7 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.dead_agents import ALIVE
+from elfmesh.control.requests.precondition import seen_of
 from elfmesh.interval_map import END
 from elfmesh.units import format_duration
 
@@ -74,6 +75,7 @@ def description(context: Context, master: Master) -> dict[str, Any]:
         "text": manifest.text,
         "signed": manifest.signed.decode(errors="replace") or None,
         "incarnation": manifest.incarnation,
+        "seen": str(seen_of(master.terms)),
         "window": {"size": format_duration(plan.size_us), "slide": format_duration(plan.slide_us)},
         "labels": _labels(plan),
         "partitions": manifest.partitions,

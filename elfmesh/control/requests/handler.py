@@ -25,13 +25,13 @@ from elfmesh.control.answers import (
     UNAVAILABLE,
     decode_body,
     refuse,
-    request_again,
     respond,
 )
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan, reads_jobs
 from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
@@ -45,12 +45,11 @@ from elfmesh.control.requests.dependency_check import (
     refused_with_readers,
 )
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
-from elfmesh.control.requests.doubts import Doubts
 from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.placement import VERB as CANDIDATE
 from elfmesh.control.requests.placement import Placement
+from elfmesh.control.requests.precondition import Seen, admits, outdated, read_seen
 from elfmesh.control.requests.version_handler import (
-    CHANGING_VERBS,
     VERBS,
     VersionHandler,
     changes,
@@ -60,6 +59,7 @@ from elfmesh.control.requests.why import explanation
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.overlay.events import ProbeDone
 from elfmesh.srt.events import PublishDone
 
 QUESTION_S = 2.0
@@ -88,9 +88,8 @@ class RequestHandler:
     ) -> None:
         self._context, self._leadership, self._member_host, self.dead = context, leadership, member_host, dead
         self._busy: dict[bytes, list[Submit]] = {}
-        self._once, self._doubts = context.once, Doubts(context, leadership)
         self._creation = Creation(context, leadership, self._busy, self._pass_to, self.submit)
-        self._versions = VersionHandler(context, self._once, self._creation.reset, self._again)
+        self._versions = VersionHandler(context, self._creation.reset, self._again)
         self.no_majority = NoMajority(context, leadership)
         self._placement = Placement(context, leadership, self._busy, self._check, self.submit)
 
@@ -101,7 +100,8 @@ class RequestHandler:
         manifest = message.manifest
         try:
             read_plan(manifest.text)
-        except QueryError as error:
+            read_seen(message.seen)
+        except (QueryError, ProtocolError) as error:
             refuse(self._context, message.origin, message.token, CONFLICT, str(error))
             return
         job = manifest.job_id
@@ -112,8 +112,6 @@ class RequestHandler:
                 self._busy[job].append(message)
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             refuse(self._context, message.origin, message.token, CONFLICT, problem)
-        elif self._versions.in_doubt(master, message, job) and self._leads(job):
-            request_again(self._context, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
         else:
@@ -160,26 +158,25 @@ class RequestHandler:
 
         check_reads(self._context, message.manifest, checked)
 
-    def _leads(self, job: bytes) -> bool:
-        leader = self._leadership.leader(job)
-        return job in self._leadership.masters or leader is None or leader.id == self._context.me.id
-
     def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
-        """Pass a word on to who leads, unless what it wants was done here before another led."""
-        if changes(message):
-            made = self._once.of(message.origin, message.token) is not None
-            if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
-                # Twice is not once.
-                refuse(self._context, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
-                return
-            if made:
-                request_again(self._context, message.origin, message.token)
-                return
-            job = message.job if isinstance(message, Ask) else message.manifest.job_id
-            if self._once.was_passed(message.origin, message.token, job):
-                self._doubts.passed_again(job)
-            self._once.passed(message.origin, message.token, job)
+        """Pass a request on to the job's master, and lead the job if that agent is dead.
+
+        The root of a job's tree looks after its master, but a job that is over has no tree. An agent that has
+        missed the end would pass on every request for a new job to a master that has left.
+        """
         self._context.send(leader, replace(message, hops=message.hops + 1))
+        terms, _ = self._leadership.known(_job_of(message))
+        if terms is not None and self._is_only_passed_on(terms):
+            self._context.probe(terms.master, lambda done: self._probed(terms, done))
+
+    def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
+        if done is not None and not done.alive and self._is_only_passed_on(terms):
+            self._leadership.take_over(terms)
+
+    def _is_only_passed_on(self, terms: Terms) -> bool:
+        job, leader = terms.manifest.job_id, self._leadership.leader(terms.manifest.job_id)
+        known = leader is not None and leader.id == terms.master.id != self._context.me.id
+        return known and job not in self._context.roots and not self._leadership.leads(job)
 
     def _again(self, message: Submit | Ask) -> None:
         if isinstance(message, Submit):
@@ -194,17 +191,17 @@ class RequestHandler:
         if ask.verb == CANDIDATE:
             self._placement.asked(ask)
             return
-        if master is None:
-            self._pass_on(ask)
-            return
         try:
             body = decode_body(ask.body)
+            tag = str(body.get("seen") or "") if changes(ask) else ""
+            read_seen(tag)
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
             return
-        if changes(ask) and self._versions.in_doubt(master, ask, ask.job):
-            request_again(self._context, ask.origin, ask.token)
-        elif problem := refused_with_readers(master, ask.verb):
+        if master is None:
+            self._pass_on(ask, tag)
+            return
+        if problem := refused_with_readers(master, ask.verb):
             respond(self._context, ask.origin, ask.token, *problem)
         elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
             master.result_service.ask(ask, body)
@@ -213,15 +210,15 @@ class RequestHandler:
         elif ask.verb == "describe":
             respond(self._context, ask.origin, ask.token, OK, description(self._context, master))
         elif ask.verb in VERBS:
-            self._versions.asked(master, ask)
+            self._versions.asked(master, ask, tag)
         elif ask.verb == "verify":
             self._verify(master, ask, body)
         elif ask.verb == "why":
             respond(self._context, ask.origin, ask.token, OK, explanation(self._context, master))
         elif ask.verb in ("pause", "resume"):
-            self._versions.pause(master, ask)
+            self._versions.pause(master, ask, tag)
         elif ask.verb == "delete":
-            self._delete(master, ask)
+            self._delete(master, ask, tag)
         else:
             refuse(self._context, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
 
@@ -236,16 +233,12 @@ class RequestHandler:
             master.verifier.again(interval)
         respond(self._context, ask.origin, ask.token, OK, master.verifier.status(interval))
 
-    def _delete(self, master: Master, ask: Ask) -> None:
-        incarnation = master.manifest.incarnation
-        if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun again since
-            respond(self._context, ask.origin, ask.token, OK, {"state": "deleted"})
+    def _delete(self, master: Master, ask: Ask, tag: str) -> None:
+        if not admits(self._context, ask, tag, master.terms, "incarnation"):
             return
-        self._once.made(ask.origin, ask.token, incarnation)
 
         def ended(over: bool) -> None:
             if not over:
-                self._once.undone(ask.origin, ask.token)
                 refuse(self._context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self._leadership.ended(master)
@@ -256,19 +249,21 @@ class RequestHandler:
 
         master.end(ended)
 
-    def _pass_on(self, ask: Ask) -> None:
-        leader = self._leadership.leader(ask.job)
-        made = self._once.of(ask.origin, ask.token)
-        if ask.verb == "delete" and made is not None and self._leadership.is_over(ask.job, made):
+    def _pass_on(self, ask: Ask, tag: str) -> None:
+        leader, seen = self._leadership.leader(ask.job), read_seen(tag)
+        over = self._leadership.over(ask.job)
+        if ask.verb == "delete" and seen is not None and seen.version and seen.incarnation == over:
             respond(self._context, ask.origin, ask.token, OK, {"state": "deleted"})
         elif ask.job in self._busy:
             text = "the job is changing its version; ask again"
             refuse(self._context, ask.origin, ask.token, UNAVAILABLE, text)
         elif leader is not None and leader.id != self._context.me.id and ask.hops < HOPS_MAX:
             self._pass_to(leader, ask)
+        elif seen is not None and leader is None and over:
+            outdated(self._context, ask, Seen(ask.job, over))
         elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
             respond(self._context, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
-        elif leader is not None:
+        elif leader is not None or seen is not None:
             refuse(self._context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
             refuse(self._context, ask.origin, ask.token, NOT_FOUND, "there is no such job")
@@ -332,3 +327,7 @@ class RequestHandler:
         except ProtocolError:
             return ""
         return name if isinstance(name, str) else None
+
+
+def _job_of(message: Submit | Ask) -> bytes:
+    return message.job if isinstance(message, Ask) else message.manifest.job_id

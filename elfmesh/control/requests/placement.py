@@ -8,9 +8,9 @@ the home asks its neighbours and the other placement whether they know the job, 
 compares how many jobs each leads. Of equals the home wins.
 
 Invariants: a job is begun only after both placements have said that they do not know it; while one of them is
-silent, or hears from too few of its neighbours to say so, nothing is begun. A word that was passed to the
-other placement is passed there again whenever it comes again, and never obeyed at home, so that a late copy
-begins nothing again; nor is any other word about the job while that one may be under way, so that two of them
+silent, or hears from too few of its neighbours to say so, nothing is begun. A client that looks first learns
+the placement, and its request begins the job there or nowhere: a late copy of it finds the job's tombstone.
+While a request may be under way to the other placement, others about the job follow it, so that two of them
 begin it at one placement.
 
 Paper: ELF 4.3, Figure 12c (500, 1,000 and 2,000 trees over 1,000 agents). Deviation: plain hashing misses
@@ -31,6 +31,7 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
 from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
+from elfmesh.control.requests.precondition import read_seen
 from elfmesh.errors import ElfError
 
 VERB = "seat"
@@ -40,7 +41,7 @@ TRIES = 4
 time."""
 
 PASSED_MAX = 4096
-"""Words, and jobs, remembered that went to the other placement."""
+"""Jobs remembered of which a request went to the other placement."""
 
 UNDER_WAY_S = 30.0
 """For so long a word may be on its way there: until then the other placement need not know of the job."""
@@ -69,7 +70,6 @@ class Placement:
     ) -> None:
         self._context, self._leadership, self._busy = context, leadership, busy
         self._begin, self._again = begin, again
-        self._passed: OrderedDict[tuple[bytes, int, int], None] = OrderedDict()
         self._sent: OrderedDict[bytes, float] = OrderedDict()
 
     def submitted(self, message: Submit) -> None:
@@ -79,9 +79,7 @@ class Placement:
         if job != candidates[0]:
             self._begin(message)
             return
-        name = (message.origin.id, message.origin.incarnation, message.token)
-        under_way = self._context.now - self._sent.get(job, float("-inf")) < UNDER_WAY_S
-        if under_way or name in self._passed:
+        if self._context.now - self._sent.get(job, float("-inf")) < UNDER_WAY_S:
             self._pass_on(message, candidates[1])
             return
         self._busy[job] = [message]
@@ -98,7 +96,9 @@ class Placement:
             for waiting in others:
                 self._again(waiting)
 
-        _Search(self._context, candidates, self._leadership.first, self._load, placed).begin()
+        seen = read_seen(message.seen)
+        chosen = None if seen is None else seen.job
+        _Search(self._context, candidates, self._leadership.first, self._load, placed, chosen).begin()
 
     def asked(self, ask: Ask) -> None:
         """The home of a job asks whether it is known here, and how much there is to do."""
@@ -119,12 +119,10 @@ class Placement:
 
     def _pass_on(self, message: Submit, candidate: bytes) -> None:
         home = message.manifest.job_id
-        self._passed[message.origin.id, message.origin.incarnation, message.token] = None
         self._sent[home] = self._context.now
         self._sent.move_to_end(home)
-        for kept in (self._passed, self._sent):
-            while len(kept) > PASSED_MAX:
-                kept.popitem(last=False)
+        while len(self._sent) > PASSED_MAX:
+            self._sent.popitem(last=False)
         manifest = replace(message.manifest, job_id=candidate)
         self._context.route(candidate, replace(message, manifest=manifest))
 
@@ -132,7 +130,8 @@ class Placement:
 class _Search:
     """One choice: what is known near the home, and what the other placement says.
 
-    `then` hears under which id the job lives or shall live; None, and why, if nothing may be begun.
+    `then` hears under which id the job lives or shall live; None, and why, if nothing may be begun. `chosen`:
+    the id that its client has learned before.
     """
 
     def __init__(
@@ -142,8 +141,10 @@ class _Search:
         first: FirstAcceptors,
         load: Callable[[bytes], int],
         then: Callable[[bytes | None, str], None],
+        chosen: bytes | None,
     ) -> None:
         self._context, self._first, self._load, self._then = context, first, load, then
+        self._chosen = chosen
         self._home, self._other = candidates
         self._tries = 0
         self._known: dict[bytes, bool] = {}
@@ -193,5 +194,7 @@ class _Search:
             self._end(self._home)
         elif self._known[self._other]:
             self._end(self._other)
+        elif self._chosen in (self._home, self._other):
+            self._end(self._chosen)
         else:
             self._end(self._other if self._other_load < self._load(self._home) else self._home)

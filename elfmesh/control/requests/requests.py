@@ -3,8 +3,8 @@
 Owns the open requests of this agent's clients. Knows where a verb is answered, not how.
 
 Invariants: every request gets exactly one reply, at the latest when its time is over; a question that was
-lost on the way is routed again under the same token, and under another one if it cannot be told from a late
-copy where it arrived.
+lost on the way is routed again under the same token. A change for a client that does not say what it has seen
+of the job looks first, and is then asked for under another token (`precondition`).
 
 Paper: ELF 2.4 (coordination of jobs by routing to the other job's master).
 """
@@ -25,12 +25,14 @@ from elfmesh.control.answers import (
     NOT_FOUND,
     OK,
     UNAVAILABLE,
+    decode_body,
     error_body,
     error_of,
     read_answer,
+    respond,
 )
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
+from elfmesh.control.jobs.manifest import CREATOR, canary_of, new_manifest, split_name
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import FIRST, encode_json
 from elfmesh.control.jobs.resuming import resumed_at
@@ -41,10 +43,13 @@ from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.control.register.lost_votes import voting_text
 from elfmesh.control.requests.combined import answers_of_all, combine
-from elfmesh.control.requests.version_handler import CHANGING_VERBS
+from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
+from elfmesh.control.requests.version_handler import CHANGES, CHANGING_VERBS
 from elfmesh.control.requests.version_handler import VERBS as VERSION_VERBS
 from elfmesh.errors import DataError, ProtocolError, QueryError
-from elfmesh.machine import Contact
+
+WAITS = "waits"
+"""What masters of earlier versions ask the agent of a client before they obey a request (wire version 1)."""
 
 REQUEST_S = 10.0
 LOADING_S = 10.0
@@ -79,19 +84,22 @@ OPEN_MAX = 1024
 
 @dataclass(slots=True)
 class _Open:
-    """A request that is not answered: `send` asks (again), `answered` takes the answer.
+    """A request that is not answered: `send` asks (again) with what was `seen`, `answered` takes the answer.
 
+    `looks`: its client does not say what it has seen.
     `patient`: that the job has no master now, or none that can say, is told only if it lasts: `refusal`.
     """
 
     client: int
-    send: Callable[[int], None]
+    send: Callable[[int, str], None]
     answered: Callable[[int, dict[str, Any], bytes], None]
     token: int
     over: Timer
     again_s: float
     patient: bool = False
     again: Timer | None = None
+    seen: str = LOOK
+    looks: bool = True
     refusal: dict[str, Any] | None = None
 
 
@@ -162,8 +170,13 @@ class Requests:
         del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
-        if message.status == AGAIN:
-            waiting.token = self._context.token()
+        notified, _ = self._read(message, payload)
+        refused = waiting.looks and notified is not None and notified.get("outcome") == REFUSED
+        if message.status == AGAIN or refused:
+            waiting.token, waiting.seen = (
+                self._context.token(),
+                str((notified or {}).get("seen") or waiting.seen),
+            )
             self._open[waiting.token] = waiting
             self._send(waiting)
             return
@@ -181,9 +194,17 @@ class Requests:
             self._context.stats["control.malformed"] += 1
             return None, b""
 
-    def waits(self, token: int) -> bool:
-        """Whether a client waits for the answer to the question of this number."""
-        return token in self._open
+    def on_waits(self, ask: Ask) -> None:
+        """A master of an earlier version asks whether a client here waits for an answer before it obeys."""
+        status, body = NOT_FOUND, {}
+        try:
+            asked = decode_body(ask.body)
+        except ProtocolError:
+            self._context.stats["control.malformed"] += 1
+            return
+        if asked.get("of") == self._context.me.id.hex():
+            status, body = OK, {"waits": asked.get("token") in self._open}
+        respond(self._context, ask.origin, ask.token, status, body)
 
     def _leave(self, event: ClientRequest) -> None:
         def left(jobs: int) -> None:
@@ -246,19 +267,29 @@ class Requests:
             self._reply(event.token, BAD_REQUEST, error_body(text, hint=hint, code=65))
             return
         update = wanted is not None and not canary
-        asked: dict[int, Manifest] = {}
-
+        manifest = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
+        if (seen := self._seen(event)) is None:
+            return
         if self._context.loads_late and not dry_run:
             for stream in plan.streams:
                 self._context.route(ids.stream_id(stream), Coming(stream))
 
-        def send(token: int) -> None:
-            if token not in asked:  # what was asked for again may begin another incarnation
-                asked[token] = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
-            message = Submit(asked[token], self._context.me, token, dry_run, 0, update, first)
+        def send(token: int, seen: str) -> None:
+            message = Submit(manifest, self._context.me, token, dry_run, 0, update, first, seen)
             self._context.route(manifest.job_id, message)
 
-        self._ask(event.token, send, LOADING_S)
+        self._ask(event.token, send, LOADING_S, seen=seen)
+
+    def _seen(self, event: ClientRequest) -> str | None:
+        """What a client has seen of a job, `LOOK` if it does not say; None: that cannot be read."""
+        given = event.body.get("seen")
+        try:
+            read_seen(given)
+        except ProtocolError as error:
+            hint = "Send what `elf describe` gives as `seen`."
+            self._reply(event.token, BAD_REQUEST, error_body(str(error), hint=hint, code=2))
+            return None
+        return str(given) if given else LOOK
 
     def _about_job(self, event: ClientRequest) -> None:
         try:
@@ -281,7 +312,7 @@ class Requests:
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
             if status == NOT_FOUND or body.get("earlier"):
                 earlier = body if status == OK else None
-                self._ask_job(event, other, None, wait, lambda *answer: at_other(earlier, *answer))
+                self._ask_job(event, other, wait, lambda *answer: at_other(earlier, *answer))
             else:
                 self._reply(event.token, status, body, payload)
 
@@ -297,30 +328,31 @@ class Requests:
             else:
                 self._reply(event.token, status, body, payload)
 
-        self._ask_job(event, home, None, wait, at_home)
+        seen = self._seen(event)
+        if seen is not None and (tag := read_seen(seen)) is not None:
+            self._ask_job(event, tag.job, wait, seen=seen)
+        elif seen is not None:
+            self._ask_job(event, home, wait, at_home)
 
     def _ask_job(
         self,
         event: ClientRequest,
         job: bytes,
-        at: Contact | None,
         wait: float,
         answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+        seen: str = LOOK,
     ) -> None:
-        def send(token: int) -> None:
-            ask = Ask(event.verb, job, encode_json(event.body), self._context.me, token)
-            if at is None:
-                self._context.route(job, ask)
-            else:
-                self._context.send(at, ask)
+        def send(token: int, seen: str) -> None:
+            body = event.body | ({"seen": seen} if event.verb in CHANGES else {})
+            self._context.route(job, Ask(event.verb, job, encode_json(body), self._context.me, token))
 
-        self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS)
+        self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS, seen=seen)
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
             owners = answers_of_all(payload) if status == OK else []
             if len(owners) == 1:
-                self._ask_job(event, bytes.fromhex(owners[0]["id"]), None, wait)
+                self._ask_job(event, bytes.fromhex(owners[0]["id"]), wait)
             elif owners:
                 creators = ", ".join(sorted(str(owner["creator"]) for owner in owners))
                 text = error_body(
@@ -342,7 +374,7 @@ class Requests:
         def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
             self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
 
-        def send(token: int) -> None:
+        def send(token: int, seen: str) -> None:
             message = AskAll(verb, encode_json(body), self._context.me, token)
             self._context.route(ids.ALL_AGENTS, message)
 
@@ -353,11 +385,12 @@ class Requests:
     def _ask(
         self,
         client: int,
-        send: Callable[[int], None],
+        send: Callable[[int, str], None],
         wait: float = 0.0,
         answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
         again_s: float = ASK_AGAIN_S,
         patient: bool = False,
+        seen: str = LOOK,
     ) -> None:
         token = self._context.token()
 
@@ -365,12 +398,15 @@ class Requests:
             self._reply(client, status, body, payload)
 
         over = self._context.after(REQUEST_S + wait, lambda: self._over(waiting))
-        waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s, patient)
+        waiting = _Open(
+            client, send, answered or reply, token, over, again_s, patient, seen=seen, looks=seen == LOOK
+        )
+        self._open[token] = waiting
         self._send(waiting)
 
     def _send(self, waiting: _Open) -> None:
         if self._open.get(waiting.token) is waiting:
-            waiting.send(waiting.token)
+            waiting.send(waiting.token, waiting.seen)
             waiting.again = self._context.after(waiting.again_s, lambda: self._send(waiting))
             waiting.again_s = min(2 * waiting.again_s, ASK_AGAIN_MAX_S)
 

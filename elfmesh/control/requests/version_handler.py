@@ -8,7 +8,6 @@ Invariant: one change of a job is under way at a time; what arrives meanwhile wa
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,12 @@ from elfmesh.control.answers import CONFLICT, OK, error_body, respond
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import updated
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Rollout, Terms
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted, going_back
 from elfmesh.control.protocol.messages import Ask, Submit
-from elfmesh.control.protocol.request_deduplication import Once, word, words
+from elfmesh.control.requests.precondition import Seen, admits, read_seen
 
 if TYPE_CHECKING:
     from elfmesh.ql.engine.changes import Difference
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 CHANGING_VERBS = ("undo", "empty")
 VERBS = ("rollout", *CHANGING_VERBS)
+VERSION = ("job", "incarnation", "version")
+"""Of a tag: what a change of the text makes outdated."""
+
 CHANGES = ("pause", "resume", "delete", *CHANGING_VERBS)
 
 
@@ -52,7 +55,6 @@ class VersionHandler:
 
     Args:
         context: clock and way out.
-        once: the changes that were made here.
         begin_again: has a job end and begin again with a new numbering.
         again: takes a submission that had to wait.
     """
@@ -60,11 +62,10 @@ class VersionHandler:
     def __init__(
         self,
         context: Context,
-        once: Once,
         begin_again: Callable[[Master, Submit], None],
         again: Callable[[Submit | Ask], None],
     ) -> None:
-        self._context, self._once = context, once
+        self._context = context
         self._begin_again, self._again = begin_again, again
 
     def submitted(self, master: Master, message: Submit) -> None:
@@ -75,12 +76,15 @@ class VersionHandler:
             return
         if self.waits(master, message):
             return
-        if not message.dry_run and self._was_made(master, message):
-            return
         same_labels = master.manifest.narrowed == message.manifest.narrowed
         same_labels = same_labels and master.manifest.signed == message.manifest.signed
         if same_labels and master.manifest.text.strip() == message.manifest.text.strip():
             self._unchanged(master, message)
+            return
+        refused = _is_anothers(master.terms, message)
+        if not message.dry_run and not admits(
+            self._context, message, message.seen, master.terms, *VERSION, refused=refused
+        ):
             return
         difference = ql.compare(master.manifest.text, message.manifest.text)
         if message.dry_run:
@@ -94,49 +98,17 @@ class VersionHandler:
             extra = (("columns", dict(difference.columns)), ("reasons", list(difference.reasons)))
             now = self._context.now
             wanted = Wanted(manifest, difference.state, message.origin, message.token, now, extra=extra)
-            self._begin(master, wanted)
+            master.rollouts.begin(wanted)
 
-    def _was_made(self, master: Master, message: Submit | Ask) -> bool:
-        """Whether a word was obeyed before, here or by an earlier master: it is only answered."""
-        made = self._once.of(message.origin, message.token)
-        if made is None and word(message.origin, message.token) in master.manifest.asked:
-            made = master.manifest.incarnation
-        if made is None:
-            return False
-        if made == master.manifest.incarnation:
-            master.activation.applied(message.origin, message.token, "unchanged")
-        else:
-            text = error_body("this text was already applied and is no longer active")
-            respond(self._context, message.origin, message.token, CONFLICT, text)
-        return True
-
-    def in_doubt(self, master: Master | None, message: Submit | Ask, job: bytes) -> bool:
-        """Whether a request was passed on from here, and the job does not say that a master carried it out.
-
-        If one did, another request for the same would change what others have asked for since.
-        """
-        origin, token = message.origin, message.token
-        if master is not None and word(origin, token) in master.manifest.asked:
-            return False
-        return self._once.was_passed(origin, token, job)
-
-    def _begin(self, master: Master, wanted: Wanted) -> None:
-        origin, token = wanted.origin, wanted.token
-        assert origin is not None
-        self._once.made(origin, token, wanted.manifest.incarnation)
-        asked = words(master.manifest.asked, word(origin, token))
-        manifest = replace(wanted.manifest, asked=asked)
-
-        def refused() -> None:
-            self._once.undone(origin, token)
-
-        master.rollouts.begin(dataclasses.replace(wanted, manifest=manifest, refused=refused))
-
-    def asked(self, master: Master, ask: Ask) -> None:
+    def asked(self, master: Master, ask: Ask, tag: str) -> None:
         """Undo, empty, or how the last change went."""
         if ask.verb == "rollout":
             respond(self._context, ask.origin, ask.token, OK, status(master))
-        elif self.waits(master, ask) or self._was_made(master, ask):
+        elif self.waits(master, ask) or master.activation.awaits(ask.origin, ask.token):
+            return
+        elif (last := _follows(master.terms, read_seen(tag))) and last.change == ask.verb:
+            master.activation.applied(ask.origin, ask.token, "unchanged")
+        elif not admits(self._context, ask, tag, master.terms, *VERSION, refused=last is not None):
             return
         elif ask.verb == "undo":
             terms = master.terms
@@ -144,30 +116,29 @@ class VersionHandler:
                 body = error_body("there is no version before this one", hint="Apply its text again.")
                 respond(self._context, ask.origin, ask.token, CONFLICT, body)
                 return
-            self._begin(master, going_back(terms, self._context.now, origin=ask.origin, token=ask.token))
+            now = self._context.now
+            master.rollouts.begin(going_back(terms, now, origin=ask.origin, token=ask.token))
         else:
             manifest = replace(master.manifest, version=master.manifest.version + 1)
             now = self._context.now
-            self._begin(master, Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
+            master.rollouts.begin(Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
 
-    def pause(self, master: Master, ask: Ask) -> None:
-        """Have members stop reading, or go on: once, by a master that the register confirms.
+    def pause(self, master: Master, ask: Ask, tag: str) -> None:
+        """Have members stop reading, or go on: by a master that the register confirms.
 
-        One that another has followed changes nothing; if it leads again, the request is still to be obeyed.
+        A master that another has followed changes nothing: the terms of its successor do not have the pause.
         """
+        paused = ask.verb == "pause"
         if self.waits(master, ask):
             return
-        origin, token = ask.origin, ask.token
-        asked = word(origin, token)
-        if self._once.of(origin, token) is None and asked not in master.obeyed:
-            master.obeyed.add(asked)
-            master.pause(ask.verb == "pause")
-
-        def confirmed() -> None:
-            self._once.made(origin, token, master.manifest.incarnation)
-            master.activation.applied(origin, token, "paused" if master.paused else "running")
-
-        master.committer.confirm(confirmed)
+        if master.paused != paused and not admits(
+            self._context, ask, tag, master.terms, "incarnation", "pauses"
+        ):
+            return
+        master.pause(paused)
+        master.committer.confirm(
+            lambda: master.activation.applied(ask.origin, ask.token, "paused" if master.paused else "running")
+        )
 
     def waits(self, master: Master, message: Submit | Ask) -> bool:
         """Whether a change is under way; the message comes again when it is through."""
@@ -191,6 +162,23 @@ class VersionHandler:
         body |= {"columns": dict(difference.columns), "reasons": list(difference.reasons)}
         body |= {"text": master.manifest.text} | dry_run_fields()
         respond(self._context, message.origin, message.token, OK, body)
+
+
+def _follows(terms: Terms, seen: Seen | None) -> Rollout | None:
+    """The change of the version that was seen, if it is the last one; it was this request's, or another's."""
+    rollout, newest = terms.rollout, terms.manifest
+    if rollout is None or seen is None or seen.incarnation != newest.incarnation:
+        return None
+    return rollout if seen.version + 1 == rollout.version == newest.version else None
+
+
+def _is_anothers(terms: Terms, message: Submit) -> bool:
+    """Whether the version behind the one that was seen is known, and not of this request."""
+    seen = read_seen(message.seen)
+    if seen is None or seen.incarnation != terms.manifest.incarnation:
+        return False
+    texts = {stage.manifest.version: stage.manifest.text.strip() for stage in terms.stages}
+    return texts.get(seen.version + 1, message.manifest.text.strip()) != message.manifest.text.strip()
 
 
 def dry_run_fields() -> dict[str, Any]:

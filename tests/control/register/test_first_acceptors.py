@@ -129,7 +129,6 @@ def test_who_has_not_joined_founds_nothing() -> None:
     early = Agent(world.post, 7, {"clicks": None}, {}).control
     job, _ = read_job(TEXT, source="query")
     manifest = new_manifest(job, TEXT, "local", created=0, incarnation="i", signed=b"")
-    early.context.once.came(world[0].me, 5, 0.0)  # its client waits
     effects = early.step(Received(world[0].me, Submit(manifest, world[0].me, 5, False, 0, False), b""), 1.0)
     answers = [each for each in effects if isinstance(each, Send) and isinstance(each.message, Answered)]
     assert len(answers) == 1

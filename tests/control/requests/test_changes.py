@@ -9,6 +9,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Announce, Ask, Running, Submit, unpack
 from elfmesh.machine import Event, Received
 from elfmesh.overlay.events import RouteDelivered
@@ -279,61 +280,58 @@ def test_a_late_copy_reaches_nobody_who_leads_after_whoever_obeyed_it(verb: str)
     assert (notified["state"], notified["version"]) == ("running", before)
 
 
-def client_waits(client: Agent) -> None:
-    """What a test has made up is not obeyed else (`test_confirming.py`)."""
-    client.control.dispatcher._confirming._waits = lambda token: True
+def seen(world: World, client: Agent) -> str:
+    return str(world.ask(client, "describe", {"job": "shop/top"}).body["seen"])
 
 
-def test_who_has_passed_a_word_on_does_not_obey_a_late_copy_but_its_client_may_ask_anew() -> None:
+def test_a_late_copy_of_a_pause_is_not_obeyed_by_a_successor() -> None:
     world = World(4)
     world.apply(world[0])
     master, successor, *_ = world.closest(JOB)
     client = next(agent for agent in world.living if agent not in (master, successor))
-    ask = Ask("pause", JOB, b"{}", client.me, 77)
-    word = Received(client.me, ask, b"")
-    client_waits(client)
-    world.post(0.0, successor, word)
+    body = encode_json({"seen": seen(world, client)})
+    late = Received(client.me, Ask("pause", JOB, body, client.me, 77), b"")
+    world.post(0.0, successor, late)
     world.run(1.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["state"] == "paused"
     world.ask(client, "resume", {"job": "shop/top"})
     world.kill(master)
     world.run(20.0)
     assert world.master() is successor
-    world.post(0.0, successor, word)
+    world.post(0.0, successor, late)
     world.run(5.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["state"] == "running"
+    assert successor.control.context.stats["control.outdated_requests"] == 1
 
 
-@pytest.mark.parametrize("verb", ["delete", "pause", "undo"])
-def test_a_word_that_was_refused_is_not_obeyed_when_somebody_leads_the_job_later(verb: str) -> None:
+@pytest.mark.parametrize("verb", ["delete", "pause", "undo", "empty"])
+def test_a_request_about_no_job_changes_no_job_that_is_begun_later(verb: str) -> None:
     world = World(4)
     master, client, *_ = world.closest(JOB)
-    word = Received(client.me, Ask(verb, JOB, b"{}", client.me, 77), b"")
-    client_waits(client)
-    world.post(0.0, master, word)
+    late = Received(client.me, Ask(verb, JOB, b'{"seen": "?"}', client.me, 77), b"")
+    world.post(0.0, master, late)
     world.run(1.0)
     assert world.apply(client).body["state"] == "new"
     assert world.master() is master
-    world.post(0.0, master, word)
+    world.post(0.0, master, late)
     world.run(5.0)
     notified = world.ask(client, "describe", {"job": "shop/top"}).body
     assert (notified["state"], notified["version"]) == ("running", 1)
-    assert master.control.context.stats["control.asked_anew"] == 1
 
 
-def test_an_update_that_was_refused_changes_no_job_that_is_begun_later() -> None:
+@pytest.mark.parametrize("tag", ["?", f"{JOB.hex()}..0.0"])
+def test_an_update_that_was_refused_changes_no_job_that_is_begun_later(tag: str) -> None:
     world = World(4)
     master, client, *_ = world.closest(JOB)
     job, _ = read_job(TEXT, source="query")
     manifest = new_manifest(
         job, TEXT.replace("COUNT(*)", "2 * COUNT(*)"), "local", created=0, incarnation="i", signed=b""
     )
-    word = Received(client.me, Submit(manifest, client.me, 77, False, 0, True), b"")
-    client_waits(client)
-    world.post(0.0, master, word)
+    late = Received(client.me, Submit(manifest, client.me, 77, False, 0, True, seen=tag), b"")
+    world.post(0.0, master, late)
     world.run(3.0)
     assert world.apply(client).body["version"] == 1
-    world.post(0.0, master, word)
+    world.post(0.0, master, late)
     world.run(5.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["version"] == 1
 

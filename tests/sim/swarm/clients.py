@@ -53,7 +53,9 @@ class Clients:
         if verb in (*CHANGES, *READS):
             until = NEVER if reply is None else self.now()
             status, notified = (0, {}) if reply is None else (reply.status, reply.body)
-            self.asked.setdefault(job, []).append(Asked(verb, since, until, text, status, notified))
+            given = body.get("seen", "")
+            seen = (given.split(".")[1], int(given.split(".")[2])) if given else None
+            self.asked.setdefault(job, []).append(Asked(verb, since, until, text, status, notified, seen))
 
 
 def d4_changes_are_linearizable(out: Outcome) -> Iterator[str]:
@@ -82,9 +84,13 @@ class Swarm(Protocol):
 
 
 async def change(swarm: Swarm, number: int) -> None:
-    """One client: changes a job that all clients share, and reads it, one request after the other."""
+    """One client: changes a job that all clients share, and reads it, one request after the other.
+
+    Every other client names what it has seen of the job last.
+    """
     rng = random.Random(f"clients/{swarm.scenario.seed}/{number}")
     asked: Counter[str] = swarm.history.asked
+    seen = ""
     while True:
         await asyncio.sleep(rng.expovariate(1 / PAUSE_S))
         (verb,) = rng.choices([*VERBS], [*VERBS.values()])
@@ -92,12 +98,16 @@ async def change(swarm: Swarm, number: int) -> None:
         if verb in ("apply", "update"):
             body = {} if verb == "apply" else body
             body["text"] = text(rng.randrange(1000))
+        if seen and number % 2 and verb not in READS:
+            body["seen"] = seen
         asked[JOB] += verb in ("apply", "update", "undo")
         since, reply = swarm.history.now(), None
         try:
             reply = await swarm.request(rng, "apply" if verb == "update" else verb, body, TIMEOUT_S)
         finally:
             swarm.history.clients.note(since, "apply" if verb == "update" else verb, body, reply)
+            if reply is not None:
+                seen = reply.body.get("seen", seen)
 
 
 def text(least: int) -> str:

@@ -306,12 +306,12 @@ REGISTRY: dict[str, Ablation] = {
         always(("kept-copies", lambda self, missing, start, **_: float("-inf"))),
         shape=losing(hosts=5, racks=2, job={"replicas": 1}),
     ),
-    "asked-once": Ablation(
-        "what a client has asked for is done once",
+    "as-it-was-seen": Ablation(
+        "a request changes only what its client has seen",
         "D-16",
         always(
-            ("asked-once:made", lambda self, origin, token: None),
-            ("asked-once:passed", lambda self, origin, token, job: False),
+            ("as-it-was-seen:master", lambda seen, there, names: True),
+            ("as-it-was-seen:tombstone", lambda over, seen: True),
         ),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
