@@ -9,25 +9,15 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
 `authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
 
     POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
-    GET    /v1/jobs                        the jobs of the overlay
-    GET    /v1/jobs/NS/NAME                one job in full
-    GET    /v1/jobs/NS/NAME/why            what holds its first open interval
-    POST   /v1/jobs/NS/NAME/verify         ?interval=I&again=1: made again from the raw logs; ask until done
-    DELETE /v1/jobs/NS/NAME
-    POST   /v1/jobs/NS/NAME/recover        ?accept_loss=1: other voters, without a majority of the old ones
-    POST   /v1/jobs/NS/NAME/pause|resume|empty
-    GET    /v1/jobs/NS/NAME/rollout        how the last change went; POST .../undo|promote, see web/rollout.py
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
     GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
                                            and "earlier", the numberings of intervals before this one, if any
                                            (results and arrow of one of them: &incarnation=NAME)
     GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao&types=own: Arrow, (I, J]
-    POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
+                                           and the other verbs, see `control.requests.verbs`
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
     GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
-    GET    /v1/agents /v1/streams /v1/agent /v1/health
-    GET    /v1/trees                       ?tree=ID or all: every tree, or one: a job's, the one of all agents
     GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
     GET    /metrics                        the agent's own numbers, and newest results if a sink shows any
 """
@@ -38,15 +28,18 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from elfmesh import ids
-from elfmesh.api.authority.web import AUDIT, Recorder, authorised, disbelieved, undistinguished
+from elfmesh.api.authority.needs import routes
+from elfmesh.api.authority.web import AUDIT, RULES, Recorder, authorised, disbelieved, undistinguished
 from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web.page import routes as page
+from elfmesh.api.web.parameters import parameters
 from elfmesh.api.web.programs import ProgramHost, attach, insert, position
 from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body, json_response
@@ -62,9 +55,9 @@ from elfmesh.control.answers import (
     error_of,
 )
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
-from elfmesh.control.jobs.records import PAO
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.requests.requests import LEAVE_WAIT_S
+from elfmesh.control.requests.verbs import VERBS, Scope, Verb
 from elfmesh.errors import ElfError, NotInstalled, QueryError, Unreachable, UsageError
 
 log = logging.getLogger("elf.api")
@@ -74,6 +67,7 @@ WAIT_GRACE_S = 25.0
 applies within 20 s."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Backend(Protocol):
@@ -116,25 +110,11 @@ def make_app(
     app[CHECKS] = asyncio.Semaphore(1)  # who may only look must not take more than one processor with it
     if audit is not None:
         app[AUDIT] = audit
-    job = "/v1/jobs/{namespace}/{name}"
-    app.router.add_post("/v1/jobs", _apply)
-    app.router.add_get("/v1/jobs", _plain("list"))
-    app.router.add_get(job, _about("describe"))
-    app.router.add_get(f"{job}/why", _about("why"))
-    app.router.add_post(f"{job}/verify", _verify)
-    app.router.add_delete(job, _about("delete"))
-    app.router.add_post(f"{job}/{{verb:pause|resume|empty}}", _pause)
-    app.router.add_post(f"{job}/recover", _recover)
-    app.router.add_get(f"{job}/rollout", _rollout)
-    app.router.add_post(f"{job}/rollout/{{verb:undo|promote}}", _rollout)
-    app.router.add_get(f"{job}/results", _results)
-    app.router.add_get(f"{job}/schema", _schema)
-    app.router.add_get(f"{job}/offsets", _offsets)
-    app.router.add_get(f"{job}/arrow", _arrow)
-    for verb in ("agents", "streams", "agent", "health"):
-        app.router.add_get(f"/v1/{verb}", _plain(verb))
-    app.router.add_get("/v1/trees", _trees)
-    app.router.add_post("/v1/agent/leave", _leave)
+    app[RULES] = routes()
+    for verb in VERBS.values():
+        if verb.route:
+            add = app.router.add_get if verb.method == "GET" else partial(app.router.add_route, verb.method)
+            add(verb.path, OWN.get(verb.name) or _passes_on(verb))
     for place in ("/", "/page"):
         app.router.add_get(place, page.index)
     app.router.add_get("/page/{file:.*}", page.page)
@@ -243,14 +223,12 @@ async def _check(request: web.Request) -> web.StreamResponse:
     return await page.check(await json_body(request), request.app[CHECKS])
 
 
-async def _pause(request: web.Request) -> web.StreamResponse:
-    return await _passed_on(request, request.match_info["verb"], _job(request))
+def _over(work: Callable[[Asker, dict[str, Any]], Awaitable[Reply]]) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        reply = await work(_asker(request), _job(request))
+        return json_response(reply.status, reply.body)
 
-
-async def _rollout(request: web.Request) -> web.StreamResponse:
-    work = {"undo": undo, "promote": promote}.get(request.match_info.get("verb", ""), rollout)
-    reply = await work(_asker(request), _job(request))
-    return json_response(reply.status, reply.body)
+    return handle
 
 
 async def _leave(request: web.Request) -> web.StreamResponse:
@@ -278,79 +256,52 @@ def _program(answer: Callable[[web.Request, ProgramHost], Awaitable[web.StreamRe
     return handle
 
 
-async def _offsets(request: web.Request) -> web.StreamResponse:
-    body = _job(request) | _numbers(request, "after", "wait", "revision") | {"state": _state(request)}
-    return await _passed_on(request, "offsets", body)
-
-
-async def _verify(request: web.Request) -> web.StreamResponse:
-    body = _job(request) | _numbers(request, "interval")
-    again = request.query.get("again") in ("1", "true")
-    return await _passed_on(request, "verify", body | {"again": again})
-
-
-async def _recover(request: web.Request) -> web.StreamResponse:
-    accepted = request.query.get("accept_loss") in ("1", "true")
-    return await _passed_on(request, "recover", _job(request) | {"accept_loss": accepted})
-
-
 async def _results(request: web.Request) -> web.StreamResponse:
-    body = _numbered(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
-    body |= {"state": _state(request)} | ({"rows": False} if request.query.get("rows") == "0" else {})
+    body = _numbered(request) | parameters(VERBS["results"].request, request.query)
+    body |= {"rows": False} if request.query.get("rows") == "0" else {}
     if request.query.get("follow") in ("1", "true"):
         return await follow(request, _asker(request), body)
     return await results(request, _asker(request), body)
 
 
 async def _schema(request: web.Request) -> web.StreamResponse:
-    return await schema(_asker(request), _job(request) | _numbers(request, "wait") | {"view": _view(request)})
+    return await schema(_asker(request), _job(request) | parameters(VERBS["schema"].request, request.query))
 
 
 async def _arrow(request: web.Request) -> web.StreamResponse:
-    bounds = _numbers(request, "from", "to", "revision")
-    if not {"from", "to"} <= set(bounds):
+    given = parameters(VERBS["arrow"].request, request.query)
+    if not {"from", "to"} <= set(given):
         raise UsageError("arrow needs from=I and to=J: the intervals in (I, J]")
-    question = {"from": int(bounds["from"]) + 1, "to": int(bounds["to"]), "state": _state(request)}
+    question = {"from": given["from"] + 1, "to": given["to"], "state": given["state"]}
     if question["state"] == "all":
-        question["revision"] = int(bounds.get("revision", 0))
+        question["revision"] = given.get("revision", 0)
     only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
-    view, own = _view(request), _types(request) == "own"
+    view, own = given["view"], given["types"] == "own"
     return await arrow(request, _asker(request), _numbered(request), question, view=view, only=only, own=own)
 
 
-def _view(request: web.Request) -> str:
-    view = request.query.get("view", "")
-    if view not in ("", PAO):
-        raise UsageError(f"view is {PAO}, not {view!r}")
-    return view
+def _passes_on(verb: Verb) -> Handler:
+    """A route whose answer is that of the control machine."""
 
-
-def _state(request: web.Request) -> str:
-    state = request.query.get("state", "final")
-    if state not in ("final", "all"):
-        raise UsageError(f"state must be final or all, not {state!r}")
-    return state
-
-
-def _types(request: web.Request) -> str:
-    types = request.query.get("types", "all")
-    if types not in ("all", "own"):
-        raise UsageError(f"types must be all or own, not {types!r}")
-    return types
-
-
-def _plain(verb: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await _passed_on(request, verb, {})
+        body = _job(request) if verb.scope is Scope.JOB else {}
+        return await _passed_on(request, verb.name, body | parameters(verb.request, request.query))
 
     return handle
 
 
-def _about(verb: str) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return await _passed_on(request, verb, _job(request))
-
-    return handle
+OWN: dict[str, Handler] = {
+    "apply": _apply,
+    "trees": _trees,
+    "leave": _leave,
+    "results": _results,
+    "schema": _schema,
+    "arrow": _arrow,
+    "rollout": _over(rollout),
+    "undo": _over(undo),
+    "promote": _over(promote),
+}
+"""Verbs whose routes do more than to pass the question on."""
 
 
 async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> web.StreamResponse:
@@ -361,7 +312,7 @@ async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> w
 # -- helpers -------------------------------------------------------------------------------------------
 
 
-def _asker(request: web.Request) -> Callable[[str, dict[str, Any]], Awaitable[Reply]]:
+def _asker(request: web.Request) -> Asker:
     backend = request.app[BACKEND]
 
     async def ask(verb: str, body: dict[str, Any]) -> Reply:
@@ -379,16 +330,3 @@ def _job(request: web.Request) -> dict[str, Any]:
 def _numbered(request: web.Request) -> dict[str, Any]:
     name = request.query.get("incarnation")
     return _job(request) | ({"incarnation": name} if name else {})
-
-
-def _numbers(request: web.Request, *names: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in names:
-        text = request.query.get(name)
-        if text is None:
-            continue
-        try:
-            found[name] = min(max(float(text), 0.0), 30.0) if name == "wait" else int(text)
-        except ValueError:
-            raise UsageError(f"{name}={text!r} is not a number") from None
-    return found

@@ -62,7 +62,8 @@ from elfmesh.control.register.first_acceptors import NOT_JOINED
 from elfmesh.control.replicas import known_peers
 from elfmesh.control.requests import dead_agents
 from elfmesh.control.requests.handler import RequestHandler
-from elfmesh.control.requests.requests import JOB_VERBS, REQUEST_S, Requests
+from elfmesh.control.requests.requests import REQUEST_S, Requests
+from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import voting
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
@@ -195,7 +196,7 @@ class Control:
                 self.leadership.damaged(event.log)
             case PublishDone() | LookupDone() | ProbeDone() | LogRead():
                 self.context.answer(event.token, event)
-            case ClientRequest() if self._joined or event.verb not in ("apply", *JOB_VERBS):
+            case ClientRequest() if self._joined or not (event.verb == "apply" or of_job(event.verb)):
                 self.requests.request(event)
             case ClientRequest() if len(self._early) < EARLY_MAX:
                 self._early[event.token] = event  # before, it would found jobs as an electorate of one

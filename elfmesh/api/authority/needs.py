@@ -1,7 +1,8 @@
 """The role that every route of the API and every message of the overlay needs: one table, nothing beside it.
 
-Owns the table and what a refusal says. Finds out about nobody: who calls is a `Principal`, made by whoever
-owns the connection. What stands in no table is allowed to nobody.
+Owns the table, which has the roles of verbs from `control.requests.verbs`, and what a refusal says. Finds out
+about nobody: who calls is a `Principal`, made by whoever owns the connection. What stands in no table is
+allowed to nobody.
 
 A message of the overlay needs the role `agent`, whatever it carries: what a client wants was authorised by
 the agent it asked, and every agent checks jobs against its own configuration before it works on them
@@ -14,16 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from elfmesh.api.identity.principal import Principal
+from elfmesh.control.requests.verbs import VERBS, Need, Scope, Verb
 from elfmesh.text import printable
-
-
-class Need(StrEnum):
-    """What a caller must be."""
-
-    READ = "reader"
-    SUBMIT = "submitter"
-    OPERATE = "operator"
-    JOIN = "agent"
 
 
 class About(StrEnum):
@@ -54,27 +47,18 @@ UNPROVED = ("loopback", "insecure network")
 """Sources of a principal that rest on an address alone."""
 
 _READ = Rule(Need.READ)
-_JOB, _PROGRAM = "/v1/jobs/{namespace}/{name}", "/v1/programs/{namespace}/{name}"
+_JOB, _PROGRAM = Scope.JOB.value, "/v1/programs/{namespace}/{name}"
 
 
-def _changes(action: str) -> Rule:
-    return Rule(Need.SUBMIT, About.PATH, action)
+def _rule(verb: Verb) -> Rule:
+    if verb.need is Need.READ:
+        return _READ
+    if verb.path.startswith(_JOB):
+        return Rule(verb.need, About.PATH, verb.name)
+    return Rule(verb.need, About.TEXT if verb.name == "apply" else About.NONE, verb.name)
 
 
-ROUTES: dict[tuple[str, str], Rule] = {
-    ("GET", "/v1/jobs"): _READ,
-    ("GET", _JOB): _READ,
-    ("GET", f"{_JOB}/why"): _READ,
-    ("GET", f"{_JOB}/rollout"): _READ,
-    ("GET", f"{_JOB}/results"): _READ,
-    ("GET", f"{_JOB}/schema"): _READ,
-    ("GET", f"{_JOB}/offsets"): _READ,
-    ("GET", f"{_JOB}/arrow"): _READ,
-    ("GET", "/v1/agents"): _READ,
-    ("GET", "/v1/streams"): _READ,
-    ("GET", "/v1/trees"): _READ,
-    ("GET", "/v1/agent"): _READ,
-    ("GET", "/v1/health"): _READ,
+_OTHERS: dict[tuple[str, str], Rule] = {
     ("GET", "/metrics"): _READ,
     ("GET", "/"): _READ,
     ("GET", "/page"): _READ,
@@ -82,18 +66,20 @@ ROUTES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/me"): _READ,
     ("GET", "/v1/language"): _READ,
     ("POST", "/v1/check"): _READ,
-    ("POST", "/v1/jobs"): Rule(Need.SUBMIT, About.TEXT, "apply"),
-    ("DELETE", _JOB): _changes("delete"),
-    ("POST", f"{_JOB}/{{verb}}"): _changes("{verb}"),
-    ("POST", f"{_JOB}/recover"): Rule(Need.OPERATE, About.PATH, "recover"),
-    ("POST", f"{_JOB}/rollout/{{verb}}"): _changes("{verb}"),
-    ("GET", _PROGRAM): _changes("attach"),
+    ("GET", _PROGRAM): Rule(Need.SUBMIT, About.PATH, "attach"),
     ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
     ("GET", f"{_PROGRAM}/position"): Rule(Need.SUBMIT, About.PATH),
     ("POST", "/v1/tap"): Rule(Need.SUBMIT, About.TAP, "tap"),
-    ("POST", f"{_JOB}/verify"): Rule(Need.OPERATE, About.PATH, "verify"),
-    ("POST", "/v1/agent/leave"): Rule(Need.OPERATE, action="leave"),
 }
+
+
+def routes() -> dict[tuple[str, str], Rule]:
+    """The rule of each route: those of the verbs, and of what is none."""
+    verbs = (verb for verb in VERBS.values() if verb.route)
+    return {(verb.method, verb.path): _rule(verb) for verb in verbs} | _OTHERS
+
+
+ROUTES = routes()
 """By method and path, as it was registered. HEAD needs what GET needs."""
 
 _OVERLAY = "Ping Pong Find Rows Found Beat BeatBack Relay Relayed Hop HopTaken Bye"

@@ -19,12 +19,13 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from elfmesh import ql
-from elfmesh.api.authority.needs import ROUTES, About, Need, Rule, is_anonymous, meets, refusal
+from elfmesh.api.authority.needs import About, Rule, is_anonymous, meets, refusal
 from elfmesh.api.identity.identify import PRINCIPAL
 from elfmesh.api.identity.principal import Principal, Role
 from elfmesh.api.web.responses import json_body, json_response
 from elfmesh.control.answers import UNAVAILABLE, error_body, error_of
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, split_name
+from elfmesh.control.requests.verbs import Need
 from elfmesh.errors import ElfError, QueryError, UsageError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -57,6 +58,7 @@ class Recorder(Protocol):
 
 
 AUDIT: web.AppKey[Recorder] = web.AppKey("audit", Recorder)
+RULES: web.AppKey[dict[tuple[str, str], Rule]] = web.AppKey("rules", dict)
 
 
 @web.middleware
@@ -66,7 +68,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
     if resource is None:  # no such path or method: the router's own answer
         return await handler(request)
     method = "GET" if request.method == "HEAD" else request.method
-    rule = ROUTES.get((method, resource.canonical))
+    rule = request.app[RULES].get((method, resource.canonical))
     caller = request.get(PRINCIPAL, ANONYMOUS)
     if rule is None:
         return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
@@ -74,7 +76,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
     namespace, job = _named(request, rule)
     if rule.about in (About.TEXT, About.TAP):  # in a thread: what reads it may have to be loaded
         namespace, job = await asyncio.to_thread(_about_text, rule, body)
-    action = rule.action.format_map(request.match_info)
+    action = rule.action
     what = action or f"{request.method} {request.path}"
     need = Need.OPERATE if rule.about is About.TAP and namespace is None else rule.need
     allowed = meets(need, caller, namespace) or _is_unreadable(rule, caller, namespace)

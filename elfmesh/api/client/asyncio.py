@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from elfmesh.api.client.client import REVISION, TIMEOUT_S, Client
-from elfmesh.api.client.client_base import api_name, error_from, job_path, parse_json, unreachable
+from elfmesh.api.client.client_base import api_name, error_from, job_path, parse_json, request_of, unreachable
 from elfmesh.api.client.unix_socket import HOST, PREFIX, socket_path
 from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.api.line_parts import whole
@@ -67,6 +67,10 @@ class AsyncClient:
             await self._session.close()
             self._session = None
 
+    async def ask(self, verb: str, job: str = "", **fields: Any) -> dict[str, Any]:
+        """See `Client.ask`."""
+        return await self._ask(*request_of(verb, job, **fields))
+
     async def apply(self, text: str, *, creator: str | None = None, dry_run: bool = False) -> dict[str, Any]:
         """Submit a job; see `Client.apply`."""
         body: dict[str, Any] = {"text": text, "dry_run": dry_run}
@@ -76,24 +80,24 @@ class AsyncClient:
 
     async def get(self, kind: str) -> list[dict[str, Any]]:
         """All "jobs", "agents", "streams" or "trees"."""
-        found: list[dict[str, Any]] = (await self._ask("GET", f"/v1/{kind}"))[kind]
+        found: list[dict[str, Any]] = (await self.ask("list" if kind == "jobs" else kind))[kind]
         return found
 
     async def describe(self, job: str) -> dict[str, Any]:
         """Everything about a job."""
-        return await self._ask("GET", job_path(job))
+        return await self.ask("describe", job)
 
     async def delete(self, job: str) -> dict[str, Any]:
         """End a job and forget its results."""
-        return await self._ask("DELETE", job_path(job))
+        return await self.ask("delete", job)
 
     async def pause(self, job: str) -> dict[str, Any]:
         """Agents stop reading for a job."""
-        return await self._ask("POST", f"{job_path(job)}/pause")
+        return await self.ask("pause", job)
 
     async def resume(self, job: str) -> dict[str, Any]:
         """Agents go on where they stopped."""
-        return await self._ask("POST", f"{job_path(job)}/resume")
+        return await self.ask("resume", job)
 
     async def results(
         self,
@@ -151,11 +155,11 @@ class AsyncClient:
 
     async def offsets(self, job: str, *, creator: str) -> dict[str, Any]:
         """See `Client.offsets`."""
-        return await self._ask("GET", f"{job_path(job)}/offsets?{urlencode({'creator': creator})}")
+        return await self.ask("offsets", job, creator=creator)
 
     async def empty(self, job: str, *, creator: str) -> dict[str, Any]:
         """See `Client.empty`."""
-        return await self._ask("POST", f"{job_path(job)}/empty?{urlencode({'creator': creator})}")
+        return await self.ask("empty", job, creator=creator)
 
     async def insert(
         self, program: str, lines: list[bytes], *, stream: str | None, producer: str, position: int

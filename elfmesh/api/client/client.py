@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from elfmesh.api.client.client_base import job_path
+from elfmesh.api.client.client_base import job_path, request_of
 from elfmesh.api.client.connection import ClientConnection
 from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.api.line_parts import Parts, ends, place_of, whole
@@ -68,6 +68,14 @@ def connect(
     return Client(address, timeout_s=timeout_s, credentials=given)
 
 
+def _of_job(verb: str, text: str) -> Callable[[Client, str], dict[str, Any]]:
+    def ask(self: Client, job: str) -> dict[str, Any]:
+        return self.ask(verb, job)
+
+    ask.__name__, ask.__doc__ = verb, text
+    return ask
+
+
 class Client:
     """Asks one agent, which answers for the whole overlay. No connection outlives a call.
 
@@ -98,6 +106,16 @@ class Client:
     def address(self) -> str:
         """HOST:PORT, or unix:PATH."""
         return self._connection.address
+
+    def ask(self, verb: str, job: str = "", **fields: Any) -> dict[str, Any]:
+        """The answer to any verb of `control.requests.verbs`; `fields`: its parameters.
+
+        Raises:
+            ElfError: the agent has refused the request.
+            Unreachable: no agent answers.
+        """
+        method, target = request_of(verb, job, **fields)
+        return self._connection.ask(method, target, wait_s=float(fields.get("wait") or 0.0))
 
     def apply(
         self,
@@ -161,36 +179,30 @@ class Client:
         running = self.describe(job)
         return self.update(job, str(running["text"]), running=running, signed=tombstone)
 
-    def rollout(self, job: str) -> dict[str, Any]:
-        """How the last change of a job went, and its canary if there is one."""
-        return self._connection.ask("GET", f"{job_path(job)}/rollout")
-
-    def undo(self, job: str) -> dict[str, Any]:
-        """End a job's canary; without one, bring the version before the newest back."""
-        return self._connection.ask("POST", f"{job_path(job)}/rollout/undo")
-
-    def promote(self, job: str) -> dict[str, Any]:
-        """Make a canary's text the version of all agents."""
-        return self._connection.ask("POST", f"{job_path(job)}/rollout/promote")
-
-    def empty(self, job: str) -> dict[str, Any]:
-        """Begin a new batch on all agents at one boundary."""
-        return self._connection.ask("POST", f"{job_path(job)}/empty")
+    describe = _of_job("describe", "Everything about a job.")
+    why = _of_job("why", "What holds a job: interval, stage, agents that are waited for; see `control.why`.")
+    delete = _of_job("delete", "End a job and forget its results.")
+    pause = _of_job("pause", "Agents stop reading for a job.")
+    resume = _of_job("resume", "Agents go on where they stopped.")
+    empty = _of_job("empty", "Begin a new batch on all agents at one boundary.")
+    rollout = _of_job("rollout", "How the last change of a job went, and its canary if there is one.")
+    undo = _of_job("undo", "End a job's canary; without one, bring the version before the newest back.")
+    promote = _of_job("promote", "Make a canary's text the version of all agents.")
 
     def get(self, kind: str) -> list[dict[str, Any]]:
         """All "jobs", "agents", "streams" or "trees" of the overlay."""
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is not one of {', '.join(KINDS)}")
-        found: list[dict[str, Any]] = self._connection.ask("GET", f"/v1/{kind}")[kind]
+        found: list[dict[str, Any]] = self.ask("list" if kind == "jobs" else kind)[kind]
         return found
 
     def health(self) -> dict[str, Any]:
         """How the agent is: "agent", "status" (ok, degraded, waiting), "problem" and "sinks" if need be."""
-        return self._connection.ask("GET", "/v1/health")
+        return self.ask("health")
 
     def agent(self) -> dict[str, Any]:
         """The agent that is asked."""
-        return self._connection.ask("GET", "/v1/agent")
+        return self.ask("agent")
 
     def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
         """The agent that is asked ends its jobs at declared intervals, then itself.
@@ -198,15 +210,7 @@ class Client:
         Returns:
             state "left", or after `wait_s` "leaving", with the jobs that it `waits_for`: it goes on to leave.
         """
-        return self._connection.ask("POST", f"/v1/agent/leave?{urlencode({'wait': wait_s})}", wait_s=wait_s)
-
-    def describe(self, job: str) -> dict[str, Any]:
-        """Everything about a job."""
-        return self._connection.ask("GET", job_path(job))
-
-    def why(self, job: str) -> dict[str, Any]:
-        """What holds a job: interval, stage, agents that are waited for; see `control.why`."""
-        return self._connection.ask("GET", f"{job_path(job)}/why")
+        return self.ask("leave", wait=wait_s)
 
     def verify(self, job: str, interval: int, *, again: bool = False) -> dict[str, Any]:
         """How the verification of an interval stands; begins it if need be. See `control.verify`.
@@ -216,8 +220,7 @@ class Client:
             interval: number of a closed interval.
             again: forget an earlier outcome.
         """
-        query = urlencode({"interval": interval, "again": int(again)})
-        return self._connection.ask("POST", f"{job_path(job)}/verify?{query}")
+        return self.ask("verify", job, interval=interval, again=again)
 
     def recover(self, job: str, *, accept_loss: bool = False) -> dict[str, Any]:
         """Have a job go on with other voters, without a majority of the old ones; see `control.recovery`.
@@ -226,32 +229,15 @@ class Client:
             job: its name.
             accept_loss: do it; else only what may be lost is told.
         """
-        return self._connection.ask(
-            "POST", f"{job_path(job)}/recover?{urlencode({'accept_loss': int(accept_loss)})}"
-        )
-
-    def delete(self, job: str) -> dict[str, Any]:
-        """End a job and forget its results."""
-        return self._connection.ask("DELETE", job_path(job))
-
-    def pause(self, job: str) -> dict[str, Any]:
-        """Agents stop reading for a job."""
-        return self._connection.ask("POST", f"{job_path(job)}/pause")
-
-    def resume(self, job: str) -> dict[str, Any]:
-        """Agents go on where they stopped."""
-        return self._connection.ask("POST", f"{job_path(job)}/resume")
+        return self.ask("recover", job, accept_loss=accept_loss)
 
     def schema(self, job: str, *, wait_s: float = 0.0) -> dict[str, Any]:
         """{"ddl", "arrow"} of a result row; waits for the first result for up to `wait_s`."""
-        return self._connection.ask(
-            "GET", f"{job_path(job)}/schema?{urlencode({'wait': wait_s})}", wait_s=wait_s
-        )
+        return self.ask("schema", job, wait=wait_s)
 
     def offsets(self, job: str, *, after: int | None = None, wait_s: float = 0.0) -> dict[str, Any]:
         """{"earliest", "latest", "expired", "incarnation"}; waits for an interval later than `after`."""
-        query = {"wait": wait_s} | ({} if after is None else {"after": after})
-        return self._connection.ask("GET", f"{job_path(job)}/offsets?{urlencode(query)}", wait_s=wait_s)
+        return self.ask("offsets", job, wait=wait_s, after=after)
 
     def results(
         self,

@@ -6,9 +6,11 @@ import http.client
 import json
 import os
 import re
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from elfmesh.control.jobs.manifest import split_name
+from elfmesh.control.requests.verbs import VERBS, Scope
 from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 
 API = "127.0.0.1:7401"
@@ -93,3 +95,19 @@ def unreachable(address: str, error: BaseException) -> Unreachable:
         f"no agent answers at {address} ({reason})",
         hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
     )
+
+
+def request_of(verb: str, job: str = "", **fields: Any) -> tuple[str, str]:
+    """Method and target of a verb, with the parameters that are not None.
+
+    Raises:
+        UsageError: no verb, or no name of a job.
+    """
+    if verb not in VERBS or not VERBS[verb].route:
+        raise UsageError(f"{verb!r} is not one of {', '.join(name for name in VERBS if VERBS[name].route)}")
+    path = VERBS[verb].path
+    if path.startswith(Scope.JOB):
+        path = job_path(job) + path.removeprefix(Scope.JOB)
+    given = {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return VERBS[verb].method, f"{path}?{query}" if query else path

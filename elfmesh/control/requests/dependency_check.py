@@ -30,7 +30,6 @@ from elfmesh.control.jobs.plan import check_result_columns, has_no_members, read
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Answered
-from elfmesh.control.requests.version_handler import CHANGING_VERBS
 from elfmesh.control.upstream.candidate_placements import ask_named
 from elfmesh.errors import ElfError, QueryError
 
@@ -64,7 +63,7 @@ def refused_with_readers(master: Master, verb: str) -> Problem | None:
     if verb == "delete" and not master.stopping and (readers := master.result_service.feed.readers):
         text = f"{', '.join(readers)} reads this job"
         hint = f"Delete {readers[0]} first; a reader counts for up to 30 s after it was deleted."
-    elif master.plan.reads and verb in CHANGING_VERBS:
+    elif master.plan.reads and verb in ("undo", "empty"):
         text = READER_STAYS
     elif master.plan.reads and verb == "verify":
         text = "what it is made of is the results of other jobs, and in no log; verify the job that it reads"

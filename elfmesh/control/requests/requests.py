@@ -41,11 +41,10 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.protocol.messages_versions import Coming
-from elfmesh.control.register.lost_votes import voting_text
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
-from elfmesh.control.requests.version_handler import CHANGES, CHANGING_VERBS
-from elfmesh.control.requests.version_handler import VERBS as VERSION_VERBS
+from elfmesh.control.requests.verbs import VERBS, Scope, changes_job
+from elfmesh.control.requests.voting import health
 from elfmesh.errors import DataError, ProtocolError, QueryError
 
 WAITS = "waits"
@@ -56,8 +55,6 @@ LOADING_S = 10.0
 """How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy. So does
 who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
 
-ACKNOWLEDGED_VERBS = ("pause", "resume", "recover", *CHANGING_VERBS)
-
 ASK_AGAIN_S = 0.5
 """When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
 must have. An answer is one frame that nobody acknowledges, and a master may die with it."""
@@ -66,15 +63,6 @@ ASK_AGAIN_MAX_S = 2.5
 """Each time it is asked again after twice as long, up to this. A question to all agents, which have two
 seconds to answer, is asked again after this from the beginning."""
 
-JOB_VERBS = (
-    *("describe", "why", "verify", "delete", "pause", "resume", "recover", "results", "rows"),
-    *("schema", "offsets"),
-    *VERSION_VERBS,
-)
-PATIENT_VERBS = ("describe", "why", "results", "rows", "schema", "offsets")
-"""What reads one job: a refusal while its master changes is taken for silence, and asked again."""
-
-ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
 LEAVE_WAIT_S = 3600.0
 """How long a request to leave is kept open at most: until intervals end."""
 
@@ -124,32 +112,18 @@ class Requests:
             self._reply(event.token, UNAVAILABLE, error_body("too many requests at once", code=69))
         elif event.verb == "apply":
             self._apply(event)
-        elif event.verb in JOB_VERBS:
+        elif event.verb not in VERBS:
+            self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
+        elif VERBS[event.verb].scope is Scope.JOB:
             self._about_job(event)
-        elif event.verb in ALL_VERBS:
+        elif VERBS[event.verb].scope is Scope.ALL:
             self._ask_all(event.token, event.verb, event.body)
-        elif event.verb == "health":
-            facts = self._context.facts("problem")
-            problem = facts.get("problem")
-            health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            reported = ("sinks", "slowed", "archives", "held", "insecure")
-            health |= {key: facts[key] for key in reported if facts.get(key)}
-            functions = self._context.facts("functions").get("problem")
-            if functions and not problem:
-                health |= {"status": "degraded", "problem": functions}
-            if (held := facts.get("held")) and not problem:
-                health |= {"status": "degraded", "problem": next(iter(held.values()))}
-            if not problem and (votes_report := voting_text(self.voting())):
-                health |= {"status": "degraded", "problem": votes_report}
-            if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend
-                health |= {"dead_agents": dead}
-            self._reply(event.token, OK, health | {"agent": self._context.name})
         elif event.verb == "leave":
             self._leave(event)
         elif event.verb == "agent":
             self._reply(event.token, OK, self._context.facts("agent"))
         else:
-            self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
+            self._reply(event.token, OK, health(self._context, self.voting(), self.dead()))
 
     def gone(self, client: int) -> None:
         """A client waits no more. What changes something is asked for on, until it is known to be done."""
@@ -306,7 +280,7 @@ class Requests:
         except (TypeError, ValueError):
             self._reply(event.token, BAD_REQUEST, error_body("wait must be a number of seconds", code=2))
             return
-        if event.verb in ACKNOWLEDGED_VERBS:
+        if VERBS[event.verb].acknowledged:
             wait += LOADING_S
 
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
@@ -343,10 +317,10 @@ class Requests:
         seen: str = LOOK,
     ) -> None:
         def send(token: int, seen: str) -> None:
-            body = event.body | ({"seen": seen} if event.verb in CHANGES else {})
+            body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
             self._context.route(job, Ask(event.verb, job, encode_json(body), self._context.me, token))
 
-        self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS, seen=seen)
+        self._ask(event.token, send, wait, answered, patient=VERBS[event.verb].patient, seen=seen)
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:

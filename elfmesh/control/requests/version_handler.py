@@ -24,17 +24,14 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted, going_back
 from elfmesh.control.protocol.messages import Ask, Submit
 from elfmesh.control.requests.precondition import Seen, admits, read_seen
+from elfmesh.control.requests.verbs import changes_job
 
 if TYPE_CHECKING:
     from elfmesh.ql.engine.changes import Difference
 
 
-CHANGING_VERBS = ("undo", "empty")
-VERBS = ("rollout", *CHANGING_VERBS)
 VERSION = ("job", "incarnation", "version")
 """Of a tag: what a change of the text makes outdated."""
-
-CHANGES = ("pause", "resume", "delete", *CHANGING_VERBS)
 
 
 def runs_already(message: Submit, master: Master | None) -> str:
@@ -47,7 +44,7 @@ def runs_already(message: Submit, master: Master | None) -> str:
 
 
 def changes(message: Submit | Ask) -> bool:
-    return message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
+    return changes_job(message.verb) if isinstance(message, Ask) else not message.dry_run
 
 
 class VersionHandler:
@@ -101,10 +98,8 @@ class VersionHandler:
             master.rollouts.begin(wanted)
 
     def asked(self, master: Master, ask: Ask, tag: str) -> None:
-        """Undo, empty, or how the last change went."""
-        if ask.verb == "rollout":
-            respond(self._context, ask.origin, ask.token, OK, status(master))
-        elif self.waits(master, ask) or master.activation.awaits(ask.origin, ask.token):
+        """Undo, or empty."""
+        if self.waits(master, ask) or master.activation.awaits(ask.origin, ask.token):
             return
         elif (last := _follows(master.terms, read_seen(tag))) and last.change == ask.verb:
             master.activation.applied(ask.origin, ask.token, "unchanged")

@@ -1,4 +1,4 @@
-"""What people should know of the votes of an agent, and of those on its jobs.
+"""What people should know of an agent: how it is, its votes, and those on its jobs.
 
 Reads leadership; changes nothing.
 """
@@ -10,6 +10,7 @@ from typing import Any
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.register.lost_votes import voting_text
 from elfmesh.control.register.proposer import MAJORITY_S
 
 
@@ -42,3 +43,22 @@ def voting(context: Context, leadership: Leadership) -> dict[str, Any]:
 def _name_of(leadership: Leadership, job: bytes) -> str:
     terms, _ = leadership.known(job)
     return job.hex() if terms is None else terms.manifest.qualified
+
+
+def health(context: Context, voting: dict[str, Any], dead: list[dict[str, Any]]) -> dict[str, Any]:
+    """How an agent is: its worst problem, what `voting` says of its votes, and the dead that it knows."""
+    facts = context.facts("problem")
+    problem = facts.get("problem")
+    found = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
+    reported = ("sinks", "slowed", "archives", "held", "insecure")
+    found |= {key: facts[key] for key in reported if facts.get(key)}
+    functions = context.facts("functions").get("problem")
+    if functions and not problem:
+        found |= {"status": "degraded", "problem": functions}
+    if (held := facts.get("held")) and not problem:
+        found |= {"status": "degraded", "problem": next(iter(held.values()))}
+    if not problem and (votes_report := voting_text(voting)):
+        found |= {"status": "degraded", "problem": votes_report}
+    if names := [row["name"] for row in dead]:  # which a restart of this agent would not mend
+        found |= {"dead_agents": names}
+    return found | {"agent": context.name}

@@ -14,13 +14,14 @@ from aiohttp.test_utils import TestClient, TestServer
 from elfmesh.agent.runtime.core import MESSAGES
 from elfmesh.api.app import make_app
 from elfmesh.api.authority import needs
-from elfmesh.api.authority.needs import ROUTES, About, Need
+from elfmesh.api.authority.needs import ROUTES, About
 from elfmesh.api.authority.web import authorised
 from elfmesh.api.identity.identify import PRINCIPAL
 from elfmesh.api.identity.principal import LOOPBACK_READER, Principal, Role
 from elfmesh.api.web.programs import ProgramHost
 from elfmesh.api.web.tap import TapRequest
 from elfmesh.control.protocol import messages as control_messages
+from elfmesh.control.requests.verbs import Need
 from elfmesh.errors import StorageError
 from tests.control.fakes import FakeBackend
 

@@ -1,0 +1,40 @@
+"""The parameters of a route, as the record of its verb declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from elfmesh.control.requests.verbs import Fields
+from elfmesh.errors import UsageError
+
+WAIT_MAX_S = 30.0
+
+
+def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
+    """The fields that a query gives, and the defaults of those that it does not.
+
+    Raises:
+        UsageError: one of them cannot be read.
+    """
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        text, value = query.get(field.encode_name), field.default
+        if text is not None:
+            try:
+                value = msgspec.convert(text, field.type, strict=False)
+            except msgspec.ValidationError:
+                allowed = get_args(field.type) if get_origin(field.type) is Literal else ()
+                if allowed:
+                    raise UsageError(
+                        f"{field.name} must be {' or '.join(filter(None, allowed))}, not {text!r}"
+                    ) from None
+                what = "0 or 1" if field.type is bool else "a number"
+                raise UsageError(f"{field.name}={text!r} is not {what}") from None
+        if field.name == "wait" and value is not None:
+            value = min(max(value, 0.0), WAIT_MAX_S)
+        if value is not None:
+            found[field.encode_name] = value
+    return found

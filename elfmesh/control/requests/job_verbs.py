@@ -1,0 +1,111 @@
+"""What answers a verb: of a job at its master, of all agents at each of them.
+
+Owns the handlers, by the names of `verbs.VERBS`, beside those that only agents ask (`feed`, `readable`). What
+a verb does to a job is the business of the master's parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.control.answers import BAD_REQUEST, refuse
+from elfmesh.control.context import Context
+from elfmesh.control.master.master import Master
+from elfmesh.control.protocol.messages import Ask
+from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.version_handler import status
+from elfmesh.control.requests.why import explanation
+
+if TYPE_CHECKING:
+    from elfmesh.control.requests.handler import RequestHandler
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about a job that is led here; `tag`: what its client has seen, if it asks for a change."""
+
+    parts: RequestHandler
+    context: Context
+    master: Master
+    ask: Ask
+    body: dict[str, Any]
+    tag: str
+
+
+JobHandler = Callable[[Asked], dict[str, Any] | None]
+"""Gives the answer; None: it is sent later."""
+
+AllHandler = Callable[["RequestHandler", dict[str, Any]], list[dict[str, Any]]]
+"""This agent's rows of an answer of all agents."""
+
+
+def verify(asked: Asked) -> dict[str, Any] | None:
+    interval = asked.body.get("interval")
+    if not isinstance(interval, int) or isinstance(interval, bool):
+        text = "verify needs the number of an interval"
+        refuse(asked.context, asked.ask.origin, asked.ask.token, BAD_REQUEST, text)
+        return None
+    if asked.body.get("again"):
+        asked.master.verifier.again(interval)
+    return asked.master.verifier.status(interval)
+
+
+def read(asked: Asked) -> None:
+    asked.master.result_service.ask(asked.ask, asked.body)
+
+
+def change(asked: Asked) -> None:
+    asked.parts.versions.asked(asked.master, asked.ask, asked.tag)
+
+
+def pause(asked: Asked) -> None:
+    asked.parts.versions.pause(asked.master, asked.ask, asked.tag)
+
+
+JOB_HANDLERS: dict[str, JobHandler] = {
+    **dict.fromkeys(("results", "feed", "readable", "offsets", "schema"), read),
+    **dict.fromkeys(("undo", "empty"), change),
+    **dict.fromkeys(("pause", "resume"), pause),
+    "rows": lambda asked: asked.master.result_service.ask_page(asked.ask, asked.body),
+    "describe": lambda asked: description(asked.context, asked.master),
+    "why": lambda asked: explanation(asked.context, asked.master),
+    "rollout": lambda asked: status(asked.master),
+    "verify": verify,
+    "delete": lambda asked: asked.parts.delete(asked.master, asked.ask, asked.tag),
+}
+
+
+def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that are led here, or should be; with `job` in the question, that one."""
+    rows = [job_row(parts.context, master) for master in parts.leadership.masters.values()]
+    return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row["job"])]
+
+
+def agents(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+    leads = [master.manifest.qualified for master in parts.leadership.masters.values()]
+    return [agent_row(parts.context, parts.member_host, leads), *parts.dead.rows()]
+
+
+def streams(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
+
+
+def trees(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """All trees of this agent; with `tree` in the question, that one."""
+    names = {master.job.hex(): master.manifest.qualified for master in parts.leadership.masters.values()}
+    return [
+        {"agent": parts.context.name, **tree, "job": names.get(tree.get("tree", ""), "")}
+        for tree in parts.context.facts("trees").get("items", [])
+        if body.get("tree") in (None, tree.get("tree"))
+    ]
+
+
+ALL_HANDLERS: dict[str, AllHandler] = {
+    "list": jobs,
+    "whose": jobs,
+    "agents": agents,
+    "streams": streams,
+    "trees": trees,
+}
