@@ -9,13 +9,7 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
 `authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
 
     POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
-    GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
-    GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
-    GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
-                                           and "earlier", the numberings of intervals before this one, if any
-                                           (results and arrow of one of them: &incarnation=NAME)
-    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao&types=own: Arrow, (I, J]
-                                           and the other verbs, see `control.requests.verbs`
+    GET    /v1/jobs/NS/NAME/VERB           and so on: see `control.requests.verbs`; results have &follow=1
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
     GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
     GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py

@@ -11,7 +11,6 @@ import pytest
 from elfmesh.control.master import rendezvous
 from elfmesh.control.member import member_host
 from elfmesh.control.programs import beside
-from elfmesh.control.protocol import request_deduplication
 from elfmesh.control.register import acceptor, registers
 from elfmesh.control.replicas import epochs
 from elfmesh.overlay import routing
@@ -27,7 +26,6 @@ BOUNDS = (
     (epochs, "EPOCHS_MAX"),
     (member_host, "STOPPED_MAX"),
     (rendezvous, "WITHDRAWN_MAX"),
-    (request_deduplication, "MADE_MAX"),
     (routing, "SEEN_MAX"),
     (routing, "VERDICTS_MAX"),
     (multicast, "LOG_MAX"),

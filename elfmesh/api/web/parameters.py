@@ -26,13 +26,10 @@ def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
             try:
                 value = msgspec.convert(text, field.type, strict=False)
             except msgspec.ValidationError:
-                allowed = get_args(field.type) if get_origin(field.type) is Literal else ()
-                if allowed:
-                    raise UsageError(
-                        f"{field.name} must be {' or '.join(filter(None, allowed))}, not {text!r}"
-                    ) from None
                 what = "0 or 1" if field.type is bool else "a number"
-                raise UsageError(f"{field.name}={text!r} is not {what}") from None
+                if get_origin(field.type) is Literal:
+                    what = " or ".join(filter(None, get_args(field.type)))
+                raise UsageError(f"{field.encode_name}={text!r} is not {what}") from None
         if field.name == "wait" and value is not None:
             value = min(max(value, 0.0), WAIT_MAX_S)
         if value is not None:

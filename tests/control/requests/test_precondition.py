@@ -238,7 +238,10 @@ def test_a_master_of_an_earlier_version_learns_whether_a_client_waits() -> None:
     world.request(other, "describe", {"job": "shop/top"})
     world.run(0.2)
     (waiting,) = other.control.requests._open
-    noted = lambda message, payload: notified.append((message, payload))  # noqa: E731  # as short as it is
+
+    def noted(message: Answered, payload: bytes) -> None:
+        notified.append((message, payload))
+
     master.control.context.job_answered = noted  # type: ignore[method-assign]  # listens in
     for token in (waiting, waiting + 1_000_000):
         body = encode_json({"token": token, "of": other.me.id.hex()})

@@ -265,7 +265,8 @@ class Swarm:
         """Ask for another version of a job; what is refused makes none."""
         self.history.asked[body["job"]] += 1
         reply = await self.answered(verb, body)
-        if reply is not None and reply.status in (BAD_REQUEST, CONFLICT):
+        unknown = reply is not None and reply.body.get("outcome") == "unknown"
+        if reply is not None and reply.status in (BAD_REQUEST, CONFLICT) and not unknown:
             self.history.asked[body["job"]] -= 1
         return reply if reply is not None and reply.status == OK else None
 

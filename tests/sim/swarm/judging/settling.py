@@ -155,13 +155,19 @@ class Settling:
 
         An agent that was restarted cannot know since when the others are away: it counts from its own start.
         """
-        gone = sorted(self._swarm.history.gone.values())
         running = [host for host in self._swarm.hosts if host.up]
+        gone = sorted(self._heard_until(running, *each) for each in self._swarm.history.gone.items())
         starts = [up for host in running for _, up in host.away]
         until = 0.0
         while gone and len(running) <= len(gone):
             until = max(gone.pop(0), *starts, 0.0) + FORGOTTEN_S
         return until
+
+    def _heard_until(self, running: list[Host], agent: bytes, since: float) -> float:
+        """Since when all that run count an agent as away: what was on its way when it went counts as well."""
+        now = asyncio.get_running_loop().time()
+        known = [host.local.control.leadership.first.known_peers for host in running if host.local]
+        return max([since, *(now - each.away_s(agent) for each in known if each.away_s(agent))])
 
     async def _begun(self, job: Job, deadline: float) -> None:
         """See that a job runs: a delete without an answer is asked for again, as any client would."""
