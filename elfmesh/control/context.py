@@ -81,7 +81,7 @@ class Context:
     ) -> None:
         self.policy = policy
         self.loads_late = False
-        """Whether agents such as this one load what evaluates jobs when there is one."""
+        """Whether the hosts of agents such as this one load what evaluates jobs when there is one."""
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.now = 0.0
         self.joined_at = self.grown_at = self.changed_at = float("-inf")

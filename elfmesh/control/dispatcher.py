@@ -126,7 +126,7 @@ class Dispatcher:
             ctl.Mark: self._on_mark,
             safety.Surrender: lambda message: member_host.copy_store.surrender(message.master, message),
             ctl.Stop: lambda message: member_host.stop(message.job, message.incarnation),
-            versions.Coming: lambda message: None,  # what it is for is done: see `deferred_events`
+            versions.Coming: lambda message: None,  # the runtime has loaded the engine for it
         }
 
     def _from_masters(self) -> Handlers:

@@ -21,7 +21,6 @@ from typing import Any
 from elfmesh import ids
 from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.context import Context
-from elfmesh.control.deferred_events import DeferredEvents
 from elfmesh.control.dispatcher import Dispatcher
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.leadership import Leadership
@@ -36,7 +35,6 @@ from elfmesh.control.programs import beside
 from elfmesh.control.protocol.events import (
     ClientGone,
     ClientRequest,
-    EngineLoaded,
     Finalised,
     Left,
     LocalStreams,
@@ -103,7 +101,7 @@ class Control:
         facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
             ({"items": [{"tree": hex, ...}]}). Called when a client asks.
         policy: what jobs may use at this agent.
-        engine: whether what evaluates jobs is loaded; if not, `LoadEngine` asks for it when it is needed.
+        loads_late: stream hosts are told of the first job of a stream before it is announced.
     """
 
     def __init__(
@@ -114,11 +112,10 @@ class Control:
         rng: Rng,
         facts: Callable[[str], dict[str, Any]] = no_facts,
         policy: Policy = OPEN,
-        engine: bool = True,
+        loads_late: bool = False,
     ) -> None:
         self.context = Context(me, name, rng, facts, policy)
-        self.deferred_events = DeferredEvents(self.context, loaded=engine)
-        self.context.loads_late = not engine
+        self.context.loads_late = loads_late
         self.member_host = member_host.MemberHost(self.context)
         self.roots = Roots(self.context)
         self.rendezvous = Rendezvous(self.context)
@@ -150,8 +147,7 @@ class Control:
         """Apply one event; return what should happen outside."""
         context = self.context
         context.now = max(now, context.now)
-        if not self.deferred_events.keeps(event):
-            self._take(event)
+        self._take(event)
         context.fire()
         while context.inbox:
             message, payload = context.inbox.popleft()
@@ -269,8 +265,6 @@ class Control:
                         break
             case ProgramAttached() | ProgramReported() | ProgramGone() | Attached() | Detached():
                 self.programs.host_reported(event)
-            case EngineLoaded():
-                self.deferred_events.release(self._take)
             case FunctionsTried():
                 self.member_host.preflight.tried(event)
             case LocalStreams():

@@ -80,7 +80,7 @@ class World:
 
     def add(self, number: int, *, streams: dict[str, pa.Schema | None] | None = None, **of: Any) -> Agent:
         carried = {"clicks": None} if streams is None else streams
-        agent = Agent(self.post, number, carried, of.get("labels") or {}, of.get("loads_s"))
+        agent = Agent(self.post, number, carried, of.get("labels") or {}, loads_late="loads_s" in of)
         agent.poisoned = lambda: self.poisoned
         self.agents[agent.me.id] = agent
         self._start(agent)
@@ -159,8 +159,11 @@ class World:
             self.publish_over(event.tree, event.seq)
             return
         self.trace.append((self.now, f"agent-{agent.number}", type(event).__name__))
-        for effect in agent.control.step(event, self.now):
+        for effect in self._give(agent, event):
             self._carry_out(agent, effect)
+
+    def _give(self, agent: Agent, event: Event) -> list[Effect]:
+        return agent.control.step(event, self.now)
 
     # -- overlay ---------------------------------------------------------------------------------------
 
@@ -310,9 +313,6 @@ class World:
                 agent.workers[effect.job].advance()
             case ctl.ReleaseWorker():
                 agent.released.append(effect.stop)
-            case ctl.LoadEngine():
-                agent.loading += 1
-                self.post(agent.loads_s or 0.0, agent, ctl.EngineLoaded())
             case ctl.Left():
                 agent.left += 1
             case ctl.Finalise():

@@ -17,6 +17,7 @@ from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime import engine
 from elfmesh.agent.runtime.compute_threads import Compute
 from elfmesh.agent.runtime.core import AgentCore
+from elfmesh.agent.runtime.late_control import LateControl
 from elfmesh.agent.runtime.pump import Pump
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.load import is_insecure, load_of
@@ -24,7 +25,7 @@ from elfmesh.control.machine import Control
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.ingest.authority.gate import Gate, open_gate
 from elfmesh.ingest.budget.host import HostBudget
-from elfmesh.ingest.host import Executor
+from elfmesh.ingest.host import SLOW, Executor
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import own_rss_bytes
 from elfmesh.ingest.ports import HELD_BYTES_MAX, Results
@@ -155,8 +156,12 @@ class LocalAgent:
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
             engine.load()  # nobody waits for an answer yet
-        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, engine=loaded)
-        self.core = AgentCore(self.overlay, self.forest, self.control)
+        self.control = Control(
+            me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, loads_late=not loaded
+        )
+        self._late = LateControl(self.control)
+        control = self.control if loaded else self._late
+        self.core = AgentCore(self.overlay, self.forest, control)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
         self.pump = Pump(
             self.core,
@@ -172,7 +177,7 @@ class LocalAgent:
             wall_us=parts.wall_us,
             recheck=parts.recheck,
             try_functions=gate.tried,
-            load_engine=engine.load,
+            load_engine=self._load_engine,
             guard=parts.guard,
             job_of=self.control.member_host.job_of,
         )
@@ -263,6 +268,11 @@ class LocalAgent:
 
     def _fatal(self, error: BaseException) -> None:
         self.pump.fail(error)
+
+    async def _load_engine(self) -> None:
+        await self._parts.executor.run(f"{SLOW}load", engine.load)
+        for event in self._late.release():
+            self.pump.step(event)
 
     def _digest(self, peer: bytes) -> bytes:
         return self.forest.digest_for(peer)

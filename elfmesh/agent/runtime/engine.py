@@ -2,7 +2,7 @@
 
 An agent without jobs holds none of it: it is more than half of what the process would hold. Loading takes a
 good part of a second of processor; `load` is for a thread, so that peers are answered meanwhile
-(`control.holding` keeps what cannot be answered without).
+(`late_control` keeps what cannot be answered without).
 
 Owns what makes the engine's parts when the first job comes: `LateWorkers`, `LateCompute`. Decides nothing.
 """

@@ -22,6 +22,7 @@ from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime.compute_threads import Compute, HeavyWork
 from elfmesh.agent.runtime.core import AgentCore
 from elfmesh.agent.runtime.effects import Outbox
+from elfmesh.agent.runtime.late_control import LoadEngine
 from elfmesh.agent.runtime.programs import ProgramSessions
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
@@ -59,7 +60,7 @@ class Pump:
         wall_us: wall clock, for people only.
         cpu_s: see `HeavyWork`.
         recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
-        load_engine: carries out `LoadEngine`, in a thread.
+        load_engine: carries out `LoadEngine`.
         guard, job_of: see `HeavyWork`.
     """
 
@@ -79,7 +80,7 @@ class Pump:
         recheck: Callable[[ctl.Recompute], ctl.Recomputed],
         try_functions: Callable[[TryFunctions], FunctionsTried],
         cpu_s: Callable[[], float] = lambda: 0.0,
-        load_engine: Callable[[], None] = lambda: None,
+        load_engine: Callable[[], Coroutine[Any, Any, None]],
         guard: CrashGuard | NoGuard = NO_GUARD,
         job_of: Callable[[bytes], str] = bytes.hex,
     ) -> None:
@@ -240,8 +241,8 @@ class Pump:
                 self._spawn(self._answer("verify", partial(self._recheck, effect)))
             case TryFunctions():
                 self._spawn(self._answer(f"{SLOW}{effect.token % 8}", partial(self._try_functions, effect)))
-            case ctl.LoadEngine():
-                self._spawn(self._answer(f"{SLOW}load", self._engine_loaded))
+            case LoadEngine():
+                self._spawn(self._load_engine())
             case ctl.Reply():
                 future = self._replies.get(effect.token)
                 if future is not None and not future.done():
@@ -299,10 +300,6 @@ class Pump:
             log.error("fatal: %s", error)
             self._stopped = True
             self.failed.set_result(error)
-
-    def _engine_loaded(self) -> Event:
-        self._load_engine()
-        return ctl.EngineLoaded()
 
     async def _answer(self, lane: str, work: Callable[[], Event]) -> None:
         self.step(await self._executor.run(lane, partial(starving.retried, work, f"the thread {lane!r}")))

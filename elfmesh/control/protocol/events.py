@@ -253,16 +253,6 @@ class Persist(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class LoadEngine(Effect):
-    """Load what evaluates jobs, in a thread; answered by `EngineLoaded`."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLoaded(Event):
-    """What evaluates jobs is there."""
-
-
-@dataclass(frozen=True, slots=True)
 class Left(Effect):
     """Nothing is expected of this agent any more: it may end."""
 
@@ -307,7 +297,6 @@ INPUTS: tuple[type[Event], ...] = (
     Recomputed,
     FunctionsTried,
     Restored,
-    EngineLoaded,
 )
 """Every event the control machine takes."""
 
@@ -342,6 +331,5 @@ OUTPUTS: tuple[type[Effect], ...] = (
     ReadLog,
     Persist,
     Left,
-    LoadEngine,
 )
 """Every effect the control machine gives."""

@@ -150,11 +150,10 @@ class Agent:
         number: int,
         streams: dict[str, pa.Schema | None],
         labels: dict[str, str],
-        loads_s: float | None = None,
+        *,
+        loads_late: bool = False,
     ):
-        self.post, self.number = post, number
-        self.loads_s, self.loading = loads_s, 0
-        """How long it takes to load the engine, None if it is there; and how often it was asked to."""
+        self.post, self.number, self._loads_late = post, number, loads_late
         self.streams, self.labels = streams, labels
         self.logs: dict[str, list[tuple[int, str]]] = {}
         self.watermarks: dict[str, int] = {}
@@ -178,7 +177,7 @@ class Agent:
         self.alive = True
         self.me = Contact(agent_id(self.number), "sim", self.number, self.incarnation)
         rng = random.Random(f"{self.number}/{self.incarnation}")
-        self.control = Control(self.me, f"agent-{self.number}", rng=rng, engine=self.loads_s is None)
+        self.control = Control(self.me, f"agent-{self.number}", rng=rng, loads_late=self._loads_late)
         self.workers: dict[bytes, Worker] = {}
         self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
 

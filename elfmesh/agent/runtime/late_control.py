@@ -1,0 +1,137 @@
+"""The control machine of an agent that loads the engine (Arrow, numpy, SQL) with its first job.
+
+Owns the events that need the engine and arrive before it is loaded, in their order. The first of them makes
+the machine give `LoadEngine`, which the pump carries out in a thread; afterwards the pump gives the events of
+`release` to the core again. Every other event goes to the control machine at once: the agent answers which
+jobs it knows, what runs and who is there, and the overlay and the trees pass multicasts on. The control
+machine knows nothing of all this. It only tells the hosts of a stream, by `Coming`, that the stream gets its
+first job: all of them load at the same time, and before they are asked whether they take part.
+
+Invariants: the engine is loaded once; an event that needs it is given once, in its order; at most KEPT_MAX
+events of KEPT_BYTES_MAX together are kept. A message beyond that is dropped as if the network had lost it; a
+client's request beyond that is refused.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.control.answers import UNAVAILABLE, error_body
+from elfmesh.control.machine import Control
+from elfmesh.control.protocol import messages as words
+from elfmesh.control.protocol import messages_programs as programs
+from elfmesh.control.protocol import messages_succession as succession
+from elfmesh.control.protocol import messages_versions as versions
+from elfmesh.control.protocol.events import ClientRequest, Reply
+from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Effect, Event, Message, Received
+from elfmesh.overlay.events import RouteDelivered
+from elfmesh.srt.events import Delivered
+
+KEPT_MAX = 1024
+"""An agent that loads gets a handful of questions from peers and clients; more is an attack."""
+
+KEPT_BYTES_MAX = 64 << 20
+"""Of the kept events: peers cannot make an agent without jobs grow by more while it loads."""
+
+LIGHT_VERBS = frozenset(
+    {
+        *("agent", "agents", "health", "list", "streams", "trees", "leave", "whose"),
+        *("describe", "why", "pause", "resume", "delete", "offsets"),
+    }
+)
+"""Requests of clients that are answered, or passed on, without the engine."""
+
+LIGHT: frozenset[type[Message]] = frozenset(
+    {
+        *(words.Ask, words.AskAll, words.Question, words.Answered, words.WhatRuns, succession.Inquire),
+        *(words.Stop, words.Withdraw, words.Fenced, versions.Coming),
+        *REGISTER_MESSAGES,
+        *programs.MESSAGES,
+    }
+)
+"""Messages that need no engine, whatever they say. A question about a job is one of them: the master of the
+job has loaded the engine, and any other agent answers what it knows of the job, which may be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEngine(Effect):
+    """Load the engine in a thread, then give what `release` returns to the core."""
+
+
+class LateControl:
+    """See the module.
+
+    Args:
+        control: gets the events.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._loaded = self._asked = False
+        self._kept: list[Event] = []
+        self._kept_bytes = 0
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Give an event to the control machine, or keep it. Cost: before the engine, the event's decoding."""
+        if self._loaded:
+            return self._control.step(event, now)
+        needs, effects = _needs_engine(event), list[Effect]()
+        if (needs or isinstance(_message(event), versions.Coming)) and not self._asked:
+            self._asked = True
+            effects.append(LoadEngine())
+        if not needs:
+            return [*effects, *self._control.step(event, now)]
+        nbytes = _bytes_of(event)
+        if len(self._kept) < KEPT_MAX and self._kept_bytes + nbytes <= KEPT_BYTES_MAX:
+            self._kept.append(event)
+            self._kept_bytes += nbytes
+            return effects
+        self._control.context.stats["control.not_kept"] += 1
+        if isinstance(event, ClientRequest):
+            body = error_body("too many requests wait for this agent to load what they need", code=69)
+            effects.append(Reply(event.token, UNAVAILABLE, body))
+        return effects
+
+    @property
+    def deadline(self) -> float | None:
+        return self._control.deadline
+
+    def release(self) -> list[Event]:
+        """The engine is loaded: return the kept events, in their order; nothing is kept from now on."""
+        self._loaded = True
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        return kept
+
+
+def _needs_engine(event: Event) -> bool:
+    if isinstance(event, ClientRequest):
+        return event.verb not in LIGHT_VERBS
+    message = _message(event)
+    if message is None or type(message) in LIGHT:
+        return False
+    if isinstance(message, succession.Known):
+        return message.terms is not None
+    return not (isinstance(message, words.Running) and not message.jobs)
+
+
+def _message(event: Event) -> Message | None:
+    if isinstance(event, Received):
+        return event.message
+    if isinstance(event, RouteDelivered | Delivered):
+        try:
+            return words.unpack(event.body)
+        except ProtocolError:
+            return None
+    return None
+
+
+def _bytes_of(event: Event) -> int:
+    if isinstance(event, Received):
+        return len(words.pack(event.message)) + len(event.payload)
+    if isinstance(event, RouteDelivered):
+        return len(event.body) + len(event.payload)
+    return len(event.body) if isinstance(event, Delivered) else 0
