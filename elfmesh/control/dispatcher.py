@@ -235,17 +235,17 @@ class Dispatcher:
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
         master = self._masters[message.job]
         if master.book.entry(message.number) is not None:
-            master.closer.rates.reported(message.number, message.records)
+            master.closing_term.rates.reported(message.number, message.records)
 
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
-        closer = self._masters[message.job].closer
-        if 0 <= message.partition < len(closer.trees):
-            closer.dropped(message.partition, message)
+        collection = self._masters[message.job].collection
+        if 0 <= message.partition < len(collection.trees):
+            collection.dropped(message.partition, message)
 
     def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
         master = self._masters.get(message.job)
         payloads = split_payload(message.segment, payload)
-        if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
+        if master is None or payloads is None or not 0 <= message.partition < len(master.collection.trees):
             self._context.stats["control.misplaced"] += 1
             return False
         self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
@@ -257,7 +257,7 @@ class Dispatcher:
             master.trees.root_is(message.partition, sender)
         payloads = split_payload(message.segment, payload)
         if payloads is not None:
-            master.closer.collected(message.partition, message.segment, payloads)
+            master.collection.collected(message.partition, message.segment, payloads)
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):
@@ -273,7 +273,7 @@ class Dispatcher:
     def _on_kept_copy(self, sender: Contact, message: safety.KeptCopy, payload: bytes) -> None:
         master = self._masters[message.copy.job]
         if message.copy.incarnation == master.manifest.incarnation:
-            master.closer.recovered(message.copy, payload)
+            master.collection.recovered(message.copy, payload)
 
     def _on_ask_outcomes(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:
         master = self._masters.get(message.job)

@@ -232,7 +232,7 @@ class Control:
                 self._collected(event)
             case PartsDropped():
                 if event.tree in masters:
-                    masters[event.tree].closer.dropped(0, event)
+                    masters[event.tree].collection.dropped(0, event)
                 else:
                     self.roots.dropped(event)
             case PeerUp():
@@ -245,7 +245,7 @@ class Control:
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
                 for master in masters.values():
-                    master.closer.straggler_policy.lost_sight(event.id)
+                    master.collection.straggler_policy.lost_sight(event.id)
             case Sealed():
                 if event.job in members:
                     members[event.job].sealed(event)
@@ -283,7 +283,7 @@ class Control:
         if master is None:
             self.roots.collected(event)
         elif event.segment.epoch == master.epoch:
-            master.closer.collected(0, event.segment, event.payloads)
+            master.collection.collected(0, event.segment, event.payloads)
         else:
             self.context.stats["control.fenced"] += 1
 

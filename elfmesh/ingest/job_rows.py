@@ -3,7 +3,7 @@
 A result row is a record of its interval: it has the columns of the job, and `ts`, the start of the interval,
 unless the job has a column of that name. For `elf run` this keeps what the jobs of one file have said: they
 run in order, and a job reads those before it. On agents a job's master is asked
-(`control/master/deriving.py`).
+(`control/closing/upstream_intervals.py`).
 """
 
 from __future__ import annotations

@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
-from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import BUCKETS
-from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.stages import valid_until
-from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.messages_safety import Keep, Surrender
 from elfmesh.interval_map import bits, numbers
 from elfmesh.safeguards import safeguard
@@ -61,25 +59,13 @@ class Recovery:
     """Fetches for one job.
 
     Args:
-        context: the way out.
-        stages: the job's versions: what was evaluated by another one counts for nobody.
-        replicas: peers that keep each contribution; 0: nobody is asked.
-        epoch: the master's term.
-        book: its roster.
+        term: what the parts of the term share; what another version has evaluated counts for no member.
         straggler_policy: knows who is dead.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        stages: tuple[Stage, ...],
-        replicas: int,
-        epoch: int,
-        book: RosterBook,
-        straggler_policy: StragglerPolicy,
-    ) -> None:
-        self._context, self._stages, self._replicas = context, stages, replicas
-        self._epoch, self._book, self._straggler_policy = epoch, book, straggler_policy
+    def __init__(self, term: ClosingTerm, straggler_policy: StragglerPolicy) -> None:
+        self._context, self._stages, self._replicas = term.context, term.stages, term.plan.replicas
+        self._epoch, self._book, self._straggler_policy = term.epoch, term.book, straggler_policy
         self._asked: dict[int, _Asked] = {}
         self._due: dict[int, _Asked] = {}
 

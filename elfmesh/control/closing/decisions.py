@@ -1,7 +1,7 @@
 """What is decided about open intervals: which run of them ends now, how, and whether it leaves a record.
 
-Pure: every function decides from its arguments alone, asks nobody and changes nothing. `Closer` and
-`Stragglers` collect the arguments and carry the decisions out.
+Pure: every function decides from its arguments alone, asks nobody and changes nothing. The sources of
+intervals collect the arguments; `Closer` and `Stragglers` carry the decisions out.
 
 Invariants: a member whose contribution is not inside is named as missing (I3); a run that names one is not
 FINAL.
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
 from elfmesh.control.jobs.records import State
+from elfmesh.control.upstream.buffer import Piece
 
 OVERFULL = "too much is held for members that are behind; not waiting any longer"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Decision:
     """Consecutive intervals that are decided alike; the last of them leaves the record, if there is one.
 
     Attributes:
@@ -30,27 +31,28 @@ class Run:
         missing: those of them that are not inside.
         state: how the run ends.
         torn: members that are inside some of the job's trees and not others.
+        since: the first interval that the record stands for, None if it stands for its own only.
+        outside: all numbers that are not inside, also of agents that are not expected.
+        pieces: what the record is made of, for a job that reads jobs.
     """
 
     start: int
     stop: int
     has_record: bool
-    required: int
-    missing: int
-    state: State
+    required: int = 0
+    missing: int = 0
+    state: State = "FINAL"
     torn: int = 0
+    since: int | None = None
+    outside: int = 0
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def index(self) -> int:
         return self.stop - 1
 
-    @property
-    def since(self) -> int | None:
-        """The first interval that the record stands for, None if it stands for its own only."""
-        return self.start if self.missing and self.start < self.index else None
 
-
-def decide_run(
+def decide(
     start: int,
     stop: int,
     first: int | None,
@@ -61,8 +63,9 @@ def decide_run(
     missing: int,
     failed: int,
     torn: int,
-) -> Run | None:
-    """The run that ends now, None if it has to wait.
+    outside: int = 0,
+) -> Decision | None:
+    """The run of intervals of members that ends now, None if it has to wait.
 
     Args:
         start: the first interval that is not decided.
@@ -74,6 +77,7 @@ def decide_run(
         missing: those of them that are not inside.
         failed: members whose contributions cannot be merged.
         torn: members that are inside some of the trees at `first` and not others.
+        outside: all numbers that are not inside.
     """
     if first is not None and not settled:
         if first == start:
@@ -87,7 +91,8 @@ def decide_run(
         stop = first + 1
     if out := required & (failed | torn):
         missing, state = missing | out, "FINAL_PARTIAL" if state == "FINAL" else state
-    return Run(start, stop, first is not None or missing != 0, required, missing, state, torn)
+    has_record, since = first is not None or missing != 0, start if missing and start < stop - 1 else None
+    return Decision(start, stop, has_record, required, missing, state, torn, since, outside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """What stands between a decided interval and its publication, and what closing asks of the master.
 
-Owns the shapes, and what the record of an interval says; `close` decides.
+Owns the shapes, and what the record of an interval says; `Closer` decides.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -16,12 +17,36 @@ from elfmesh.interval_map import END
 from elfmesh.srt.coverage import bitmap_of
 
 
+class Phase(StrEnum):
+    """Where an interval is on its way; `interval_closer` has the table of the steps between."""
+
+    OPEN = "OPEN"
+    MAKING = "MAKING"
+    READY = "READY"
+    HANDED = "HANDED"
+    CLOSED = "CLOSED"
+    GONE = "GONE"
+
+
 @dataclass(slots=True)
 class Closing:
-    """An interval that is decided and not published; `rows` is None while it is being finalised."""
+    """An interval that is decided and not published.
+
+    Attributes:
+        record: its record.
+        rows: of the record, None while they are being made.
+        handed: whether the register is being asked to close it.
+    """
 
     record: ResultRecord
     rows: bytes | None
+    handed: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        if self.rows is None:
+            return Phase.MAKING
+        return Phase.HANDED if self.handed else Phase.READY
 
 
 class Failed:
@@ -72,6 +97,10 @@ class Frontiers:
 
 class Leader(Protocol):
     """What closing needs of the master around it."""
+
+    def close_ready(self) -> None:
+        """Something has arrived that an interval may have waited for: `Closer.advance`."""
+        ...
 
     def commit(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready to become final; `Closer.committed` says when it is."""

@@ -13,14 +13,15 @@ Paper: none. Guarantees D-1, D-7, D-9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
 
+from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.partial_store import PartialStore, PartitionStore
 from elfmesh.control.closing.ports import Failed
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Timer
 from elfmesh.safeguards import safeguard
 
 GATHER_S = 0.1
@@ -38,23 +39,14 @@ class Revising:
     """The collections again of one job.
 
     Args:
-        context: clock and timers.
+        term: what the parts of the term share.
         trees: what each of its trees has collected.
         failed: what could not be merged.
-        recollect: asks a tree for [start, stop) again: start, stop, partition, attempt.
-        again: called when something that waited may be closed.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        trees: Sequence[PartialStore],
-        failed: Failed,
-        recollect: Callable[[int, int, int, int], None],
-        again: Callable[[], None],
-    ) -> None:
-        self._context, self._trees, self._failed = context, trees, failed
-        self._recollect, self._again = recollect, again
+    def __init__(self, term: ClosingTerm, trees: Sequence[PartialStore], failed: Failed) -> None:
+        self._context, self._trees, self._failed = term.context, trees, failed
+        self._recollect, self._again = term.leader.recollect, term.leader.close_ready
         self._repaired_at: dict[int, float] = {}
         self._wanted: list[SortedDict[int, None]] = [SortedDict() for _ in trees]
         self._asked_at = [float("-inf")] * len(trees)

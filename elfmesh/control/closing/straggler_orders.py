@@ -1,61 +1,41 @@
 """An interval that lacks members: how long it waits for them, and what is done meanwhile.
 
 Owns the orders to hasten and the questions that go out while an interval waits: to the straggler policy, to
-the peers of the dead, to the trees. What follows from the answers is `close_decisions`'; `Closer` carries it
-out.
+the peers of the dead, to the trees. What follows from the answers is `decisions`' business;
+`Closer` carries it out.
 
 Paper: ELF 3, stragglers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from elfmesh.control.closing.copy_recovery import Recovery
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import LateDecision, Lateness, decide_late
 from elfmesh.control.closing.flush_orders import FlushOrders
-from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, frontier_in_all
-from elfmesh.control.closing.ports import Frontiers
-from elfmesh.control.closing.revisions import REPAIR_S, Revising
-from elfmesh.control.closing.straggler_policy import StragglerPolicy
-from elfmesh.control.context import Context
+from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
+from elfmesh.control.closing.revisions import REPAIR_S
 
 
 class Stragglers:
     """Decides about the oldest open interval of one job while members are missing from it.
 
     Args:
-        context: the clock.
-        deadline_s: of the job.
-        trees: what each of its trees has collected.
-        straggler_policy: its straggler policy.
-        recovery: fetches what the dead have contributed.
-        revising: collects ranges again.
-        frontiers: how far members say that they have sealed.
-        hasten: tells all trees not to wait below an interval.
-        due_since: when a member was first seen beyond an interval, None if none was.
+        term: what the parts of the term share.
+        collection: what the members have contributed.
         wake: has the interval looked at again at a time.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        deadline_s: float,
-        trees: Sequence[PartialStore],
-        straggler_policy: StragglerPolicy,
-        recovery: Recovery,
-        revising: Revising,
-        frontiers: Frontiers,
-        hasten: Callable[[int], None],
-        due_since: Callable[[int], float | None],
-        wake: Callable[[float], None],
-    ) -> None:
-        self._context, self._deadline_s, self._trees = context, deadline_s, trees
-        self._straggler_policy, self._recovery, self._revising = straggler_policy, recovery, revising
-        self._frontiers, self._due_since, self._wake = frontiers, due_since, wake
-        self._flush_orders = FlushOrders(hasten, deadline_s, straggler_policy.lead_s)
+    def __init__(self, term: ClosingTerm, collection: Collection, wake: Callable[[float], None]) -> None:
+        self._context, self._deadline_s, self._collection = term.context, term.plan.deadline_s, collection
+        self._trees, self._straggler_policy = collection.trees, collection.straggler_policy
+        self._wake = wake
+        lead_s = self._straggler_policy.lead_s
+        self._flush_orders = FlushOrders(term.leader.hasten, self._deadline_s, lead_s)
 
-    def decide(self, at: int, required: int, missing: int, due: float, last: int) -> LateDecision:
+    def decide(self, at: int, required: int, missing: int, due: float) -> LateDecision:
         """What becomes of the interval `at`; while it waits, what it lacks is asked for.
 
         Args:
@@ -63,9 +43,8 @@ class Stragglers:
             required: members that are expected.
             missing: those of them that are not inside.
             due: when a member was first seen beyond the interval.
-            last: one past the newest interval.
         """
-        now = self._context.now
+        now, last = self._context.now, self._collection.seen.last
         judged = self._straggler_policy.lost(required, at, self._trees) or missing
         state, again_at = self._straggler_policy.decide(
             judged, due, lambda number: frontier_in_all(self._trees, number)
@@ -78,13 +57,14 @@ class Stragglers:
                 due_since=due,
                 state=state,
                 again_at=again_at,
-                held_up=self._frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
-                copies_at=self._recovery.ask(lacking, at, overdue=overdue),
+                held_up=self._collection.frontiers.beyond(missing, at)
+                or not self._flush_orders.waited(at, now),
+                copies_at=self._collection.recovery.ask(lacking, at, overdue=overdue),
                 held_bytes=sum(tree.nbytes for tree in self._trees),
             )
         )
         if decision.state is None:
-            unordered = self._due_since(self._flush_orders.uncovered(at))
+            unordered = self._collection.due_since(self._flush_orders.uncovered(at))
             self._wake(min(decision.again_at, self._flush_orders.ahead(last, unordered, now)))
             if overdue:
                 self._push(at, missing, due, last)
@@ -94,9 +74,9 @@ class Stragglers:
         self._flush_orders.now(last, self._context.now)
         if self._context.now < due + self._deadline_s + REPAIR_S:
             return
-        if self._frontiers.beyond(missing, at):
+        if self._collection.frontiers.beyond(missing, at):
             for partition in range(len(self._trees)):
-                self._revising.repair(at, last, partition)
+                self._collection.revising.repair(at, last, partition)
 
     def drop_below(self, interval: int) -> None:
         self._flush_orders.drop_below(interval)

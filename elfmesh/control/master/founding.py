@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
+from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import FIRST
@@ -66,6 +67,7 @@ class Founding:
         streams: what the job reads.
         terms: the state as it is now.
         book: the roster.
+        collection: knows how far members have sealed.
         closer: held back while founding members are gathered.
         activation: told when the stream hosts have been heard.
         is_open: whether the job is still led here, and not being deleted.
@@ -79,6 +81,7 @@ class Founding:
         streams: tuple[str, ...],
         terms: Callable[[], Terms],
         book: RosterBook,
+        collection: Collection,
         closer: Closer,
         activation: Activation,
         *,
@@ -88,7 +91,7 @@ class Founding:
     ) -> None:
         self._context, self._streams, self._terms = context, streams, terms
         self._answers: dict[str, Announced] = {}
-        self._book, self._closer, self._activation = book, closer, activation
+        self._book, self._collection, self._closer, self._activation = book, collection, closer, activation
         self._is_open, self._changed, self._refused = is_open, changed, refused
         self.surveyed = False
         self._gathering = False
@@ -159,7 +162,7 @@ class Founding:
 
     def next_start(self) -> int:
         """The first interval of a member that comes now."""
-        frontier, begin = self._closer.frontier, self._terms().start
+        frontier, begin = self._collection.frontier, self._terms().start
         if self._gathering:
             return begin
         if frontier is None:

@@ -16,9 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.outcomes import serve_outcomes
+from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.plan import Plan
@@ -28,7 +32,6 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.deletion import Deletion, Ended
-from elfmesh.control.master.deriving import DerivingCloser
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.members import Membership
 from elfmesh.control.master.quiesce import Quiesce
@@ -74,10 +77,12 @@ class Master:
         self.epoch = terms.epoch
         self.book = RosterBook(terms.members, terms.version)
         self._term_state = TermState(context, terms, self.book, lambda: self.committer)
-        kind = DerivingCloser if plan.reads else Closer
-        self.closer = kind(context, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
+        self.closing_term = term = ClosingTerm(context, terms, plan, self.book, self)
+        term.sessions.restore(won.cell.tail)
+        self.collection = Collection(term)
+        source = UpstreamIntervals(term) if plan.reads else MemberIntervals(term, self.collection)
+        self.closer = Closer(term, source)
         self.closer.paused = terms.paused
-        self.closer.sessions.restore(won.cell.tail)
         self.quiesce = Quiesce(self.closer)
         self.activation = Activation(context, self.book, lambda: self.terms, terms.epoch)
         self.founding = Founding(
@@ -85,6 +90,7 @@ class Master:
             plan.streams,
             lambda: self.terms,
             self.book,
+            self.collection,
             self.closer,
             self.activation,
             is_open=lambda: self._alive and not self.stopping,
@@ -95,7 +101,7 @@ class Master:
             context,
             lambda: self.terms,
             self.book,
-            self.closer,
+            self.collection.straggler_policy,
             self.founding,
             is_open=lambda: self._alive and not self.stopping,
             changed=self._changed,
@@ -142,6 +148,12 @@ class Master:
     def terms(self) -> Terms:
         """What members and successors have to know, as of now."""
         return self._term_state.terms
+
+    @property
+    def held(self) -> int:
+        """The first interval that is not published and that any member is known to have records for."""
+        first = self.collection.first if self.closer.idle else None
+        return self.closer.closed if first is None else first
 
     @property
     def promised(self) -> Terms | None:
@@ -226,7 +238,7 @@ class Master:
         self.replicas.upkeep(restless=self.electorate.restless)
         self.activation.repeat()
         for silent in self.book.unacknowledged:  # it may have died before this term began
-            self.closer.straggler_policy.suspect(silent.number)
+            self.collection.straggler_policy.suspect(silent.number)
         self.closer.advance()
         self._context.after(self._context.jittered(UPKEEP_S), self._upkeep)
 
@@ -247,7 +259,7 @@ class Master:
         if message.frontier <= self.committer.closed:
             self._context.send(entry.contact, self.trees.watermark())
         else:
-            self.closer.reported(message.number, message.frontier)
+            self.collection.reported(message.number, message.frontier)
 
     def on_ask_outcomes(self, asker: Contact, message: AskFates) -> None:
         """A member asks what became of its contributions; it asks again while our log is not complete."""
@@ -268,6 +280,10 @@ class Master:
             self.closer.pause(paused)
 
     # -- closing (what `Closer` asks of us) ------------------------------------------------------------
+
+    def close_ready(self) -> None:
+        """Something has arrived that an interval may have waited for."""
+        self.closer.advance()
 
     def commit(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready: it becomes final when the register has closed its interval."""
@@ -352,7 +368,7 @@ class Master:
 
     def go_on_from(self, before: Master, wanted: Wanted, prepared_at: float) -> None:
         """Begin the term of a new version: what its master knew in the term before is not lost."""
-        self.tally, self.closer.rates = before.tally, before.closer.rates
+        self.tally, self.closing_term.rates = before.tally, before.closing_term.rates
         self.closer.errors.extend(before.closer.errors)
         self.on_refused = before.on_refused
         self.take_over()

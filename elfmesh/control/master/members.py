@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
@@ -28,7 +28,7 @@ class Membership:
         context: clock and way out.
         terms: the state as it is now.
         book: the roster.
-        closer: judges who is dead.
+        straggler_policy: judges who is dead.
         founding: knows from which interval on a new member takes part.
         is_open: whether the job is still led here, and not being deleted.
         changed: called when the roster has changed.
@@ -39,14 +39,14 @@ class Membership:
         context: Context,
         terms: Callable[[], Terms],
         book: RosterBook,
-        closer: Closer,
+        straggler_policy: StragglerPolicy,
         founding: Founding,
         *,
         is_open: Callable[[], bool],
         changed: Callable[[], None],
     ) -> None:
         self._context, self._terms, self._book = context, terms, book
-        self._closer, self._founding = closer, founding
+        self._straggler_policy, self._founding = straggler_policy, founding
         self._is_open, self._changed = is_open, changed
         self._enrolling: list[Enroll] = []
 
@@ -63,8 +63,8 @@ class Membership:
                 self._context.after(ENROLL_S, self._admit)
         elif message.version < self._book.version or message.epoch < terms.epoch:
             self._context.send(contact, Roster(terms))
-        if known is not None and known.number in self._closer.straggler_policy.dead:
-            self._closer.straggler_policy.revive(known.number)
+        if known is not None and known.number in self._straggler_policy.dead:
+            self._straggler_policy.revive(known.number)
 
     def _admit(self) -> None:
         begun = {message.participant.contact.id: message.start for message in self._enrolling}

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from elfmesh import ql
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, refusal_body, respond
+from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
@@ -93,6 +94,7 @@ class Led(Protocol):
 
     book: RosterBook
     closer: Closer
+    collection: Collection
     quiesce: Quiesce
 
     @property
@@ -228,7 +230,8 @@ class Rollouts:
 
     def _first(self, wanted: Wanted) -> int:
         closer, start = self._master.closer, self._master.terms.start
-        begun = [each for each in (closer.next, closer.frontier, *self._frontiers) if each is not None]
+        frontier = self._master.collection.frontier
+        begun = [each for each in (closer.next, frontier, *self._frontiers) if each is not None]
         highest = max(begun)
         if highest <= start:
             return start

@@ -125,7 +125,7 @@ class Creation:
     def reset(self, master: Master, message: Submit) -> None:
         """Another text: the old version ends, the new one begins with the next interval, state again."""
         manifest = updated(master.manifest, message.manifest)
-        frontier = master.closer.frontier
+        frontier = master.collection.frontier
         plan = read_plan(manifest.text)
         start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
         self._busy[master.job] = [message]

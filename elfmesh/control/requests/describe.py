@@ -48,7 +48,7 @@ def job_row(context: Context, master: Master) -> dict[str, Any]:
 
 def _standing(context: Context, master: Master) -> dict[str, Any]:
     newest = master.tally.recent[-1] if master.tally.recent else None
-    due = master.closer.due_since(master.closer.held)
+    due = master.collection.due_since(master.held)
     return {
         "result": None if newest is None else newest.state,
         "completeness": None if newest is None else newest.completeness,
@@ -60,8 +60,8 @@ def _standing(context: Context, master: Master) -> dict[str, Any]:
 def description(context: Context, master: Master) -> dict[str, Any]:
     """Everything worth knowing about a job, bounded."""
     manifest, plan, closer = master.manifest, master.plan, master.closer
-    missing = closer.missing()
-    due = closer.due_since(closer.next)
+    missing = master.collection.missing()
+    due = master.collection.due_since(closer.next)
     waiting = {
         "index": shown_interval(closer.next),
         "start": _start(master, closer.next),
@@ -113,14 +113,14 @@ def _numbers(master: Master) -> list[int]:
 def _member(master: Master, number: int) -> dict[str, Any]:
     entry = master.book.entry(number)
     assert entry is not None
-    frontier = frontier_in_all(master.closer.trees, number)
+    frontier = frontier_in_all(master.collection.trees, number)
     return {
         "agent": entry.name,
         "id": entry.contact.id.hex(),
         "number": number,
         "from": shown_interval(entry.start),
         "frontier": shown_interval(frontier),
-        "dead": number in master.closer.straggler_policy.dead,
+        "dead": number in master.collection.straggler_policy.dead,
         "late_seconds": master.closer.latency_stats.late_s(number),
     }
 

@@ -52,12 +52,12 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
         newest record lacks and those in `agents`; reads: what a job that reads others waits for;
         voters_without_votes: addresses; because: all that in a sentence.
     """
-    closer, book = master.closer, master.book
-    index = closer.held
-    due = closer.due_since(index)
+    closer, collection, book = master.closer, master.collection, master.book
+    index = master.held
+    due = collection.due_since(index)
     is_due = closer.idle and due is not None
-    required, inside = book.required(index), covered_in_all(closer.trees, index)
-    missing = closer.missing() if is_due else required & ~inside & bits(closer.straggler_policy.dead)
+    required, inside = book.required(index), covered_in_all(collection.trees, index)
+    missing = collection.missing() if is_due else required & ~inside & bits(collection.straggler_policy.dead)
     newest = master.tally.recent[-1] if master.tally.recent else None
     agents = [_agent(context, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
     stage = _stage(master, due, missing if is_due else 0)
@@ -146,20 +146,20 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
 def _agent(context: Context, master: Master, number: int, index: int) -> dict[str, Any]:
     entry = master.book.entry(number)
     assert entry is not None, "only members are missing"
-    dead_since = master.closer.straggler_policy.dead_since(number)
-    reported = master.closer.frontiers.of(number)
+    dead_since = master.collection.straggler_policy.dead_since(number)
+    reported = master.collection.frontiers.of(number)
     if dead_since is not None:
         state = "dead"
     elif reported is not None and reported > index:
         state = "on the way"
     else:
         state = "behind"
-    frontier = frontier_in_all(master.closer.trees, number)
+    frontier = frontier_in_all(master.collection.trees, number)
     return {
         "agent": called(entry, master.book.shared_names()),
         "state": state,
         "frontier": shown_interval(frontier),
-        "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),
+        "behind": max(0, (master.collection.frontier or index) - max(frontier, index)),
         "dead_for_seconds": None if dead_since is None else round(context.now - dead_since, 3),
         "error": master.tally.worker_errors.get(entry.name, ""),
     }

@@ -111,7 +111,7 @@ def test_reports_and_rates_of_strangers_are_not_kept() -> None:
     world.post(0.0, master, Received(world[1].me, Report(leading.job, "agent-1", (), "no disk")))
     world.run(0.1)
     assert leading.tally.worker_errors == {"agent-1": "no disk"}
-    assert not [number for number in leading.closer.rates._rates if number >= 100]
+    assert not [number for number in leading.closing_term.rates._rates if number >= 100]
 
 
 def lacking_one() -> tuple[World, str]:

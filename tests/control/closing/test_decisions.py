@@ -9,11 +9,11 @@ import pytest
 
 from elfmesh.control.closing.decisions import (
     OVERFULL,
+    Decision,
     LateDecision,
     Lateness,
-    Run,
+    decide,
     decide_late,
-    decide_run,
 )
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
@@ -21,72 +21,59 @@ from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
 A, B = 1, 2
 ALL = A | B
 
-RUNS: list[tuple[str, dict[str, Any], Run | None]] = [
-    ("nobody has records, nobody is missing", {}, Run(4, 9, False, ALL, 0, "FINAL")),
-    ("the first with records ends the run", {"first": 6}, Run(4, 7, True, ALL, 0, "FINAL")),
+RUNS: list[tuple[str, dict[str, Any], Decision | None]] = [
+    ("nobody has records, nobody is missing", {}, Decision(4, 9, False, ALL, 0, "FINAL")),
+    ("the first with records ends the run", {"first": 6}, Decision(4, 7, True, ALL, 0, "FINAL")),
     ("it has to wait itself", {"first": 4, "settled": False}, None),
     (
         "what is before it does not wait for it",
         {"first": 6, "settled": False, "torn": A},
-        Run(4, 6, False, ALL, 0, "FINAL"),
+        Decision(4, 6, False, ALL, 0, "FINAL"),
     ),
     (
         "a missing member is named although nobody has records",
         {"missing": B, "state": "FINAL_PARTIAL"},
-        Run(4, 9, True, ALL, B, "FINAL_PARTIAL"),
+        Decision(4, 9, True, ALL, B, "FINAL_PARTIAL", since=4),
     ),
+    ("numbers outside are passed on", {"outside": 8}, Decision(4, 9, False, ALL, outside=8)),
     (
         "what fails is missing",
         {"first": 4, "failed": B},
-        Run(4, 5, True, ALL, B, "FINAL_PARTIAL"),
+        Decision(4, 5, True, ALL, B, "FINAL_PARTIAL"),
     ),
     (
         "what fails and is not expected is not",
         {"first": 4, "required": A, "failed": B},
-        Run(4, 5, True, A, 0, "FINAL"),
+        Decision(4, 5, True, A, 0, "FINAL"),
     ),
     (
         "a skipped interval stays skipped",
         {"first": 4, "missing": B, "state": "SKIPPED", "failed": A},
-        Run(4, 5, True, ALL, ALL, "SKIPPED"),
+        Decision(4, 5, True, ALL, ALL, "SKIPPED"),
     ),
     (
         "a torn member is missing where it is torn",
         {"first": 4, "torn": A},
-        Run(4, 5, True, ALL, A, "FINAL_PARTIAL", A),
+        Decision(4, 5, True, ALL, A, "FINAL_PARTIAL", A),
     ),
     (
         "and not from the run before",
         {"first": 6, "torn": A},
-        Run(4, 6, False, ALL, 0, "FINAL"),
+        Decision(4, 6, False, ALL, 0, "FINAL"),
     ),
     (
         "unless it is missing from that too",
         {"first": 6, "torn": A, "missing": A, "state": "FINAL_PARTIAL"},
-        Run(4, 7, True, ALL, A, "FINAL_PARTIAL", A),
+        Decision(4, 7, True, ALL, A, "FINAL_PARTIAL", A, 4),
     ),
 ]
 
 
 @pytest.mark.parametrize(("known", "run"), [case[1:] for case in RUNS], ids=[case[0] for case in RUNS])
-def test_the_run_that_ends_now(known: dict[str, Any], run: Run | None) -> None:
+def test_the_run_that_ends_now(known: dict[str, Any], run: Decision | None) -> None:
     usual = {"start": 4, "stop": 9, "first": None, "state": "FINAL", "settled": True}
-    usual |= {"required": ALL, "missing": 0, "failed": 0, "torn": 0}
-    assert decide_run(**usual | known) == run
-
-
-@pytest.mark.parametrize(
-    ("run", "since"),
-    [
-        (Run(4, 9, True, ALL, B, "FINAL_PARTIAL"), 4),
-        (Run(4, 5, True, ALL, B, "FINAL_PARTIAL"), None),
-        (Run(4, 9, True, ALL, 0, "FINAL"), None),
-    ],
-    ids=["a run that lacks a member", "one interval", "nobody lacks in what is before"],
-)
-def test_a_record_stands_for_its_whole_run_if_a_member_is_missing(run: Run, since: int | None) -> None:
-    assert run.index == run.stop - 1
-    assert run.since == since
+    usual |= {"required": ALL, "missing": 0, "failed": 0, "torn": 0, "outside": 0}
+    assert decide(**usual | known) == run
 
 
 WAITS = Lateness(now=100.0, due_since=98.0, state=None, again_at=101.0)

@@ -194,7 +194,7 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
     clock.world.kill(dead)
     clock.world.kill(clock.world.master())
     clock.log(130)
-    assert clock.master().closer.straggler_policy.dead
+    assert clock.master().collection.straggler_policy.dead
     clock.log(2 * WIDTH_S + 20)
     records = clock.records()
     assert without(records, f"agent-{dead.number}", [FIRST_WINDOW]) == {FIRST_WINDOW: True}
@@ -225,7 +225,7 @@ def test_what_a_member_had_sent_before_it_died_does_not_revive_it() -> None:
     assert entry is not None
     clock.world.kill(dead)
     clock.world.run(5.0)
-    straggler_policy = clock.master().closer.straggler_policy
+    straggler_policy = clock.master().collection.straggler_policy
     straggler_policy.seen(1 << entry.number)
     assert entry.number not in straggler_policy.dead
     clock.world.run(5.0)
@@ -243,7 +243,7 @@ def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> Non
         world.kill(agent)
     world.run(4.0)
     assert world.probing_max == PROBES_MAX
-    assert len(leading(world).closer.straggler_policy.dead) == len(rack)
+    assert len(leading(world).collection.straggler_policy.dead) == len(rack)
     world.seal_all(1001 * 10 * SECOND)
     world.run(1.5)
     ((record, _),) = world.results(world.master())

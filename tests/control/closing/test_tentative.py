@@ -136,15 +136,16 @@ def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest
     world = started(text=TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '1 h'"), intervals=600)
     world[0].seal("clicks", BASE + 600 * SLIDE)
     world.run(3.0)
-    closer = next(iter(world.master().control.leadership.masters.values())).closer
+    master = next(iter(world.master().control.leadership.masters.values()))
+    closer, collection = master.closer, master.collection
     looked: list[int] = []
-    due_since = closer.due_since
+    due_since = collection.due_since
 
     def first_look(index: int) -> float | None:
         looked.append(index)
         return due_since(index)
 
-    monkeypatch.setattr(closer, "due_since", first_look)
+    monkeypatch.setattr(collection, "due_since", first_look)
     closer.advance()
     assert 0 < len(looked) <= 2 * OPEN_MAX
 

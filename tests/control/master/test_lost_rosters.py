@@ -28,7 +28,7 @@ def test_a_member_is_expected_from_the_interval_on_that_its_worker_has_begun_wit
     world.run(2.0)
     master = leads(world)
     early, late = (Participant(Contact(agent_id(n), "sim", n), f"agent-{n}") for n in (7, 8))
-    usual = master.closer.frontier or 0
+    usual = master.collection.frontier or 0
     for participant, start in ((early, FIRST), (late, usual + 50)):
         master.members.enroll(
             Enroll(master.job, master.manifest.incarnation, participant, master.epoch, 0, start)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.member.copy_sender import AGAIN_BYTES, CopySender
@@ -213,10 +212,6 @@ def test_keepers_are_asked_less_and_less_often_for_what_nobody_has() -> None:
     assert 3 <= sum(asked) <= 12
 
 
-def closer_of(world: World) -> Closer:
-    return next(iter(world.master().control.leadership.masters.values())).closer
-
-
 def test_a_copy_counts_in_every_attempt_of_its_intervals() -> None:
     world = World(4)
     fill(world, intervals=3)
@@ -227,8 +222,8 @@ def test_a_copy_counts_in_every_attempt_of_its_intervals() -> None:
         if agent is not slow:
             agent.seal("clicks", BASE + 3 * SLIDE)
     world.run(0.2)
-    closer = closer_of(world)
-    closer._leader.recollect(closer.next, 1001, 0, 1)
+    master = next(iter(world.master().control.leadership.masters.values()))
+    master.recollect(master.closer.next, 1001, 0, 1)
     world.run(0.2)
     world.kill(victim)
     world.run(3.0)

@@ -148,7 +148,7 @@ async def _skips(scenario: Scenario, system: SimOS, path: type[SimPath], pauses:
         until = asyncio.get_running_loop().time() + rng.uniform(3.0, 20.0)
         while asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.005)
-            since = master.closer.due_since(master.closer.next)
+            since = master.collection.due_since(master.closer.next)
             if since is not None:
                 due[master.closer.next] = since
         straggler.reading.open()

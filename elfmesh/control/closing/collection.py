@@ -1,0 +1,121 @@
+"""What the members of a job have contributed to its open intervals, and what is known of who has not.
+
+Owns the partial stores, who has sealed how far, who is dead, and what has to be collected again. Decides
+nothing about an interval: `MemberIntervals` does.
+
+Paper: ELF 3, the barrier of Figure 9, seen from the root.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.copy_recovery import Recovery
+from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
+from elfmesh.control.closing.ports import Failed, Frontiers
+from elfmesh.control.closing.progress import Seen
+from elfmesh.control.closing.revisions import Revising
+from elfmesh.control.closing.straggler_policy import StragglerPolicy
+from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.protocol.messages_parts import PartFault
+from elfmesh.control.protocol.messages_safety import Keep
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import PartsDropped
+from elfmesh.srt.messages import Segment
+
+
+class Collection:
+    """Of one job in one term.
+
+    Args:
+        term: what the parts of the term share.
+
+    Attributes:
+        seen: when a member was first seen beyond an interval.
+        trees: what each tree of the job has collected.
+        failed: what could not be merged.
+        frontiers: how far members report that they have sealed.
+    """
+
+    def __init__(self, term: ClosingTerm) -> None:
+        self._term, self._next = term, term.start
+        plan = term.plan
+        self.straggler_policy = StragglerPolicy(
+            term.context, term.book, plan.on_straggler, plan.deadline_s, term.leader.close_ready,
+            horizon_s=plan.horizon_s,
+        )  # fmt: skip
+        self.trees = [PartialStore(term.start) for _ in range(term.stages[-1].manifest.partitions)]
+        self.seen, self.frontiers, self.failed = Seen(), Frontiers(), Failed()
+        self.revising = Revising(term, self.trees, self.failed)
+        self.recovery = Recovery(term, self.straggler_policy)
+        self._resumed_at = float("-inf")
+
+    @property
+    def frontier(self) -> int | None:
+        """One past the highest interval that any member has sealed, None before the first seal."""
+        return self.seen.frontier
+
+    @property
+    def first(self) -> int | None:
+        """The first undecided interval that any member is known to have records for, if there is one."""
+        return None if self.frontier is None else first_in_any(self.trees, self._next, self.frontier)
+
+    def missing(self) -> int:
+        """The members that the first undecided interval waits for."""
+        return self._term.book.required(self._next) & ~covered_in_all(self.trees, self._next)
+
+    def due_since(self, interval: int) -> float | None:
+        """When a member was first seen beyond this interval, None if none was; a pause does not count."""
+        seen = self.seen.since(interval)
+        return None if seen is None else max(seen, self._resumed_at)
+
+    def resumed(self) -> None:
+        """The members read again: the pause of the job counts as the delay of no member."""
+        self._resumed_at = self._term.context.now
+
+    def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        mask = bits_of(segment.coverage)
+        if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
+            self._term.context.stats["control.malformed"] += 1
+            return
+        if segment.stop > self._next:
+            self.straggler_policy.seen(mask)
+        self._term.latency_stats.arrived(mask, self.seen.since(segment.stop - 1))
+        tree = self.trees[partition]
+        for conflict in tree.add(segment, payloads):
+            if tree.is_revised(conflict):
+                self.revising.wants(partition, conflict)
+            else:
+                self._term.context.stats["control.overlaps"] += 1
+                self.revising.repair(conflict, conflict + 1, partition)
+        self._passed(segment.stop)
+
+    def recovered(self, copy: Keep, payload: bytes) -> None:
+        """A peer has what a dead member contributed: it counts, and its member stays dead."""
+        stop = self.recovery.take(copy, payload, self._next, self.trees)
+        if stop is not None:
+            self._passed(stop)
+
+    def reported(self, number: int, frontier: int) -> None:
+        """A member reports how far it has sealed."""
+        self.frontiers.note(number, frontier)
+        self._passed(frontier)
+
+    def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
+        """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
+        mask, errors = bits_of(lost.coverage), self._term.errors
+        errors.append(f"{', '.join(self._term.book.names(mask))}: {lost.error}")
+        self.failed.add(lost.start, lost.stop, mask, errors[-1])
+        self.trees[partition].fail(lost.start, lost.stop, mask)
+        self._term.leader.close_ready()
+
+    def drop_below(self, interval: int) -> None:
+        self._next = interval
+        for tree in self.trees:
+            tree.drop_below(interval)
+        self.seen.drop_below(interval)
+        self.revising.drop_below(interval)
+        self.failed.drop_below(interval)
+
+    def _passed(self, stop: int) -> None:
+        self.seen.passed(stop, self._term.context.now)
+        self._term.leader.close_ready()

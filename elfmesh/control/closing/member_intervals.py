@@ -1,0 +1,123 @@
+"""The intervals of a job with members: each has a record of what its members have contributed.
+
+Owns when such an interval is decided: everything that it needs is there, or will never be. What is done about
+missing members is `straggler_orders`'; the pure part of the decision is `decisions`'.
+
+Invariants: if a member is missing from a run of intervals, it may have had records for them, and the run
+leaves a record that names it (I3). Intervals that wait beyond the deadline are shown as they are meanwhile
+(`tentative_results`, D-9).
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.decisions import Decision, decide
+from elfmesh.control.closing.eviction import Evictions
+from elfmesh.control.closing.interval_source import OpenIntervals
+from elfmesh.control.closing.partial_store import covered_in_all, first_in_any
+from elfmesh.control.closing.record_maker import RecordMaker
+from elfmesh.control.closing.straggler_orders import Stragglers
+from elfmesh.control.closing.tentative_results import EarlyResults
+from elfmesh.control.context import Timer
+from elfmesh.control.jobs.records import ResultRecord, State
+from elfmesh.control.protocol.events import Finalise
+from elfmesh.control.upstream.side_input import SideInput
+from elfmesh.interval_map import END
+
+
+class MemberIntervals:
+    """An `IntervalSource`.
+
+    Args:
+        term: what the parts of the term share.
+        collection: what the members have contributed.
+    """
+
+    def __init__(self, term: ClosingTerm, collection: Collection) -> None:
+        self._term, self._collection, self._trees = term, collection, collection.trees
+        context, policy = term.context, collection.straggler_policy
+        manifests = [stage.manifest for stage in term.stages]
+        self._latest = SideInput(context, manifests, term.leader.close_ready)
+        self._evictions = Evictions(context, term.book, policy, term.latency_stats, term.stages)
+        self._stragglers = Stragglers(term, collection, self._wake)
+        self._maker = RecordMaker(term, collection, self._latest)
+        self._early = EarlyResults(term, collection, self._latest, self._maker)
+        self._timer: Timer | None = None
+
+    def begin(self, closer: OpenIntervals) -> None:
+        self._latest.begin()
+
+    def waits_for(self) -> list[str]:
+        return self._latest.waits_for()
+
+    def resumed(self) -> None:
+        self._collection.resumed()
+
+    def decide(self, at: int, *, paused: bool) -> Decision | None:
+        book, sessions = self._term.book, self._term.sessions
+        required, stop = book.required(at), book.changes_after(at)
+        if not required:
+            return None if stop == END else Decision(at, stop, False, outside=book.given)
+        covered = covered_in_all(self._trees, at)
+        failed, border = self._collection.failed.at(at)
+        versions = (stage.start for stage in self._term.stages if stage.start > at)
+        stop = min(stop, border, *versions, *(tree.until(at) for tree in self._trees))
+        missing = required & ~covered
+        state: State = "FINAL"
+        if missing:
+            due = self._collection.due_since(at)
+            if due is None or paused:
+                return None
+            late = self._stragglers.decide(at, required, missing, due)
+            if late.problem:
+                self._term.errors.append(late.problem)
+            if late.state is None:
+                return None
+            state, stop = late.state, min(stop, self._collection.seen.last)
+        first = at if sessions.is_open(at) else first_in_any(self._trees, at, stop)
+        return decide(
+            at,
+            stop,
+            first,
+            state,
+            settled=first is None or state == "SKIPPED" or self._is_settled(first),
+            required=required,
+            missing=missing,
+            failed=failed,
+            torn=0 if first is None else self._collection.revising.torn(first),
+            outside=book.given & (~covered_in_all(self._trees, at) | failed),
+        )
+
+    def _is_settled(self, index: int) -> bool:
+        return self._collection.revising.is_settled(index) and self._latest.has_read(index)
+
+    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
+        index = decision.index
+        record, payloads = self._maker.make(decision, rev)
+        self._term.latency_stats.decided(index, self._collection.due_since(index))
+        heavy = decision.state != "SKIPPED" and (any(payloads) or self._term.sessions.is_open(index))
+        return record, self._maker.order(record, payloads) if heavy else None
+
+    def decided(self, at: int) -> None:
+        self._collection.drop_below(at)
+        self._stragglers.drop_below(at)
+        self._latest.closed(at)
+
+    def wait(self, at: int, *, shows: bool) -> None:
+        if shows and self._term.plan.on_straggler == "correct":
+            self._early.show(at, self._collection.frontier)
+        if self._evictions.carry_out(self._collection.frontier, at):
+            self._term.leader.evicted()
+
+    def _wake(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        context = self._term.context
+        self._timer = context.after(max(at - context.now, 0.001), self._term.leader.close_ready)
+
+    def stop(self) -> None:
+        self._latest.stop()
+        self._collection.revising.stop()
+        if self._timer is not None:
+            self._timer.cancel()

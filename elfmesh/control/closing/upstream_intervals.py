@@ -1,0 +1,126 @@
+"""The intervals of a job that reads other jobs: its master asks theirs for results and closes over them.
+
+Owns what of the answers is not used yet; `UpstreamPoller` asks. Such a job has no members: the same register
+closes its intervals, into the same log, as those of any other.
+
+Invariants: an interval is made when every job that is read has closed all that begins before its end, of
+exactly the records that begin in it; the place to go on from follows from the last interval closed, so that a
+successor of either master repeats questions and nothing else; what was not complete there is not here.
+
+Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master, whoever that is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from elfmesh import ids
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.decisions import Decision
+from elfmesh.control.closing.interval_source import OpenIntervals
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, ResultRecord, counts_dict
+from elfmesh.control.protocol.events import Finalise
+from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, Read, combined, next_step
+from elfmesh.control.upstream.poller import UpstreamPoller
+
+
+class UpstreamIntervals:
+    """An `IntervalSource`.
+
+    Args:
+        term: what the parts of the term share.
+    """
+
+    def __init__(self, term: ClosingTerm) -> None:
+        self._term, self._plan, self._manifest = term, term.plan, term.stages[-1].manifest
+        self._reads = [
+            Read(name, ids.job_placements(name, self._manifest.creator)) for name in self._plan.reads
+        ]
+        self._poller = UpstreamPoller(term.context, [self._manifest], term.leader.close_ready, self._is_full)
+        self._closer: OpenIntervals | None = None
+
+    def begin(self, closer: OpenIntervals) -> None:
+        self._closer = closer
+        for read in self._reads:
+            if closer.next != FIRST:
+                read.until_us = self._plan.window(closer.next)[0]
+            self._poller.begin(read)
+
+    def stop(self) -> None:
+        self._poller.stop()
+
+    def resumed(self) -> None:
+        """Nothing is due here: no member is waited for."""
+
+    def decided(self, at: int) -> None:
+        """What lies before `at` is dropped with the next decision."""
+
+    def wait(self, at: int, *, shows: bool) -> None:
+        """Open intervals of such a job are not shown."""
+
+    def waits_for(self) -> list[str]:
+        return [f"{read.name.replace('/', '.')}: {read.waits}" for read in self._slowest()]
+
+    def _slowest(self) -> list[Read]:
+        silent = [read for read in self._reads if read.until_us is None]
+        least = min((read.until_us for read in self._reads if read.until_us is not None), default=None)
+        return silent or [read for read in self._reads if read.until_us == least]
+
+    def _is_full(self, read: Read) -> bool:
+        """Whether there is no room for more of a job, unless it is the one that is waited for."""
+        ahead = read not in self._slowest()
+        return read.nbytes > HELD_BYTES_MAX and (ahead or self._closer is None or not self._closer.has_room)
+
+    def decide(self, at: int, *, paused: bool) -> Decision | None:
+        if paused or self._poller.stopped or any(read.until_us is None for read in self._reads):
+            return None
+        if at == FIRST:  # it begins with the first interval that is kept whole
+            begins = [read.begin_us for read in self._reads if read.begin_us is not None]
+            begin = self._plan.first_after(max(begins)) if begins else at
+            if begin > at:
+                return Decision(at, begin, False)
+        else:
+            for read in self._reads:
+                read.drop_before(self._plan.window(at)[0])
+        found = next_step(self._reads, at, self._plan.size_us, self._plan.slide_us)
+        if found is None:
+            for read in self._slowest():
+                if read.nbytes > HELD_BYTES_MAX:
+                    read.overflow()
+            return None
+        if found.pieces is None:
+            return Decision(at, found.index, False)
+        state = combined(found.pieces)[0]
+        return Decision(at, found.index + 1, True, state=state, since=found.since, pieces=found.pieces)
+
+    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
+        start_us, end_us = self._plan.window(decision.index)
+        (state, quality), reason = combined(decision.pieces), ""
+        inside = [piece for piece in decision.pieces if start_us <= piece.at_us < end_us]
+        if any(piece.rows is None for piece in inside):
+            reason = f"what it reads has more than {HELD_BYTES_MAX} bytes"
+            self._term.errors.append(f"interval {decision.index}: {reason}")
+            state, inside = "SKIPPED", []
+            quality = dataclasses.replace(quality, completeness=0.0, fidelity=0.0)
+        manifest = self._manifest
+        record = ResultRecord(
+            job=manifest.qualified,
+            index=decision.index,
+            start_us=start_us,
+            end_us=end_us,
+            state=state,
+            rev=rev,
+            completeness=quality.completeness,
+            fidelity=quality.fidelity,
+            agents_in=quality.agents_in,
+            agents_expected=quality.agents_expected,
+            missing=list(quality.missing),
+            version=manifest.version,
+            epoch=self._term.epoch,
+            counts=counts_dict(NOT_COUNTED),
+            since=decision.since,
+            reason=reason,
+        )
+        inputs = tuple((piece.name, piece.at_us, piece.rows) for piece in inside if piece.rows)
+        about = (manifest.job_id, self._term.epoch, manifest, record.index, (), rev)
+        return record, Finalise(*about, inputs=inputs) if inputs else None
