@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.interval_map import END, IntervalMap, numbers
+from elfmesh.interval_map import END, CoverMap, IntervalMap, numbers
 
 spans = st.tuples(st.integers(-5, 25), st.integers(-5, 25), st.integers(0, 15)).map(
     lambda each: (min(each[:2]), max(each[:2]), each[2])
@@ -12,7 +14,7 @@ spans = st.tuples(st.integers(-5, 25), st.integers(-5, 25), st.integers(0, 15)).
 
 @given(st.lists(spans, max_size=20), st.integers(0, 10))
 def test_a_cover_equals_a_dictionary(adds: list[tuple[int, int, int]], below: int) -> None:
-    cover, model = IntervalMap(0), dict.fromkeys(range(30), 0)
+    cover, model = CoverMap(0), dict.fromkeys(range(30), 0)
     for start, stop, mask in adds:
         cover.add(start, stop, mask)
         for interval in range(max(start, 0), stop):
@@ -29,8 +31,31 @@ def test_a_cover_equals_a_dictionary(adds: list[tuple[int, int, int]], below: in
         assert cover.frontier(number, below) == first
 
 
+@given(st.lists(spans, max_size=20), st.integers(0, 10), spans)
+def test_a_map_equals_a_dictionary(
+    puts: list[tuple[int, int, int]], below: int, asked: tuple[int, int, int]
+) -> None:
+    found, model = IntervalMap(0, ""), dict.fromkeys(range(30), "")
+    for start, stop, value in puts:
+        if value % 2:
+            found.put(start, stop, str(value))
+        else:
+            found.change(start, stop, lambda before, more=str(value): before + more)  # type: ignore[misc]
+        for interval in range(max(start, 0), stop):
+            model[interval] = str(value) if value % 2 else model[interval] + str(value)
+    found.drop_below(below)
+    assert {interval: found.at(interval) for interval in range(below, 30)} == {
+        interval: value for interval, value in model.items() if interval >= below
+    }
+    pieces = list(found.pieces(*asked[:2]))
+    low, high = max(asked[0], below), asked[1]
+    assert [each for piece in pieces for each in range(piece[0], piece[1])] == list(range(low, high))
+    assert all(model[each] == value for start, stop, value in pieces for each in range(start, stop))
+    assert all(left[2] != right[2] for left, right in pairwise(pieces)), "neighbours differ"
+
+
 def test_the_range_since_ever_is_one_piece() -> None:
-    cover = IntervalMap(-(2**62))
+    cover = CoverMap(-(2**62))
     cover.add(-(2**62), 57, 0b11)
     assert (cover.at(-1), cover.until(-(2**60)), cover.at(57)) == (3, 57, 0)
 

@@ -13,13 +13,14 @@ partial by the set of agents in it, because retransmission and re-parenting must
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from enum import Enum
 
 from sortedcontainers import SortedDict
 
+from elfmesh.interval_map import IntervalMap
 from elfmesh.safeguards import safeguard
+from elfmesh.srt.messages import FIRST
 
 
 def bits_of(bitmap: bytes) -> int:
@@ -67,70 +68,18 @@ class Cells:
     """A map from intervals to (attempt, known coverage), piecewise constant."""
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._cells: list[Cell] = []
-
-    def __len__(self) -> int:
-        return len(self._cells)
+        self._map = IntervalMap(FIRST, (0, 0))
 
     def pieces(self, start: int, stop: int) -> list[Cell]:
-        """[start, stop) cut where the state changes, gaps included. Cost: O(log cells + pieces)."""
-        found: list[Cell] = []
-        position = start
-        index = max(0, bisect_right(self._starts, start) - 1)
-        while position < stop and index < len(self._cells):
-            cell = self._cells[index]
-            index += 1
-            if cell.stop <= position:
-                continue
-            if cell.start >= stop:
-                break
-            if cell.start > position:
-                found.append(Cell(position, cell.start))
-                position = cell.start
-            end = min(stop, cell.stop)
-            found.append(Cell(position, end, cell.attempt, cell.known))
-            position = end
-        if position < stop:
-            found.append(Cell(position, stop))
-        return found
+        """[start, stop) cut where the state changes. Cost: O(log cells + pieces)."""
+        return [Cell(low, high, *state) for low, high, state in self._map.pieces(start, stop)]
 
     def put(self, cell: Cell) -> None:
         """Set the state of the cell's whole range."""
-        if cell.start >= cell.stop:
-            return
-        self._cut(cell.start)
-        self._cut(cell.stop)
-        low = bisect_left(self._starts, cell.start)
-        high = bisect_left(self._starts, cell.stop)
-        if low > 0 and self._joins(self._cells[low - 1], cell):
-            low -= 1
-            cell = Cell(self._cells[low].start, cell.stop, cell.attempt, cell.known)
-        if high < len(self._cells) and self._joins(cell, self._cells[high]):
-            cell = Cell(cell.start, self._cells[high].stop, cell.attempt, cell.known)
-            high += 1
-        new = [cell] if cell.attempt or cell.known else []
-        self._cells[low:high] = new
-        self._starts[low:high] = [each.start for each in new]
+        self._map.put(cell.start, cell.stop, (cell.attempt, cell.known))
 
     def drop_below(self, stop: int) -> None:
-        self._cut(stop)
-        keep = bisect_left(self._starts, stop)
-        del self._cells[:keep], self._starts[:keep]
-
-    def _cut(self, at: int) -> None:
-        index = bisect_right(self._starts, at) - 1
-        if index >= 0:
-            cell = self._cells[index]
-            if cell.start < at < cell.stop:
-                self._cells[index] = Cell(cell.start, at, cell.attempt, cell.known)
-                self._cells.insert(index + 1, Cell(at, cell.stop, cell.attempt, cell.known))
-                self._starts.insert(index + 1, at)
-
-    @staticmethod
-    def _joins(left: Cell, right: Cell) -> bool:
-        same = left.attempt == right.attempt and left.known == right.known
-        return same and left.stop == right.start
+        self._map.put(FIRST, stop, (0, 0))
 
 
 class Revisions:

@@ -14,7 +14,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
 from elfmesh.errors import ProtocolError
-from elfmesh.interval_map import IntervalMap
+from elfmesh.interval_map import CoverMap
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of, bits_of
 
@@ -33,7 +33,7 @@ class Lacking:
     """Whom the intervals of this term lack, from `start` on."""
 
     def __init__(self, start: int) -> None:
-        self._absent = IntervalMap(start)
+        self._absent = CoverMap(start)
         self._revised: SortedDict[int, Revisions] = SortedDict()
 
     def decided(self, start: int, stop: int, absent: int) -> None:

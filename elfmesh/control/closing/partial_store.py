@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
-from elfmesh.interval_map import END, IntervalMap
+from elfmesh.interval_map import END, CoverMap
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import Verdict, bits_of
 from elfmesh.srt.messages import Segment
@@ -48,7 +48,7 @@ class PartialStore:
     """The collection of one tree from interval `start` on."""
 
     def __init__(self, start: int) -> None:
-        self._covers: dict[int, IntervalMap] = {0: IntervalMap(start)}
+        self._covers: dict[int, CoverMap] = {0: CoverMap(start)}
         self._parts: SortedDict[int, dict[int, list[PartitionStore]]] = SortedDict()
         self._newest: SortedDict[int, dict[int, int]] = SortedDict()
         self._start = start
@@ -60,7 +60,7 @@ class PartialStore:
         Repetitions change nothing. A part that contains parts already here, or revises one, replaces them.
         """
         mask = bits_of(segment.coverage)
-        cover = self._covers.setdefault(segment.attempt, IntervalMap(self._start))
+        cover = self._covers.setdefault(segment.attempt, CoverMap(self._start))
         conflicts = []
         for entry, payload in zip(segment.entries, payloads, strict=True):
             if entry.interval < self._start:

@@ -12,8 +12,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.records import ResultRecord, State, counts_dict
-from elfmesh.interval_map import END
+from elfmesh.control.jobs.records import FIRST, ResultRecord, State, counts_dict
+from elfmesh.interval_map import IntervalMap
 from elfmesh.srt.coverage import bitmap_of
 
 
@@ -53,29 +53,25 @@ class Failed:
     """Contributions that cannot be merged with the others: their members are missing."""
 
     def __init__(self) -> None:
-        self._failed: list[tuple[int, int, int, str]] = []
+        self._failed: IntervalMap[tuple[tuple[int, str], ...]] = IntervalMap(FIRST, ())
 
     def add(self, start: int, stop: int, mask: int, why: str) -> None:
         """Those of the members in `mask` for [start, stop)."""
-        self._failed.append((start, stop, mask, why))
+        self._failed.change(start, stop, lambda before: (*before, (mask, why)))
 
     def named(self, record: ResultRecord, missing: int) -> ResultRecord:
-        for start, stop, failed, why in self._failed:
-            if start <= record.index < stop and failed & missing:
-                return replace(record, reason=why)
-        return record
+        reasons = (why for mask, why in self._failed.at(record.index) if mask & missing)
+        return replace(record, reason=next(reasons, record.reason))
 
     def at(self, interval: int) -> tuple[int, int]:
         """The members that fail at an interval, and one past the last one that is alike."""
-        mask, border = 0, END
-        for start, stop, failed, _ in self._failed:
-            if start <= interval < stop:
-                mask |= failed
-            border = min([border, *(edge for edge in (start, stop) if edge > interval)])
-        return mask, border
+        failed = 0
+        for mask, _ in self._failed.at(interval):
+            failed |= mask
+        return failed, self._failed.until(interval)
 
     def drop_below(self, interval: int) -> None:
-        self._failed = [each for each in self._failed if each[1] > interval]
+        self._failed.drop_below(interval)
 
 
 class Frontiers:
