@@ -22,7 +22,7 @@ from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.successors import serve_fetch
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.member_host import MemberHost
-from elfmesh.control.member.roots import Roots, split_payload
+from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs.beside import Programs
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_parts as parts
@@ -244,7 +244,7 @@ class Dispatcher:
 
     def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
         master = self._masters.get(message.job)
-        payloads = split_payload(message.segment, payload)
+        payloads = split(payload, [entry.size for entry in message.segment.entries])
         if master is None or payloads is None or not 0 <= message.partition < len(master.collection.trees):
             self._context.stats["control.misplaced"] += 1
             return False
@@ -255,7 +255,7 @@ class Dispatcher:
         master = self._masters[message.job]
         if message.partition:
             master.trees.root_is(message.partition, sender)
-        payloads = split_payload(message.segment, payload)
+        payloads = split(payload, [entry.size for entry in message.segment.entries])
         if payloads is not None:
             master.collection.collected(message.partition, message.segment, payloads)
 

@@ -237,7 +237,7 @@ class Stream:
     def _trace(self, job: LocalJob, outcome: Outcome, began_ns: int) -> None:
         for event in outcome.events:
             if isinstance(event, ctl.Sealed) and event.job == job.manifest.job_id:
-                for entry in event.parts[0].entries:
+                for entry in event.parts[0]:
                     traces.span("seal", event.job, entry.interval, began_ns)
 
     def given(self, event: Event) -> None:

@@ -14,8 +14,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from elfmesh.contribution import Contribution
 from elfmesh.srt.coverage import Cell
-from elfmesh.srt.parts import ENTRIES_MAX, Item, Part, add_counts
+from elfmesh.srt.parts import ENTRIES_MAX, Part, add_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ class Job:
         """The outcome: parts that together say what the job says, each with whether it claims its range."""
         lost = {drop.interval: drop.coverage for drop in self.drops}
         position = self.start
-        items: list[Item] = []
+        items: list[Contribution] = []
         for interval in sorted(self.shares):
             shares = self.shares[interval]
             if len(shares) == 1 and interval not in lost:
-                items.append(Item(interval, shares[0].counts, shares[0].payload))
+                items.append(Contribution(interval, shares[0].counts, shares[0].payload))
                 continue
             if position < interval:
                 yield Part(position, interval, self.coverage, tuple(items)), self.claims
@@ -74,7 +75,7 @@ class Job:
             silent = self.coverage & ~spoken & ~lost.get(interval, 0)
             for index, share in enumerate(shares):
                 coverage = share.coverage | (0 if index else silent)
-                item = Item(interval, share.counts, share.payload)
+                item = Contribution(interval, share.counts, share.payload)
                 yield Part(interval, interval + 1, coverage, (item,)), self.claims and not index
             position, items = interval + 1, []
         if position < self.stop:

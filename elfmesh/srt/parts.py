@@ -7,13 +7,12 @@ back. Refuses to know where parts come from and go to. Never iterates a range, o
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from operator import attrgetter
 
+from elfmesh.contribution import Contribution, split, within
 from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of, bits_of
@@ -27,16 +26,6 @@ ENTRIES_MAX = 256
 
 PART_OVERHEAD_BYTES = 256
 """Charged per held part beside its payloads, so that many empty parts are bounded too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What a part has for one interval; `payload` is b"" if there are no rows."""
-
-    interval: int
-    counts: tuple[int, ...]
-    payload: bytes
-    rev: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ class Part:
     start: int
     stop: int
     coverage: int
-    items: tuple[Item, ...] = ()
+    items: tuple[Contribution, ...] = ()
     attempt: int = 0
     source: bytes = b""
     alone: bool = False
@@ -76,11 +65,10 @@ class Part:
         start, stop = max(start, self.start), min(stop, self.stop)
         if (start, stop) == (self.start, self.stop):
             return self
-        first = bisect_left(self.items, start, key=_interval_of)
-        items = self.items[first : bisect_left(self.items, stop, first, key=_interval_of)]
+        items = within(self.items, start, stop)
         return Part(start, stop, self.coverage, items, self.attempt, self.source, self.alone)
 
-    def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Item]]:
+    def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Contribution]]:
         """The part around items that no message can carry, and these."""
         pieces: list[Part] = []
         oversize = [item for item in self.items if len(item.payload) > payload_bytes_max]
@@ -92,8 +80,8 @@ class Part:
         return [piece for piece in pieces if piece.start < piece.stop], oversize
 
     def segment(self, epoch: int) -> Segment:
-        entries = tuple(Entry(item.interval, item.counts, len(item.payload), item.rev) for item in self.items)
-        return Segment(epoch, self.attempt, self.start, self.stop, bitmap_of(self.coverage), entries)
+        coverage = bitmap_of(self.coverage)
+        return Segment(epoch, self.attempt, self.start, self.stop, coverage, entries_of(self.items))
 
     def split(self, entries_max: int, payload_bytes_max: int) -> Iterator[Part]:
         """Consecutive parts, each within both limits; ranges are cut right after an entry.
@@ -110,7 +98,17 @@ class Part:
         yield self.cut(start, self.stop)
 
 
-_interval_of = attrgetter("interval")
+def entries_of(run: Iterable[Contribution]) -> tuple[Entry, ...]:
+    """Contributions as a segment lists them."""
+    return tuple(Entry(each.interval, each.counts, len(each.payload), each.rev) for each in run)
+
+
+def run_of(entries: Iterable[Entry], payloads: Iterable[bytes]) -> tuple[Contribution, ...]:
+    """Contributions as a segment lists them, with their payloads."""
+    return tuple(
+        Contribution(entry.interval, entry.counts, payload, entry.rev)
+        for entry, payload in zip(entries, payloads, strict=True)
+    )
 
 
 def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, list[Part]]]:
@@ -170,14 +168,10 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
         ProtocolError: entries out of order or out of range, or sizes that do not add up to the payload.
     """
     check_segment(segment)
-    if sum(entry.size for entry in segment.entries) != len(payload):
+    payloads = split(payload, [entry.size for entry in segment.entries])
+    if payloads is None:
         raise ProtocolError(f"a payload of {len(payload)} bytes is not what its entries say")
-    items: list[Item] = []
-    position = 0
-    for entry in segment.entries:
-        share = payload[position : position + entry.size]
-        items.append(Item(entry.interval, entry.counts, share, entry.rev))
-        position += entry.size
+    items = run_of(segment.entries, payloads)
     coverage = bits_of(segment.coverage)
     if items and not coverage:
         raise ProtocolError("a segment with entries covers no member")

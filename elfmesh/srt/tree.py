@@ -35,7 +35,7 @@ from elfmesh.srt.messages import (
     SegmentUp,
 )
 from elfmesh.srt.multicast import HASTEN, RECOLLECT, USER, Multicasts
-from elfmesh.srt.parts import Item, Part, check_segment, unpack
+from elfmesh.srt.parts import Part, check_segment, run_of, unpack
 from elfmesh.srt.reports import Reports
 from elfmesh.srt.uplink import Uplink
 
@@ -95,8 +95,7 @@ class Tree:
             check_segment(segment)
         except ProtocolError as error:
             raise ValueError(f"own contribution: {error}") from None
-        pairs = zip(segment.entries, payloads, strict=True)
-        items = tuple(Item(entry.interval, entry.counts, payload, entry.rev) for entry, payload in pairs)
+        items = run_of(segment.entries, payloads)
         part = Part(segment.start, segment.stop, bits_of(segment.coverage), items)
         self.barrier.contribute(part, segment.epoch)
 

@@ -98,8 +98,8 @@ class Host:
         for sealed in self.sealed(job):
             assert sealed.start == stop
             stop = sealed.stop
-            for at, entry in enumerate(sealed.parts[0].entries):
-                payload = merge_partials([part.payloads[at] for part in sealed.parts if part.payloads[at]])
+            for at, entry in enumerate(sealed.parts[0]):
+                payload = merge_partials([run[at].payload for run in sealed.parts if run[at].payload])
                 for row in finish(decode_partial(payload))["main"].to_pylist() if payload else ():
                     assert (entry.interval, row["k0"]) not in found
                     found[entry.interval, row["k0"]] = next(v for name, v in row.items() if name != "k0")

@@ -73,7 +73,8 @@ class Host:
         """Records per interval and key; each interval must have been sealed once."""
         found: dict[tuple[int, str], int] = {}
         for sealed in self.sealed(job):
-            for entry, payload in zip(sealed.parts[0].entries, sealed.parts[0].payloads, strict=True):
+            for entry in sealed.parts[0]:
+                payload = entry.payload
                 if payload:
                     for row in finish(decode_partial(payload))["main"].to_pylist():
                         key = (entry.interval, row["k0"])
@@ -336,7 +337,7 @@ async def test_lines_that_were_lost_to_a_truncation_are_reported(path: Path) -> 
         assert [report.samples for report in reports] == [
             (f"{path}: lines may be lost: it was truncated or written again in place",)
         ]
-        counts = [entry.counts for event in host.sealed(job) for entry in event.parts[0].entries]
+        counts = [entry.counts for event in host.sealed(job) for entry in event.parts[0]]
         assert add_counts(counts)[BUCKETS.index("source_gap")] == 1
 
 

@@ -6,12 +6,13 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable
 
+from elfmesh.contribution import Contribution
 from elfmesh.ids import distance
 from elfmesh.machine import Contact, Event, Message, Received, Send
 from elfmesh.overlay import Lookup, LookupDone
 from elfmesh.srt import FIRST, Forest
 from elfmesh.srt.barrier import Barrier
-from elfmesh.srt.parts import Item, Part
+from elfmesh.srt.parts import Part
 
 TREE = bytes(20)
 """With this id, the distance of an agent to the tree is its own id as a number."""
@@ -22,9 +23,9 @@ def contact(number: int) -> Contact:
     return Contact(number.to_bytes(20), f"10.0.0.{number}", 7000)
 
 
-def items(**payloads: str) -> tuple[Item, ...]:
+def items(**payloads: str) -> tuple[Contribution, ...]:
     """items(_3="ab") = interval 3 with one record counted and payload b"ab"."""
-    return tuple(Item(int(name[1:]), (1,), text.encode()) for name, text in payloads.items())
+    return tuple(Contribution(int(name[1:]), (1,), text.encode()) for name, text in payloads.items())
 
 
 def part(start: int, stop: int, *agents: int, source: int = 0, **rest: str) -> Part:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from elfmesh.contribution import Contribution
 from elfmesh.srt.messages import FIRST, Refused
-from elfmesh.srt.parts import ENTRIES_MAX, Item, Part
+from elfmesh.srt.parts import ENTRIES_MAX, Part
 from tests.srt.rig import Rig, part
 
 
@@ -68,9 +69,9 @@ def test_counts_are_added_also_where_there_are_no_rows() -> None:
     rig = Rig()
     rig.children(1, 2)
     for child in (1, 2):
-        empty = Part(FIRST, 1, 1 << child, (Item(0, (0, 3, child), b""),), 0, bytes([child]))
+        empty = Part(FIRST, 1, 1 << child, (Contribution(0, (0, 3, child), b""),), 0, bytes([child]))
         rig.child(empty)
-    assert rig.above.parts[-1][0].items == (Item(0, (0, 6, 3), b""),)
+    assert rig.above.parts[-1][0].items == (Contribution(0, (0, 6, 3), b""),)
 
 
 def test_ranges_are_cut_where_the_coverage_changes() -> None:
@@ -312,7 +313,7 @@ def test_what_was_being_merged_is_withheld_if_it_is_collected_again_meanwhile() 
 def test_a_long_catch_up_goes_up_in_pieces() -> None:
     rig = Rig()
     rig.children(1, frontier=FIRST)
-    many = tuple(Item(n, (1,), b"x") for n in range(ENTRIES_MAX + 1))
+    many = tuple(Contribution(n, (1,), b"x") for n in range(ENTRIES_MAX + 1))
     rig.child(Part(FIRST, 10**6, 2, many, 0, b"\1"))
     pieces = [(sent.start, sent.stop, len(sent.items)) for sent, _ in rig.above.parts]
     assert pieces == [(FIRST, ENTRIES_MAX, ENTRIES_MAX), (ENTRIES_MAX, 10**6, 1)]
@@ -354,7 +355,7 @@ def test_a_child_that_says_it_stands_further_is_believed() -> None:
 
 
 def revision(interval: int, agent: int, rev: int, text: str) -> Part:
-    item = Item(interval, (1,), text.encode(), rev)
+    item = Contribution(interval, (1,), text.encode(), rev)
     return Part(interval, interval + 1, 1 << agent, (item,), 0, bytes([agent]))
 
 

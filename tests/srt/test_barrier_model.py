@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from elfmesh.contribution import Contribution
 from elfmesh.srt.gates import Gate
 from elfmesh.srt.messages import FIRST
-from elfmesh.srt.parts import Item, Part
+from elfmesh.srt.parts import Part
 from tests.srt.rig import Rig, agents_in
 
 CHILDREN = (1, 2, 3)
@@ -30,7 +31,7 @@ def whole(start: int, stop: int, coverage: int, source: int) -> Part:
     low = max(0, start)
     agents = agents_in(coverage)
     items = tuple(
-        Item(n, (len(records(agents, n)),), records(agents, n))
+        Contribution(n, (len(records(agents, n)),), records(agents, n))
         for n in range(low, stop)
         if records(agents, n)
     )

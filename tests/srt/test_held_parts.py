@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from elfmesh.contribution import Contribution
 from elfmesh.srt.held_parts import HeldParts
 from elfmesh.srt.outflow import Outflow
-from elfmesh.srt.parts import Item, Part
+from elfmesh.srt.parts import Part
 
 
 def part(start: int, size: int = 100) -> Part:
-    return Part(start, start + 1, 1, (Item(start, (1,), bytes(size)),))
+    return Part(start, start + 1, 1, (Contribution(start, (1,), bytes(size)),))
 
 
 class Above:

@@ -31,7 +31,7 @@ class ReportingStation(Station):
         super()._hear(event)
         if isinstance(event, ctl.Sealed):
             with self._outbox.open("a") as outbox:
-                for entry in event.parts[0].entries:
+                for entry in event.parts[0]:
                     if entry.interval not in before:
                         rows = sorted(self.rows[entry.interval].items())
                         outbox.write(json.dumps([entry.interval, entry.counts, rows]) + "\n")

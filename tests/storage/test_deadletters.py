@@ -170,7 +170,7 @@ def test_a_worker_says_what_was_sealed_before_its_start_and_not_released() -> No
     frames.append(Released(job.key, 5))
     events = job.recover(frames)
     assert all(event.again for event in events)
-    reported = [entry.interval for event in events for entry in event.parts[0].entries]
+    reported = [entry.interval for event in events for entry in event.parts[0]]
     assert reported == [5, 6, 7, 8, 9, 10, 11]
     assert [
         (event.start, event.stop) for event in events if isinstance(event, ctl.Sealed) and event.start >= 10

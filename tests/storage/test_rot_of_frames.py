@@ -37,10 +37,10 @@ async def test_what_rot_takes_of_the_frame_log_is_one_source_gap_and_no_record_c
             (FIRST_INDEX + 1, "b"): 1,
             (FIRST_INDEX + 2, "a"): 1,
         }
-        entries = [entry for sealed in host.sealed(job) for entry in sealed.parts[0].entries]
+        entries = [entry for sealed in host.sealed(job) for entry in sealed.parts[0]]
         assert sum(entry.counts[SOURCE_GAP] for entry in entries if entry.counts) == 1
     async with running(path, storage) as host:  # said once, also over the next restart
         host.host.start_job(ctl.StartWorker(job, FIRST))
         await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 3)
-        entries = [entry for sealed in host.sealed(job) for entry in sealed.parts[0].entries]
+        entries = [entry for sealed in host.sealed(job) for entry in sealed.parts[0]]
         assert sum(entry.counts[SOURCE_GAP] for entry in entries if entry.counts) == 1

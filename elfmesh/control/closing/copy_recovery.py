@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from elfmesh.contribution import split, within
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
@@ -25,6 +27,7 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PublishDone
 from elfmesh.srt.messages import Segment
+from elfmesh.srt.parts import entries_of, run_of
 
 ASK_S, ASK_MAX_S = 0.5, 30.0
 """Pauses between two questions for the same interval double: copy hosts answer each with all they have."""
@@ -140,20 +143,17 @@ class Recovery:
         stop = valid_until(self._stages, copy.evaluated, start, stop)
         if start >= stop:
             return None
-        at, bit = 0, 1 << copy.number
+        bit = 1 << copy.number
         asked = self._asked.get(copy.number)
         if asked is not None and any(not tree.everywhere(start) & bit for tree in trees):
             asked.received_at = self._context.now
+        payloads = split(payload, [each.size for part in copy.parts for each in part])
+        assert payloads is not None, "it is sound"
+        coming = iter(payloads)
         for tree, part in zip(trees, copy.parts, strict=True):
-            kept, payloads = [], []
-            for each in part:
-                if start <= each.interval < stop:
-                    kept.append(each)
-                    payloads.append(payload[at : at + each.size])
-                at += each.size
-            tree.add_everywhere(
-                Segment(self._epoch, 0, start, stop, bitmap_of(bit), tuple(kept)), tuple(payloads)
-            )
+            run = within(run_of(part, islice(coming, len(part))), start, stop)
+            segment = Segment(self._epoch, 0, start, stop, bitmap_of(bit), entries_of(run))
+            tree.add_everywhere(segment, tuple(each.payload for each in run))
         return stop
 
 

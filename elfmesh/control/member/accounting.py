@@ -15,21 +15,21 @@ with corrected counts is sent; counts are added only to an interval that was not
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from sortedcontainers import SortedDict
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
-from elfmesh.control.protocol.events import DeadLetter, Persist, Revised, Sealed, SealedPart
+from elfmesh.control.protocol.events import DeadLetter, Persist, Revised, Sealed
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
 from elfmesh.machine import Index
 from elfmesh.srt.coverage import bits_of
-from elfmesh.srt.messages import Entry
 from elfmesh.wire import UNREADABLE
 
 ASK_S = 2.0
@@ -136,25 +136,24 @@ class Accounting:
             self._owe_expired(counts)
             self._persist()
 
-    def place(self, part: SealedPart, *, again: bool) -> SealedPart:
-        """A part with the counts that are to go up with it.
+    def place(self, run: tuple[Contribution, ...], *, again: bool) -> tuple[Contribution, ...]:
+        """Contributions with the counts that are to go up with it.
 
         Args:
-            part: of the partition that carries the counts.
+            run: of the partition that carries the counts.
             again: it went up before, perhaps: nothing may be added that was not added then.
         """
-        entries = list(part.entries)
-        if entries and any(self.pending_corrections) and not again:
-            at = entries[0].interval
+        if run and any(self.pending_corrections) and not again:
+            at = run[0].interval
             self._placed[at] = add_counts((self._placed.get(at, NOT_COUNTED), self.pending_corrections))
             self.pending_corrections = NOT_COUNTED
             self._persist()
-        for place, entry in enumerate(entries):
-            more = self._placed.get(entry.interval)
-            if more is not None:
-                counts = add_counts((entry.counts, more))
-                entries[place] = Entry(entry.interval, counts, entry.size, entry.rev)
-        return SealedPart(tuple(entries), part.payloads)
+        return tuple(
+            replace(each, counts=add_counts((each.counts, self._placed[each.interval])))
+            if each.interval in self._placed
+            else each
+            for each in run
+        )
 
     def made(self, event: Sealed) -> None:
         """The worker has sealed a range that it has never sealed by the version of its intervals.
@@ -162,7 +161,7 @@ class Accounting:
         What went up with an interval of it went up by another version, and is no part of the job: if there is
         nothing now that it could go up with, it is pending again.
         """
-        there = {entry.interval for entry in event.parts[0].entries}
+        there = {each.interval for each in event.parts[0]}
         void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
         if void:
             self.pending_corrections = add_counts(
@@ -190,11 +189,11 @@ class Accounting:
                 corrections are those of the ledger.
         """
         payloads: dict[int, list[bytes]] = {}
-        for part in event.parts:
-            for entry, payload in zip(part.entries, part.payloads, strict=True):
-                payloads.setdefault(entry.interval, []).append(payload)
+        for run in event.parts:
+            for each in run:
+                payloads.setdefault(each.interval, []).append(each.payload)
         counted = event.parts[0] if number is not None else self.place(event.parts[0], again=True)
-        for entry in counted.entries:
+        for entry in counted:
             if not self.is_decided(entry.interval):
                 known = self._number(entry.interval) if number is None else number
                 self._open[entry.interval] = _Open(known, entry.counts, tuple(payloads[entry.interval]))
@@ -220,13 +219,13 @@ class Accounting:
             had_nothing: all that it counts came late. Of an interval without records nothing was kept when it
                 was closed; what a restart says of it is this revision, which is settled as any other.
         """
-        (counted, *_), payloads = event.parts, tuple(part.payloads[0] for part in event.parts)
+        ((counted,), *_), payloads = event.parts, tuple(each.payload for (each,) in event.parts)
         item = self._open.get(event.interval)
         if item is None and had_nothing:
             item = self._open[event.interval] = _Open(self._number(event.interval), NOT_COUNTED, payloads)
             self._wait()
         if item is not None:
-            item.counts, item.payloads = counted.entries[0].counts, payloads
+            item.counts, item.payloads = counted.counts, payloads
         return item is not None
 
     def added(self, event: Revised) -> None:

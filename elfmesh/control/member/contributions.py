@@ -17,16 +17,18 @@ Paper: none; ELF 3 replays from the logs at full speed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from elfmesh.contribution import around_revisions, payload_bytes, within
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
+from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
 from elfmesh.srt.messages import Segment
+from elfmesh.srt.parts import entries_of
 
 PACE_S = 0.25
 """Between two bursts: a live interval of a second still finds room between them."""
@@ -49,8 +51,7 @@ class Kept:
     @property
     def weight(self) -> tuple[int, int]:
         """Intervals with something in them, at least 1, and bytes."""
-        nbytes = sum(len(payload) for part in self.event.parts for payload in part.payloads)
-        return max(1, len(self.event.parts[0].entries)), nbytes
+        return max(1, len(self.event.parts[0])), payload_bytes(self.event.parts)
 
 
 class Contributions:
@@ -105,7 +106,7 @@ class Contributions:
         for each in kept:
             if each.number != number and each.event.start < first:
                 # What went up under the old number is decided under the old number.
-                self._kept.append(Kept(until(each.event, first), each.number, each.sent))
+                self._kept.append(Kept(each.event.within(each.event.start, first), each.number, each.sent))
             if each.event.stop > first:
                 self._again(each, number, first)
         self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
@@ -115,9 +116,7 @@ class Contributions:
 
     def _again(self, each: Kept, number: int, first: int) -> None:
         if each.number != number:
-            parts = tuple(since(part, first) for part in each.event.parts)
-            event = replace(each.event, start=max(each.event.start, first), parts=parts)
-            each = Kept(event, number, each.sent)
+            each = Kept(each.event.within(first, END), number, each.sent)
         self._kept.append(each)
         self._backlog.append(each)
 
@@ -125,14 +124,13 @@ class Contributions:
         """The worker has sealed a range: it goes up now, or behind what has to go up again."""
         if self.frontier is None:
             raise RuntimeError("contributing needs a number")
-        if self.until is not None and event.stop > self.until:
-            event = until(event, self.until)
+        if self.until is not None:
+            event = event.within(event.start, self.until)
         self._closed_unsealed(event, self.frontier)
         if event.stop <= self.frontier:
             return
-        if event.start < self.frontier:  # closed, or the worker was begun again and says it again
-            parts = tuple(since(part, self.frontier) for part in event.parts)
-            event = replace(event, start=self.frontier, parts=parts)
+        # What lies before is closed, or the worker was begun again and says it again.
+        event = event.within(self.frontier, END)
         kept = Kept(event, self._number)
         if self._backlog or event.again:
             self._backlog.append(kept)
@@ -150,8 +148,7 @@ class Contributions:
         assert self._sealed is not None
         start, stop = max(event.start, self._sealed), min(event.stop, frontier)
         if start < stop:
-            parts = tuple(since(part, start, stop) for part in event.parts)
-            self._kept.append(Kept(replace(event, start=start, stop=stop, parts=parts), self._number))
+            self._kept.append(Kept(event.within(start, stop), self._number))
         self._sealed = max(self._sealed, event.stop)
 
     def joined(self, event: Sealed) -> Sealed | None:
@@ -185,7 +182,7 @@ class Contributions:
         """An interval's contribution is another now; False if it is not open here."""
         for kept in reversed(self._kept):
             if kept.event.start <= event.interval < kept.event.stop:
-                kept.event = revised(kept.event, event)
+                kept.event = kept.event.revised(event)
                 waits = any(each is kept for each in self._backlog)
                 if not waits and kept.number == self._number and event.interval >= self._first:
                     self._send_range(kept.event, event.interval, event.interval + 1)
@@ -210,7 +207,7 @@ class Contributions:
             while queue and queue[-1].event.start >= at:
                 queue.pop()
             if queue and queue[-1].event.stop > at:
-                queue[-1].event = until(queue[-1].event, at)
+                queue[-1].event = queue[-1].event.within(queue[-1].event.start, at)
         if self.frontier is not None and self._sealed is not None:
             self.frontier = min(self.frontier, max(at, self._first))
             self._sealed = min(self._sealed, at)
@@ -234,7 +231,7 @@ class Contributions:
             self._timer = self._context.after(PACE_S, self._pace)
 
     def _send(self, kept: Kept, start: int) -> None:
-        event = kept.event if self.until is None else until(kept.event, self.until)
+        event = kept.event if self.until is None else kept.event.within(kept.event.start, self.until)
         if event.stop <= start:
             return
         self._send_range(event, start, event.stop)
@@ -246,55 +243,8 @@ class Contributions:
         if self.until is not None:
             stop = min(stop, self.until)
         coverage = bitmap_of(1 << self._number)
-        for tree, whole in zip(self._trees, event.parts, strict=True):
-            for low, high in _pieces(whole, start, stop):
-                part = since(whole, low, high)
-                segment = Segment(self._epoch, 0, low, high, coverage, part.entries)
-                self._context.emit(Contribute(tree, segment, part.payloads))
-
-
-def _pieces(part: SealedPart, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """[start, stop) cut around the intervals that were revised."""
-    for entry in part.entries:
-        if entry.rev > 1 and start <= entry.interval < stop:
-            if start < entry.interval:
-                yield start, entry.interval
-            yield entry.interval, entry.interval + 1
-            start = entry.interval + 1
-    if start < stop:
-        yield start, stop
-
-
-def revised(event: Sealed, revision: Revised) -> Sealed:
-    parts = []
-    for part, new in zip(event.parts, revision.parts, strict=True):
-        pairs = {
-            entry.interval: (entry, payload)
-            for entry, payload in zip(part.entries, part.payloads, strict=True)
-        }
-        pairs[revision.interval] = (new.entries[0], new.payloads[0])
-        ordered = [pairs[interval] for interval in sorted(pairs)]
-        parts.append(
-            SealedPart(tuple(entry for entry, _ in ordered), tuple(payload for _, payload in ordered))
-        )
-    return replace(event, parts=tuple(parts))
-
-
-def until(event: Sealed, stop: int) -> Sealed:
-    """A sealed range without what lies at `stop` or behind."""
-    if event.stop <= stop:
-        return event
-    parts = []
-    for part in event.parts:
-        kept = sum(entry.interval < stop for entry in part.entries)
-        parts.append(SealedPart(part.entries[:kept], part.payloads[:kept]))
-    return replace(event, stop=max(event.start, stop), parts=tuple(parts))
-
-
-def since(part: SealedPart, start: int, stop: int = END) -> SealedPart:
-    kept = [
-        (entry, payload)
-        for entry, payload in zip(part.entries, part.payloads, strict=True)
-        if start <= entry.interval < stop
-    ]
-    return SealedPart(tuple(entry for entry, _ in kept), tuple(payload for _, payload in kept))
+        for tree, run in zip(self._trees, event.parts, strict=True):
+            for low, high in around_revisions(run, start, stop):
+                piece = within(run, low, high)
+                segment = Segment(self._epoch, 0, low, high, coverage, entries_of(piece))
+                self._context.emit(Contribute(tree, segment, tuple(each.payload for each in piece)))

@@ -20,11 +20,11 @@ from elfmesh import ids
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
-from elfmesh.control.member.contributions import until
 from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages_safety import Keep, Kept
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.srt.parts import entries_of
 
 AGAIN_S = 2.0
 AGAIN_BYTES = 4 << 20
@@ -107,7 +107,7 @@ class CopySender:
         if self._open:
             copy = self._open.peekitem(-1)[1]
             if copy.event.stop > at:
-                copy.event, copy.at = until(copy.event, at), {}
+                copy.event, copy.at = copy.event.within(copy.event.start, at), {}
 
     def stop(self) -> None:
         self._open.clear()
@@ -133,12 +133,12 @@ class CopySender:
             copy.number,
             event.start,
             event.stop,
-            tuple(part.entries for part in event.parts),
+            tuple(map(entries_of, event.parts)),
             event.evaluated,
             _version(event)[1],
             copy.epoch,
         )
-        payload = b"".join(payload for part in event.parts for payload in part.payloads)
+        payload = b"".join(each.payload for run in event.parts for each in run)
         if len(payload) > DATA_FRAME_BYTES_MAX:
             self._context.stats["control.not_kept_too_big"] += 1
             return 0
@@ -170,7 +170,7 @@ class CopySender:
 
 def _version(event: Sealed) -> tuple[int, int]:
     """What must be alike for a copy to be one of this: where it ends, and how often it was revised."""
-    return event.stop, sum(entry.rev - 1 for entry in event.parts[0].entries)
+    return event.stop, sum(each.rev - 1 for each in event.parts[0])
 
 
 def _same_domain(me: Contact, other: Contact) -> bool:

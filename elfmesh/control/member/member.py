@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from elfmesh.contribution import within
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import READ, UsualRate
 from elfmesh.control.jobs.manifest import Manifest
@@ -21,7 +22,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
 from elfmesh.control.member.accounting import Accounting
-from elfmesh.control.member.contributions import Contributions, since, until
+from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.pre_start_counts import PreStartCounts
@@ -278,9 +279,12 @@ class Member:
         stop = self._valid_until(event, open_from, event.stop)
         if stop < event.stop:
             self._context.stats["control.other_version"] += 1
-        if stop > event.start and not event.again:
-            self.accounting.made(until(event, stop))
-        if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
+        if stop <= event.start:
+            return
+        event = event.within(event.start, stop)
+        if not event.again:
+            self.accounting.made(event)
+        if (joined := self.contributions.joined(event)) is not None:
             self.contributions.add(self._placed(joined))
             self._settle_closed()  # what was closed before it was sealed
 
@@ -320,7 +324,7 @@ class Member:
             self.accounting.correct_pre_start(
                 self._pre_start_counts.count(event, first), min(event.stop, first)
             )
-        counted, *others = (since(part, first) for part in event.parts)
+        counted, *others = (within(run, first, END) for run in event.parts)
         return replace(event, parts=(self.accounting.place(counted, again=event.again), *others))
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
@@ -331,7 +335,7 @@ class Member:
         self._stall_watch.begin()
 
     def _tell_rate(self, event: Sealed, number: int) -> None:
-        for sealed in event.parts[0].entries:
+        for sealed in event.parts[0]:
             self._rate.add(sum(sealed.counts[at] for at in READ))
         news = self._rate.news(self.epoch, self._context.now)
         if news is not None:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import replace
 
 from elfmesh.control.member.accounting import Accounting
-from elfmesh.control.member.contributions import Contributions, revised
+from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.protocol.events import Revised, Sealed
 
 
@@ -35,7 +35,7 @@ def take_revision(
     if (
         contributions.revise(placed)
         or _revise_pending(placed, pending)
-        or accounting.revise(placed, had_nothing=counted.entries[0].counts == event.added)
+        or accounting.revise(placed, had_nothing=counted[0].counts == event.added)
     ):
         accounting.added(event)
     else:
@@ -45,6 +45,6 @@ def take_revision(
 def _revise_pending(event: Revised, pending: deque[Sealed]) -> bool:
     for place, waiting in enumerate(pending):
         if waiting.start <= event.interval < waiting.stop:
-            pending[place] = revised(waiting, event)
+            pending[place] = waiting.revised(event)
             return True
     return False

@@ -172,15 +172,3 @@ class Roots:
             self._send(tree, seq)
         if tree.parts:
             self._repeat_later(tree)
-
-
-def split_payload(segment: Segment, payload: bytes) -> tuple[bytes, ...] | None:
-    """The payloads of a segment's entries, or None if their sizes contradict the payload's."""
-    sizes = [entry.size for entry in segment.entries]
-    if any(size < 0 for size in sizes) or sum(sizes) != len(payload):
-        return None
-    found, at = [], 0
-    for size in sizes:
-        found.append(payload[at : at + size])
-        at += size
-    return tuple(found)

@@ -7,9 +7,10 @@ carries out the effects of one job in the order they were given: an `Append` bef
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from elfmesh.contribution import Contribution, replaced, within
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.jobs.terms import Stage
@@ -59,7 +60,6 @@ from elfmesh.srt.events import (
     Subscribe,
     Unsubscribe,
 )
-from elfmesh.srt.messages import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,6 @@ class ReleaseWorker(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class SealedPart:
-    """What one partition has for a sealed range; `payloads[i]` belongs to `entries[i]`, b"" without rows."""
-
-    entries: tuple[Entry, ...] = ()
-    payloads: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Sealed(Event):
     """The worker has nothing more for [start, stop) than these parts, one per partition of the job.
 
@@ -174,10 +166,23 @@ class Sealed(Event):
     incarnation: str
     start: int
     stop: int
-    parts: tuple[SealedPart, ...]
+    parts: tuple[tuple[Contribution, ...], ...]
     again: bool = False
     evaluated: int = 1
     begun: int = 0
+
+    def within(self, start: int, stop: int) -> Sealed:
+        """As much of it as lies in [start, stop)."""
+        start, stop = max(start, self.start), min(stop, self.stop)
+        if (start, stop) == (self.start, self.stop):
+            return self
+        parts = tuple(within(run, start, stop) for run in self.parts)
+        return replace(self, start=start, stop=max(start, stop), parts=parts)
+
+    def revised(self, revision: Revised) -> Sealed:
+        """With another contribution to one of its intervals."""
+        pairs = zip(self.parts, revision.parts, strict=True)
+        return replace(self, parts=tuple(replaced(run, new) for run, (new,) in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ class Revised(Event):
     incarnation: str
     interval: int
     rev: int
-    parts: tuple[SealedPart, ...]
+    parts: tuple[tuple[Contribution, ...], ...]
     added: tuple[int, ...]
     seq: int
     again: bool = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.control.protocol import events as ctl
 from elfmesh.safeguards import safeguard
-from elfmesh.srt.messages import Entry
 from elfmesh.storage.frames import RevisedInterval, Sealed
 
 EVENT_ENTRIES_MAX = 64
@@ -82,13 +82,16 @@ class Saying:
         return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
 
     @safeguard("late-revises")
-    def _parts(self, entries: list[SealingReport]) -> tuple[ctl.SealedPart, ...]:
-        parts = []
-        for partition in range(self._manifest.partitions):
-            payloads = tuple(entry.payloads[partition] for entry in entries)
-            placed = []
-            for entry, payload in zip(entries, payloads, strict=True):
-                counts = whole_counts(entry.counts) if partition == 0 else NOT_COUNTED
-                placed.append(Entry(entry.interval, counts, len(payload), entry.rev))
-            parts.append(ctl.SealedPart(tuple(placed), payloads))
-        return tuple(parts)
+    def _parts(self, entries: list[SealingReport]) -> tuple[tuple[Contribution, ...], ...]:
+        return tuple(
+            tuple(
+                Contribution(
+                    entry.interval,
+                    whole_counts(entry.counts) if partition == 0 else NOT_COUNTED,
+                    entry.payloads[partition],
+                    entry.rev,
+                )
+                for entry in entries
+            )
+            for partition in range(self._manifest.partitions)
+        )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from elfmesh.contribution import payload_bytes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.lookups import LookupTables
@@ -45,7 +46,7 @@ class Unreleased:
 
     def given(self, event: ctl.Sealed | ctl.Revised) -> None:
         """A range or a revision is held until it is closed."""
-        size = sum(len(payload) for part in event.parts for payload in part.payloads)
+        size = payload_bytes(event.parts)
         stop = event.stop if isinstance(event, ctl.Sealed) else event.interval + 1
         self._held.append((stop, size))
         self.nbytes += size

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from elfmesh import ids
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import BUCKETS
-from elfmesh.control.protocol.events import Sealed, SealedPart
-from elfmesh.srt.messages import Entry
+from elfmesh.control.protocol.events import Sealed
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
@@ -174,8 +174,7 @@ def reported_again(agent: Agent, index: int) -> Sealed:
     manifest = agent.control.member_host.members[JOB].manifest
     keys = Counter(key for at, key in agent.logs["clicks"] if at // SLIDE == index)
     payload = json.dumps(dict(sorted(keys.items()))).encode()
-    entry = Entry(index, (sum(keys.values()), *NOTHING[1:]), len(payload))
-    part = SealedPart((entry,), (payload,))
+    part = (Contribution(index, (sum(keys.values()), *NOTHING[1:]), payload),)
     return Sealed(JOB, manifest.incarnation, index, index + 1, (part,), again=True)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.answers import decode_body
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.plan import Plan, read_plan
@@ -24,7 +25,7 @@ from elfmesh.control.machine import Control
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.machine import Contact, Event
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment
 from tests.ql.sessions import partials
 
 SECOND = 1_000_000
@@ -118,12 +119,12 @@ class Worker:
         parts = []
         for partition in range(partitions):
             nothing = (0,) * len(BUCKETS)
-            entries = [
-                Entry(index, nothing if partition else counts, len(payloads[partition]))
-                for index, (counts, payloads) in made.items()
-            ]
-            payloads = tuple(payloads[partition] for _, payloads in made.values())
-            parts.append(ctl.SealedPart(tuple(entries), payloads))
+            parts.append(
+                tuple(
+                    Contribution(index, nothing if partition else counts, payloads[partition])
+                    for index, (counts, payloads) in made.items()
+                )
+            )
         job, incarnation = self.manifest.job_id, self.manifest.incarnation
         event = ctl.Sealed(job, incarnation, self.sealed, stop, tuple(parts), evaluated=stage.evaluated)
         self.sealed = stop
@@ -136,7 +137,7 @@ class Worker:
         counts, payloads = count(self.agent, self.plan, self.manifest.partitions, index)
         nothing = (0,) * len(BUCKETS)
         parts = tuple(
-            ctl.SealedPart((Entry(index, nothing if at else counts, len(payload), rev),), (payload,))
+            (Contribution(index, nothing if at else counts, payload, rev),)
             for at, payload in enumerate(payloads)
         )
         job, incarnation, more = self.manifest.job_id, self.manifest.incarnation, (added, *nothing[1:])

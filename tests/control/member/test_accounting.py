@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.closing.outcomes import LACKS_MAX, Lacking
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import BUCKETS, NOT_COUNTED
 from elfmesh.control.member.accounting import ASK_S, ASKED_MAX, Accounting
-from elfmesh.control.protocol.events import DeadLetter, Persist, Sealed, SealedPart
+from elfmesh.control.protocol.events import DeadLetter, Persist, Sealed
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of, bits_of
-from elfmesh.srt.messages import Entry
 from tests.control.member.support import TEXT
 
 EXPIRED = BUCKETS.index("expired")
@@ -27,8 +27,7 @@ ME = 3
 
 
 def sealed(*indices: int, records: int = 5) -> Sealed:
-    entries = tuple(Entry(index, (records, 2, *NOT_COUNTED[2:]), 1) for index in indices)
-    part = SealedPart(entries, (b"p",) * len(entries))
+    part = tuple(Contribution(index, (records, 2, *NOT_COUNTED[2:]), b"p") for index in indices)
     return Sealed(MANIFEST.job_id, "x", indices[0], indices[-1] + 1, (part,))
 
 
@@ -112,9 +111,9 @@ def test_what_is_owed_is_only_added_to_what_never_went_up() -> None:
     again = sealed(11).parts[0]
     assert bench.it.place(again, again=True) == again
     placed = bench.it.place(sealed(12, 13).parts[0], again=False)
-    assert placed.entries[0].counts[EXPIRED] == 5
-    assert placed.entries[0].counts[:2] == (5, 4), "what was filtered is filtered"
-    assert placed.entries[1].counts[EXPIRED] == 0
+    assert placed[0].counts[EXPIRED] == 5
+    assert placed[0].counts[:2] == (5, 4), "what was filtered is filtered"
+    assert placed[1].counts[EXPIRED] == 0
 
 
 def test_after_a_restart_the_same_goes_up_with_the_same_interval() -> None:
@@ -124,12 +123,12 @@ def test_after_a_restart_the_same_goes_up_with_the_same_interval() -> None:
     placed = bench.it.place(sealed(12).parts[0], again=False)
     bench = bench.restart()
     assert bench.it.place(sealed(12).parts[0], again=True) == placed
-    assert bench.it.place(sealed(13).parts[0], again=False).entries[0].counts[EXPIRED] == 0
+    assert bench.it.place(sealed(13).parts[0], again=False)[0].counts[EXPIRED] == 0
     bench.it.closed(Sealed(MANIFEST.job_id, "x", 12, 13, (placed,)), ME)
     bench.outcomes(outside=(12,))
     taken = bench.it.place(sealed(14).parts[0], again=False)
-    assert taken.entries[0].counts[:2] == (5, 2 + 2 + 2)
-    assert taken.entries[0].counts[EXPIRED] == 5 + 5, "its own records, and those that went up with it"
+    assert taken[0].counts[:2] == (5, 2 + 2 + 2)
+    assert taken[0].counts[EXPIRED] == 5 + 5, "its own records, and those that went up with it"
 
 
 @pytest.mark.parametrize("number", [None, ME], ids=["from-before-the-term", "contributed-again"])
@@ -150,8 +149,8 @@ class Boot:
 
     def __init__(self) -> None:
         self.bench = Bench()
-        self.written: list[SealedPart] = []
-        self.up: list[SealedPart] = []
+        self.written: list[tuple[Contribution, ...]] = []
+        self.up: list[tuple[Contribution, ...]] = []
         self.inside: list[bool] = []
 
     def seal(self, records: int) -> None:
@@ -163,8 +162,8 @@ class Boot:
             self._closed(self.up[len(self.inside)], ME)
             self.inside.append(bool(inside % 2))
 
-    def _closed(self, part: SealedPart, number: int | None) -> None:
-        index = part.entries[0].interval
+    def _closed(self, part: tuple[Contribution, ...], number: int | None) -> None:
+        index = part[0].interval
         self.bench.it.closed(Sealed(MANIFEST.job_id, "x", index, index + 1, (part,)), number)
 
     def tell(self, until: int) -> None:
@@ -197,8 +196,8 @@ def test_each_record_is_counted_once_however_often_its_agent_restarts(steps: lis
     boot.tell(len(boot.inside))
     open_from = len(boot.inside)
     counted = [part for index, part in enumerate(boot.up) if index >= open_from or boot.inside[index]]
-    found = sum(sum(part.entries[0].counts) for part in counted) + sum(boot.bench.it.pending_corrections)
-    assert found == sum(sum(part.entries[0].counts) for part in boot.written)
+    found = sum(sum(part[0].counts) for part in counted) + sum(boot.bench.it.pending_corrections)
+    assert found == sum(sum(part[0].counts) for part in boot.written)
 
 
 def test_what_never_went_up_is_known_without_asking() -> None:

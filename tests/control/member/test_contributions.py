@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.member.contributions import (
@@ -17,14 +18,11 @@ from elfmesh.control.member.contributions import (
     BURST_INTERVALS,
     PACE_S,
     Contributions,
-    since,
-    until,
 )
-from elfmesh.control.protocol.events import Revised, Sealed, SealedPart
+from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Contribute
-from elfmesh.srt.messages import Entry
 
 JOB = b"j" * 20
 COUNTS = (1, *(0,) * (len(BUCKETS) - 1))
@@ -32,8 +30,8 @@ COUNTS = (1, *(0,) * (len(BUCKETS) - 1))
 
 def sealed(start: int, stop: int, size: int = 1) -> Sealed:
     """Every interval of the range has a record."""
-    entries = tuple(Entry(index, COUNTS, size) for index in range(start, stop))
-    return Sealed(JOB, "x", start, stop, (SealedPart(entries, (b"p" * size,) * len(entries)),))
+    run = tuple(Contribution(index, COUNTS, b"p" * size) for index in range(start, stop))
+    return Sealed(JOB, "x", start, stop, (run,))
 
 
 class Bench:
@@ -97,7 +95,7 @@ def test_what_was_closed_before_it_was_sealed_does_not_go_up_and_is_released(at_
         bench.up.add(sealed(start, stop))
     assert bench.intervals() == list(range(12, 20))
     released = bench.up.release(12)
-    entries = [entry.interval for each in released for entry in each.event.parts[0].entries]
+    entries = [entry.interval for each in released for entry in each.event.parts[0]]
     assert entries == list(range(5, 12))
     assert {each.number for each in released} == {3}
     assert bench.up.undecided == 12
@@ -207,11 +205,9 @@ def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], r
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_ranges_are_cut_exactly(low: int, high: int) -> None:
     event = sealed(2, 9)
-    cut = until(event, high)
-    assert [entry.interval for entry in cut.parts[0].entries] == list(range(2, min(9, max(high, 2))))
-    part = since(event.parts[0], low)
-    assert [entry.interval for entry in part.entries] == list(range(max(2, low), 9))
-    assert len(part.payloads) == len(part.entries)
+    cut = event.within(low, high)
+    assert [each.interval for each in cut.parts[0]] == list(range(max(2, low), min(9, high)))
+    assert (cut.start, cut.stop) == (max(2, low), max(2, low, min(9, high)))
 
 
 def test_what_a_restart_says_again_is_paced_as_well() -> None:
@@ -234,7 +230,7 @@ def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
     bench.up.begin(3, 1, 0)
     bench.up.add(sealed(0, 4))
     bench.reported()
-    part = SealedPart((Entry(2, COUNTS, 2, 2),), (b"pp",))
+    part = (Contribution(2, COUNTS, b"pp", 2),)
     assert bench.up.revise(Revised(JOB, "x", 2, 2, (part,), COUNTS, 1))
     (only,) = bench.reported()
     assert (only.segment.start, only.segment.stop, only.segment.entries[0].rev) == (2, 3, 2)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.member.copy_sender import AGAIN_BYTES, CopySender
 from elfmesh.control.member.copy_store import KEPT_BYTES_MAX, CopyStore
-from elfmesh.control.protocol.events import Sealed, SealedPart
+from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages import unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.machine import Contact, Received, Send
@@ -323,7 +324,7 @@ def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
     safe = CopySender(context, 1)
     safe.peers_are((entry(1, ""),))
     for start in range(64):
-        part = SealedPart((Entry(start, (1,), 1 << 20),), (bytes(1 << 20),))
+        part = (Contribution(start, (1,), bytes(1 << 20)),)
         safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0, 1)
     context.out.clear()
     context.now += 10.0

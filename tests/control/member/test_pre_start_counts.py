@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.member.pre_start_counts import PreStartCounts
-from elfmesh.control.protocol.events import Sealed, SealedPart
-from elfmesh.srt.messages import Entry
+from elfmesh.control.protocol.events import Sealed
 
 
 def sealed(start: int, stop: int, *, again: bool = False) -> Sealed:
     """One record in each interval, and one that is filtered."""
     counts = (1, 1, *(0 for _ in BUCKETS[2:]))
-    part = SealedPart(tuple(Entry(index, counts, 0) for index in range(start, stop)), (b"",) * (stop - start))
+    part = tuple(Contribution(index, counts) for index in range(start, stop))
     return Sealed(b"j" * 20, "i", start, stop, (part,), again=again)
 
 

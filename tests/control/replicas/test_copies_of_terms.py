@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
-from elfmesh.control.protocol.events import Sealed, SealedPart
+from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages_safety import Kept, Surrender
 from elfmesh.machine import Send
-from elfmesh.srt.messages import Entry
 from tests.control.contexts import new_context
 from tests.control.member.test_copy_sender import JOB, acknowledged, copy, entry
 
@@ -32,7 +32,7 @@ def test_what_a_later_term_says_replaces_what_an_earlier_one_did() -> None:
 def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
     safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
-    event = Sealed(JOB, "i", 5, 6, (SealedPart((Entry(5, (1,), 0),), (b"",)),))
+    event = Sealed(JOB, "i", 5, 6, ((Contribution(5, (1,)),),))
     safe.add(event, 0, 1)
     safe.rewind(5)
     safe.add(event, 0, 2)
@@ -46,7 +46,7 @@ def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
 def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_term() -> None:
     safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
-    safe.add(Sealed(JOB, "i", 5, 6, (SealedPart((Entry(5, (1,), 0),), (b"",)),)), 0, 7)
+    safe.add(Sealed(JOB, "i", 5, 6, ((Contribution(5, (1,)),),)), 0, 7)
     safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 1))
     assert safe.unsafe == 1, "another revision"
     safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0))

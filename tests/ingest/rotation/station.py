@@ -189,7 +189,8 @@ class Station:
             self.samples += event.samples
         if not isinstance(event, ctl.Sealed):
             return
-        for entry, payload in zip(event.parts[0].entries, event.parts[0].payloads, strict=True):
+        for entry in event.parts[0]:
+            payload = entry.payload
             rows: Counter[int] = Counter()
             if payload:
                 for row in finish(decode_partial(payload))["main"].to_pylist():

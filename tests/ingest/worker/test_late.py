@@ -10,11 +10,11 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.cbt import decode_partial, finish, merge_partials
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, OVERFLOW
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.worker.late import INTERVALS_MAX, Evaluation, LateRecords, Revision
 from elfmesh.ingest.worker.worker import JobWorker
-from elfmesh.srt.messages import Entry
 from elfmesh.storage.frames import Released
 from tests.ingest.rotation.station import PROMPT, Station
 from tests.ingest.test_worker import HOP, NOW, TUMBLE, Feeder, S
@@ -184,13 +184,14 @@ class Host(Station):
             self._hear(event)
 
     def _hear(self, event: object) -> None:
-        entries: list[tuple[Entry, bytes]] = []
+        run: tuple[Contribution, ...] = ()
         if isinstance(event, ctl.Revised):
             assert event.again or event.seq == self.received + 1, "in order, none left out"
             self.received = max(self.received, event.seq)
         if isinstance(event, ctl.Sealed | ctl.Revised) and event.parts:
-            entries = list(zip(event.parts[0].entries, event.parts[0].payloads, strict=True))
-        for entry, payload in entries:
+            run = event.parts[0]
+        for entry in run:
+            payload = entry.payload
             assert entry.rev >= self.revs[entry.interval], "never an older one"
             self.revs[entry.interval] = entry.rev
             self.counts[entry.interval] = entry.counts

@@ -106,7 +106,8 @@ class Changing(Host):
             self.received = max(self.received, event.seq)
         if not isinstance(event, ctl.Sealed | ctl.Revised) or not event.parts:
             return
-        for entry, payload in zip(event.parts[0].entries, event.parts[0].payloads, strict=True):
+        for entry in event.parts[0]:
+            payload = entry.payload
             rows = Counter[int]()
             for row in finish(decode_partial(payload))["main"].to_pylist() if payload else ():
                 rows[row["k0"]] += next(value for name, value in row.items() if name != "k0")

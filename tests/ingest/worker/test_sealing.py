@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import CONTRIBUTED, NOT_COUNTED, OVERFLOW
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.worker.intervals import SealedInterval as Closed
 from elfmesh.ingest.worker.sealing import Unreleased, _within
-from elfmesh.srt.messages import Entry
 
 
 def given(start: int, stop: int, *sizes: int) -> ctl.Sealed:
     counts = tuple(NOT_COUNTED)
-    entries = tuple(Entry(start + n, counts, size) for n, size in enumerate(sizes))
-    return ctl.Sealed(
-        b"j", "i", start, stop, (ctl.SealedPart(entries, tuple(map(bytes, sizes))),), evaluated=1
-    )
+    run = tuple(Contribution(start + n, counts, bytes(size)) for n, size in enumerate(sizes))
+    return ctl.Sealed(b"j", "i", start, stop, (run,), evaluated=1)
 
 
 def test_bytes_are_held_until_their_range_is_closed() -> None:

@@ -49,7 +49,8 @@ def reported(host: Host, job: Manifest) -> dict[tuple[int, int], dict[str, int]]
     """(interval, version) -> rows, as the control plane takes them: the newest of each."""
     found: dict[tuple[int, int], dict[str, int]] = {}
     for sealed in host.sealed(job):
-        for entry, payload in zip(sealed.parts[0].entries, sealed.parts[0].payloads, strict=True):
+        for entry in sealed.parts[0]:
+            payload = entry.payload
             rows = finish(decode_partial(payload))["main"].to_pylist() if payload else []
             found[entry.interval, sealed.evaluated] = {row["k0"]: row["a0"] for row in rows}
     return found
@@ -59,7 +60,7 @@ def records_of(host: Host, job: Manifest) -> dict[int, tuple[int, ...]]:
     """Per interval what was contributed, filtered and unusable, by what counts in the end."""
     counts = {}
     for sealed in host.sealed(job):
-        for entry in sealed.parts[0].entries:
+        for entry in sealed.parts[0]:
             counts[entry.interval] = entry.counts[:3]
     return counts
 
@@ -258,7 +259,7 @@ async def test_a_change_within_what_was_read_from_an_empty_file_counts_nothing_t
         host.write(*((second, "k") for second in range(45, 65)))
         host.host.start_job(started(staged(FIRST_INDEX + 2, COUNT, filtered(COUNT))))
         await until(partial(reached, host, FIRST_INDEX + 6, 2))
-        late = [entry.counts[LATE] for each in host.sealed(job) for entry in each.parts[0].entries]
+        late = [entry.counts[LATE] for each in host.sealed(job) for entry in each.parts[0]]
         found = reported(host, job)
     assert not any(late)
     assert [found[FIRST_INDEX + index, 2]["k"] for index in range(2, 6)] == [3, 4, 6, 10]
