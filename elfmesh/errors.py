@@ -2,19 +2,25 @@
 
 ::
 
-    ElfError                      exit code
-    |- UsageError                 2    the command line is wrong
-    |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)
-    |- DataError                  65   the input data cannot be used at all
-    |  `- ResultTooLarge          65   the rows of a result do not fit the limit of the agent that makes them
-    |- RuntimeFailure             1    something failed while running
-    |  |- NotInstalled            1    what was asked for needs an extra that is not installed
-    |  `- StorageError            1    a disk refused or lost something
-    |     `- DiskFull             1    it has no room; what should be written can be written later
-    |- Unreachable                69   no agent answered
-    |- ConfigError                78   the configuration is wrong (file, key)
-    `- ProtocolError              -    a peer broke the protocol: counted, never shown as our fault
+    ElfError                         exit code
+    |- LocalError                    1    the mistake is here: in what this process was given, or on its host
+    |  |- UsageError                 2    the command line is wrong
+    |  |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)
+    |  |- DataError                  65   the input data cannot be used at all
+    |  |  `- ResultTooLarge          65   a result has more rows than its agent may hold
+    |  |- RuntimeFailure             1    something failed while running
+    |  |  |- NotInstalled            1    what was asked for needs an extra that is not installed
+    |  |  `- StorageError            1    a disk refused or lost something
+    |  |     `- DiskFull             1    it has no room; what should be written can be written later
+    |  `- ConfigError                78   the configuration is wrong (file, key)
+    |- RemoteError                   1    another process is at fault, is silent, or refuses
+    |  |- Unreachable                69   no agent answered
+    |  `- ProtocolError              -    a peer broke the protocol: counted, never shown as our fault
+    `- ControlFlow                   -    a computation goes on in another way; its room catches it
 
+The classes here are the branches. A room makes its own classes from the branch that fits. No exception class
+of the package is outside the tree, except that of a script that imports nothing of the package
+(`ingest/functions/child.py`). Misuse by our own code raises ValueError, because it is a bug.
 A peer's fault is never raised out of a machine's `step`: there it is an effect and a counter.
 Messages say what is wrong, where, and what to do; `hint` is the second sentence, `where` the place.
 """
@@ -41,13 +47,17 @@ class ElfError(Exception):
         return f"{place}{self.message}{hint}"
 
 
-class UsageError(ElfError):
+class LocalError(ElfError):
+    """The mistake is here: in what this process was given, in its own work, or on its host."""
+
+
+class UsageError(LocalError):
     """Wrong arguments."""
 
     exit_code = 2
 
 
-class DataError(ElfError):
+class DataError(LocalError):
     """Input that cannot be read as what it was declared to be."""
 
     exit_code = 65
@@ -68,7 +78,7 @@ class ResultTooLarge(DataError):
         )
 
 
-class QueryError(ElfError):
+class QueryError(LocalError):
     """Wrong or unsupported ELF-QL.
 
     Attributes:
@@ -105,17 +115,28 @@ class DiskFull(StorageError):
     """What a system call says then. Of a sync it says that something is lost: that is no DiskFull."""
 
 
-class Unreachable(ElfError):
+class RemoteError(ElfError):
+    """Another process is at fault, is silent, or refuses: a peer, a client, or a service."""
+
+
+class Unreachable(RemoteError):
     """No agent answers at the given address."""
 
     exit_code = 69
 
 
-class ConfigError(ElfError):
+class ConfigError(LocalError):
     """A wrong configuration: a file, or what is laid over it."""
 
     exit_code = 78
 
 
-class ProtocolError(ElfError):
+class ProtocolError(RemoteError):
     """A peer sent something outside the protocol or its limits; the connection is closed and counted."""
+
+
+class ControlFlow(ElfError):
+    """A computation goes on in another way. The room that raises it catches it, and no user sees it."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import click
 
-from elfmesh.errors import ElfError
+from elfmesh.errors import ControlFlow, ElfError
 from elfmesh.lazy import hide
 from elfmesh.text import nearest, printable
 from elfmesh.version import VERSION
@@ -139,7 +139,7 @@ OWN_MEANING = frozenset(
 """Flags that mean something else than others of their name: one variable would set both."""
 
 
-class _ReaderGone(Exception):
+class _ReaderGone(ControlFlow):
     """Nobody reads standard output any more."""
 
 
@@ -281,6 +281,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
             args=list(arguments) if arguments is not None else None, prog_name="elf", standalone_mode=False
         )
         sys.stdout.flush()
+    except (_ReaderGone, BrokenPipeError):
+        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
     except ElfError as error:
         return _report(error, str(error), error.exit_code)
     except click.UsageError as error:
@@ -290,10 +294,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _report(error, error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except (_ReaderGone, BrokenPipeError):
-        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _report(error, f"{place}{error.strerror or error}", 1)

@@ -16,6 +16,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
+from elfmesh.errors import LocalError
+
 _SHARED_ADDRESSES = tuple(
     map(
         ipaddress.ip_network,
@@ -29,12 +31,13 @@ _SHARED_ADDRESSES = tuple(
 )
 
 
-class Forbidden(OSError):
-    """An address that is neither public nor allowed."""
+class Forbidden(OSError, LocalError):
+    """An address that is neither public nor allowed; a connector handles an OSError only."""
 
     def __init__(self, host: str) -> None:
         text = f"{host} is not public: add its network to `allow` if requests may go there"
-        super().__init__(errno.EACCES, text)
+        LocalError.__init__(self, text)
+        OSError.__init__(self, errno.EACCES, text)
 
 
 class CheckedResolver(AbstractResolver):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, to_json
+from elfmesh.errors import RemoteError
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -102,15 +103,15 @@ class Lost:
     why: str
 
 
-class Refused(Exception):
+class Refused(RemoteError):
     """This record will never be taken as it is; the next one may."""
 
 
-class Fenced(Exception):
+class Fenced(RemoteError):
     """The record is of a master that was replaced (D-5)."""
 
 
-class Unavailable(Exception):
+class Unavailable(RemoteError):
     """The sink cannot take anything now."""
 
 

@@ -28,7 +28,7 @@ from elfmesh.api.identity.bearer import write_private
 from elfmesh.api.identity.ca import CERT_DAYS, Authority, key_digest
 from elfmesh.api.identity.names import TOKEN_PREFIX, check_name
 from elfmesh.api.identity.principal import Role
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, RemoteError
 from elfmesh.ids import ID_BYTES
 
 PREFIX = TOKEN_PREFIX
@@ -72,7 +72,7 @@ class _Record(msgspec.Struct, frozen=True):
     ips: tuple[str, ...] = ()
 
 
-class NotAdmitted(Exception):
+class NotAdmitted(RemoteError):
     """A token is not good; the message says why, and nothing that its bearer does not know."""
 
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from elfmesh.api.identity.principal import EVERY_NAMESPACE, Principal, Role
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, RemoteError
 from elfmesh.ids import ID_BYTES, named_agent_id
 
 SCHEME = "elf://"
@@ -38,7 +38,7 @@ _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 PLACEHOLDERS = {"name", "namespace"}
 
 
-class Nameless(Exception):
+class Nameless(RemoteError):
     """A certificate gives its bearer no name of this cluster; the message says why."""
 
 

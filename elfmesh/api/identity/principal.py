@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from elfmesh.errors import RemoteError
+
 
 class Role(StrEnum):
     """What a certificate or a token makes of its bearer."""
@@ -25,7 +27,7 @@ class Role(StrEnum):
 EVERY_NAMESPACE = "*"
 
 
-class NotBelieved(Exception):
+class NotBelieved(RemoteError):
     """What somebody says of themselves is not so; the message says why."""
 
 

@@ -36,6 +36,7 @@ from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.rows import Layout
 from elfmesh.cbt.sorted_rows import merge_sorted
 from elfmesh.cbt.sums.floatsum import bound
+from elfmesh.errors import ControlFlow
 
 _REST_BITS_MAX = 62
 _ADDED_MAX = 1 << 52
@@ -44,7 +45,7 @@ _ADDED_MAX = 1 << 52
 _INT64 = np.iinfo(np.int64)
 
 
-class _Apart(Exception):
+class _Apart(ControlFlow):
     """The columns have nothing in common that they could be read by."""
 
 

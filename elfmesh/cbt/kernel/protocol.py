@@ -18,6 +18,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from elfmesh.errors import DataError
+
 KEY_BYTES_MAX = 65_535
 """The longest key: lengths in runs take at most two bytes."""
 
@@ -360,7 +362,7 @@ class KeyColumn:
     valid: np.ndarray | None = None
 
 
-class KeyOverflow(ValueError):
+class KeyOverflow(DataError):
     """Keys that are too long.
 
     Attributes:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from elfmesh.cbt.laws.hll import COUPONS_MAX, LOG_REGISTERS, REGISTERS
 from elfmesh.cbt.laws.murmur import SEED_HASH
 from elfmesh.cbt.laws.theta import EVERYTHING, FAMILY, FLAG_EMPTY, VERSION, theta_bytes
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, DataError
 
 _HLL_FAMILY, _KLL_FAMILY = 7, 15
 _HLL_VALUES = 64
@@ -33,7 +33,7 @@ _KLL_EMPTY, _KLL_SINGLE = 1, 4
 _KLL_COUNT_MAX = 1 << 40
 
 
-class SketchError(ValueError):
+class SketchError(DataError):
     """Bytes that are no sketch of the kind asked for."""
 
 

@@ -26,6 +26,7 @@ from elfmesh.cbt.rows import Layout, Rows, Types, combine
 from elfmesh.cbt.windows.registers import Register
 from elfmesh.cbt.windows.sliding_content import SlidContent, take_keys
 from elfmesh.cbt.windows.stacks import Stacks
+from elfmesh.errors import ControlFlow
 
 DEAD_MIN = 1 << 12
 """Groups without records before their numbers are reclaimed; then as soon as they outnumber the others."""
@@ -41,11 +42,11 @@ ReadPane = Callable[[int], Iterable[Rows]]
 """The rows of a pane in blocks, each key once in a block; none if it has no rows."""
 
 
-class WindowTooLarge(Exception):
+class WindowTooLarge(ControlFlow):
     """A window takes more memory than there is for it; its panes are still there to be merged."""
 
 
-class _NullKey(Exception):
+class _NullKey(ControlFlow):
     """A key is null for the first time."""
 
 

@@ -121,10 +121,6 @@ class Promise(Generic[V]):
         return live and self.value is None and found.ballot <= self.floor
 
 
-class WrongChange(Exception):
-    """A change of the acceptors that could lose what was decided; a mistake of ours."""
-
-
 @dataclass(frozen=True, slots=True)
 class Round(Generic[V]):
     """One attempt of one proposer: collects promises, then acceptances.
@@ -235,14 +231,14 @@ class Round(Generic[V]):
         """Ask for acceptance of a change of the value found.
 
         Raises:
-            WrongChange: not prepared, proposed already, or the acceptors would change unsafely.
+            ValueError: not prepared, proposed already, or the acceptors would change unsafely.
         """
         if self.proposal is not None or not self.prepared:
-            raise WrongChange("a value is proposed once, after a quorum has promised")
+            raise ValueError("a value is proposed once, after a quorum has promised")
         found = self.found
         before = (self.guess,) if found is None else found.groups
         if not may_follow(before, value.groups, certain=self.certain):
-            raise WrongChange("acceptors change one at a time, and settle only what is chosen")
+            raise ValueError("acceptors change one at a time, and settle only what is chosen")
         return replace(self, proposal=value, refused=())
 
     def accepting(self, agent: bytes) -> Round[V]:
@@ -259,7 +255,7 @@ class Round(Generic[V]):
     def following(self) -> Round[V]:
         """The round after a won one: its acceptors have promised it already."""
         if not self.chosen:
-            raise WrongChange("only a won round is followed at once")
+            raise ValueError("only a won round is followed at once")
         promises = tuple(Promise(agent, self.ballot, self.proposal, COUNTER_MAX) for agent in self.accepted)
         return Round(self.ballot.following, self.guess, promises, certain=True)
 

@@ -26,7 +26,7 @@ from elfmesh.control.consensus.rules import Group
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import FIRST, ResultRecord
-from elfmesh.errors import ProtocolError
+from elfmesh.errors import ProtocolError, RemoteError
 from elfmesh.machine import Contact, Count, Id, Index
 from elfmesh.safeguards import safeguard
 
@@ -106,7 +106,7 @@ class Cell:
         return tuple(both.values())
 
 
-class Refused(Exception):
+class Refused(RemoteError):
     """The value found, `cell`, does not allow the change; `over`: by it the incarnation is over."""
 
     def __init__(self, reason: str, cell: Cell | None, *, over: bool = False) -> None:

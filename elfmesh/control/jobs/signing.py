@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from elfmesh.errors import ConfigError, DataError, RuntimeFailure
+from elfmesh.errors import ConfigError, DataError, RemoteError, RuntimeFailure
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -105,7 +105,7 @@ TEXTS_MAX = 64
 REVOKED, EXPIRED = "they were revoked", "its signature has expired"
 
 
-class Refused(Exception):
+class Refused(RemoteError):
     """An envelope is not admitted; the message says why."""
 
 

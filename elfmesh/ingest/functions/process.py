@@ -66,7 +66,7 @@ class Limits:
     confined: bool = True
 
 
-class WorkerFailed(Exception):
+class WorkerFailed(RuntimeFailure):
     """The worker is gone, or broke its contract; the message says how."""
 
 

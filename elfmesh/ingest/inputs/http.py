@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
+from elfmesh.errors import RemoteError
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.ingest.sources.compressed import GZIP_WINDOW_BITS
 from elfmesh.limits import LINE_BYTES_MAX
@@ -32,8 +33,9 @@ RETRY_S = 5
 READ_BYTES = 64 << 10
 
 
-class _Refused(Exception):
+class _Refused(RemoteError):
     def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
         self.status, self.why = status, why
 
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from elfmesh.errors import StorageError
+from elfmesh.errors import RemoteError, StorageError
 from elfmesh.ingest.inputs.files import sync_directory
 from elfmesh.storage.results.segment import write_all
 
@@ -42,7 +42,7 @@ _Intent: TypeAlias = tuple[tuple[SenderMark, ...], int, int, int]
 """Marks, inode, start and stop of one append."""
 
 
-class TooManyProducers(Exception):
+class TooManyProducers(RemoteError):
     """There is no room for another named producer."""
 
 

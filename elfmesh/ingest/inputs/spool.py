@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.inputs.files import sync_directory
 from elfmesh.ingest.inputs.positions import Positions, SenderMark, check_journal
 from elfmesh.ingest.sources.position import READING, FilePosition
@@ -29,7 +30,7 @@ TAIL_BYTES = 1 << 16
 _ROTATED = re.compile(re.escape(FILE_NAME) + r"\.(\d{8,})")
 
 
-class SpoolFull(Exception):
+class SpoolFull(RuntimeFailure):
     """There is no room: what is there has not been read yet, or the disk is full."""
 
 

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from elfmesh.errors import ControlFlow
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, lift_arrays
 from elfmesh.ql.expressions.registry import Context, argument, function, literal_text, nothing
@@ -39,7 +40,7 @@ _HINT = "Write from_json(x, 'ARRAY<BIGINT>') or from_json(x, 'STRUCT<a: BIGINT, 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
 
 
-class _Misfit(Exception):
+class _Misfit(ControlFlow):
     """A value is not of its type: what holds it is null, the nearest field or all."""
 
 

@@ -9,13 +9,15 @@ import re
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
+from elfmesh.errors import DataError
+
 _WIDE = Context(prec=1500)
 _NUMBER = "#0,."
 _TIMES = {"%": 100, "‰": 1000}
 _PIECE = re.compile(r"'((?:[^']|'')*)'|(.)", re.DOTALL)
 
 
-class NumberPatternError(ValueError):
+class NumberPatternError(DataError):
     """A pattern that Java refuses, or that is not supported."""
 
 

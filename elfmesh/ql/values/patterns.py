@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
+from elfmesh.errors import DataError
 from elfmesh.ql.values.columns import int_values
 from elfmesh.ql.values.times import parse_shape
 from elfmesh.ql.values.types import STRING
@@ -26,7 +27,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _PIECE = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 
 
-class PatternError(ValueError):
+class PatternError(DataError):
     """A pattern with something in it that is not supported."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.errors import DataError
 from elfmesh.ql.values.columns import from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import TIMESTAMP
 
@@ -21,7 +22,7 @@ _FIXED = re.compile(r"(?:(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?|Z|UTC|GMT|
 _HOURS_MAX = 18
 
 
-class UnknownZone(ValueError):
+class UnknownZone(DataError):
     """A name that the tz database does not have."""
 
 

@@ -6,11 +6,12 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from elfmesh.errors import ControlFlow
 from elfmesh.storage.results.segment import Segment
 from elfmesh.storage.starving import opened_file
 
 
-class ChangedError(Exception):
+class ChangedError(ControlFlow):
     """A file differs from what was written."""
 
 
