@@ -125,7 +125,7 @@ NOT_SPARKS = {
     "iff", "query_param", "is_ipv4", "is_ipv6", "ip_is_private", "ipv4_to_int", "int_to_ipv4", "ip_prefix",
     "cidr_contains", "user_agent", "convert_timezone",
 }  # fmt: skip
-"""Our own, and one that gives another type there; `test_web_functions` tries them."""
+"""Our own, and one that gives another type there; `functions/test_web.py` tries them."""
 
 
 def _groups(name: str) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """A driver that dies between reading and committing: started again, each interval is in the sink once.
 
-By `make test-spark`, as it starts two drivers; `test_stream.py` fails a batch at that place in each run.
+By `make test-spark`, because it starts two drivers; `test_source_stream.py` fails a batch there in each run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.protocol.messages import Enroll
 from elfmesh.machine import Contact, Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.election.test_leaving import leads
+from tests.control.election.test_drain import leads
 from tests.control.harness import World
 from tests.control.member.support import Agent, agent_id
 

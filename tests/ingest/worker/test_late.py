@@ -17,7 +17,7 @@ from elfmesh.ingest.worker.late import INTERVALS_MAX, Evaluation, LateRecords, R
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.storage.frames import Released
 from tests.ingest.rotation.station import PROMPT, Station
-from tests.ingest.test_worker import HOP, NOW, TUMBLE, Feeder, S
+from tests.ingest.worker.test_worker import HOP, NOW, TUMBLE, Feeder, S
 
 ROOM = 1 << 20
 

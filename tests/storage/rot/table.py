@@ -1,6 +1,6 @@
 """`python -m tests.storage.rot.table`: write the rot matrix into docs/reliability.md.
 
-The rows are the cases that tests/agent/data_directory/test_rot.py runs; a test there holds the page to them.
+The rows are the cases that tests/agent/data_directory/test_examine.py runs; a test there compares the page.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from elfmesh.cbt.budget import Account, MemoryBudget
 from elfmesh.cbt.kernel import numpy_twin
 from elfmesh.errors import StorageError
 from tests.cbt.stores import MemoryStore
-from tests.cbt.tree.test_tree_budget import LIMITS, counts, insert, texts
+from tests.cbt.test_budget import LIMITS, counts, insert, texts
 
 LIMIT = 320_000 if kernel.active is numpy_twin else 200_000
 """The twin's tables hold more for the same groups."""

@@ -21,7 +21,7 @@ TABLES = {"t": DATA, "u": OTHER}
 
 
 def _groups() -> dict[str, list[str]]:
-    text = (Path(__file__).parent / "relational_queries.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "relational_queries.txt").read_text(encoding="utf-8")
     sections = [section.strip().splitlines() for section in text.split("## ")[1:]]
     return {title: lines for title, *lines in sections}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from elfmesh.control.closing.eviction import EVICT_S
 from tests.control.clicks import BASE, SLIDE
-from tests.control.election.test_leaving import leads, started, states
+from tests.control.election.test_drain import leads, started, states
 from tests.control.harness import World
 from tests.control.member.support import TEXT
 

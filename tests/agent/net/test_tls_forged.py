@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from elfmesh.api.identity.ca import Authority, create
 from elfmesh.api.identity.principal import Role
 from tests.agent.net.test_api_server import config, serving
-from tests.agent.net.test_secured import Peer, agent
+from tests.agent.net.test_tls import Peer, agent
 from tests.agent.transports import fleet, until
 from tests.api.identity.certs import issued
 

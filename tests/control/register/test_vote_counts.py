@@ -12,9 +12,9 @@ from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.vote_counts import Seen, VoteCounts
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
+from tests.control.register.test_acceptor import JOB as REGISTER
+from tests.control.register.test_acceptor import VALUE, A, B, Held, context, sent
 from tests.control.register.test_lost_votes import correct, go_on, health, running, voters, votes
-from tests.control.register.test_register import JOB as REGISTER
-from tests.control.register.test_register import VALUE, A, B, Held, context, sent
 
 Snapshot = tuple[dict[tuple[str, bytes], bytes], int]
 
