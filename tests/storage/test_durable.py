@@ -21,7 +21,7 @@ from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.statelog import NAME, StateLog
 from elfmesh.storage.storage import DiskStorage
-from tests.storage.results.test_log import record, rows
+from tests.storage.results.records import record, rows
 
 JOBS = tuple(bytes([number]) * 20 for number in range(4))
 

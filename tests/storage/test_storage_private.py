@@ -14,7 +14,7 @@ from elfmesh.control.protocol.events import Append
 from elfmesh.errors import ConfigError, StorageError
 from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.storage import DiskStorage, check_private
-from tests.storage.results.test_log import record, rows
+from tests.storage.results.records import record, rows
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 STRANGER = 12345

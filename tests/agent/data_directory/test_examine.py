@@ -17,9 +17,7 @@ from elfmesh.storage.storage import DiskStorage
 from tests.reliability import PAGE
 from tests.storage.rot.cases import (
     CASES,
-    CUT,
     DAMAGES,
-    LAST_BIT,
     META,
     OLDER,
     OTHER,
@@ -28,15 +26,8 @@ from tests.storage.rot.cases import (
     changes,
 )
 from tests.storage.rot.small import (
-    ARCHIVE,
     AUDIT,
-    DEATHS,
-    FUNCTIONS,
-    HEAD,
-    KAFKA,
-    REFUSED,
     SMALL,
-    open_archive,
 )
 from tests.storage.rot.station import (
     HOOK,
@@ -46,7 +37,6 @@ from tests.storage.rot.station import (
     SAVEPOINT,
     record,
     start,
-    started,
 )
 from tests.storage.rot.table import page
 
@@ -183,61 +173,6 @@ def test_check_refuses_what_an_agent_uses_and_what_is_no_data_directory(
     assert not (tmp_path / "lock").exists()
 
 
-@pytest.mark.parametrize("damage", [DAMAGES[0], DAMAGES[1], "empty", "zeros"])
-def test_repair_says_what_it_would_do_and_does_it_with_yes(
-    recorded: Path, tmp_path: Path, damage: str
-) -> None:
-    """The stream that did not start does, without the damaged lines; the file is kept as it was."""
-    for _, root in damaged(recorded, tmp_path, POSITIONS, damage):
-        path, data = root / POSITIONS, (root / POSITIONS).read_bytes()
-        assert start(root, POSITIONS).outcome == "does not start"
-        done = CliRunner().invoke(repair_command, [str(root)])
-        assert done.exit_code == 1
-        assert f"{path}: would " in done.stdout
-        assert path.read_bytes() == data
-        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
-        assert done.exit_code == 0, done.output
-        assert path.with_name(path.name + ".damaged").read_bytes() == data
-        assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0
-        with started(root) as stores:
-            assert stores.spool.positions is not None
-
-
-def test_repair_of_results_keeps_the_file_and_leaves_the_gap_to_the_agent(
-    recorded: Path, tmp_path: Path
-) -> None:
-    for _, root in damaged(recorded, tmp_path, SEGMENT, DAMAGES[1]):
-        data = (root / SEGMENT).read_bytes()
-        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
-        assert done.exit_code == 0, done.output
-        kept = (root / SEGMENT).with_name("+0000000000000000000.seg.damaged")
-        assert not kept.exists() or kept.read_bytes() == data
-        findings = examine(root)
-        assert [each.what for each in findings] == [
-            "the results end with interval 6, and this agent voted on 7"
-        ]
-        with started(root) as stores:
-            (log,) = stores.results.found()
-            assert log.latest == 6
-
-
-@pytest.mark.parametrize("name", [KAFKA, ARCHIVE, FUNCTIONS, AUDIT, HEAD, HOOK, DEATHS, REFUSED])
-def test_repair_moves_a_small_file_aside_and_the_agent_starts(
-    recorded: Path, tmp_path: Path, name: str
-) -> None:
-    for _, root in damaged(recorded, tmp_path, name, LAST_BIT):
-        data = (root / name).read_bytes()
-        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
-        assert done.exit_code == 0, done.output
-        kept = f"{Path(name).parent}.damaged/{Path(name).name}" if name == ARCHIVE else f"{name}.damaged"
-        assert (root / kept).read_bytes() == data
-        assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0
-        if name == ARCHIVE:
-            open_archive(root).close()
-        elif name in (AUDIT, HEAD):
-            assert start(root, name).refused == ""
-
-
 def test_check_takes_what_a_crash_has_left_of_an_audit_log_for_no_damage(
     recorded: Path, tmp_path: Path
 ) -> None:
@@ -249,19 +184,3 @@ def test_check_takes_what_a_crash_has_left_of_an_audit_log_for_no_damage(
     shutil.copy(recorded / "own" / AUDIT, root / AUDIT)
     shutil.copy(root / AUDIT, root / f"{AUDIT}.1")  # rotated, and not yet cut
     assert examine(root) == []
-
-
-def test_a_damaged_audit_log_is_not_cut(recorded: Path, tmp_path: Path) -> None:
-    ((_, root),) = damaged(recorded, tmp_path, AUDIT, CUT)
-    data = (root / AUDIT).read_bytes()
-    assert start(root, AUDIT).outcome == "does not start"
-    assert (root / AUDIT).read_bytes() == data
-
-
-def test_a_letter_that_cannot_be_read_is_moved_aside(recorded: Path, tmp_path: Path) -> None:
-    ((_, root),) = damaged(recorded, tmp_path, LETTER, "zeros")
-    done = CliRunner().invoke(repair_command, [str(root), "--yes"])
-    assert done.exit_code == 0
-    assert not (root / LETTER).exists()
-    assert (root / f"{LETTER}.damaged").exists()
-    assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0

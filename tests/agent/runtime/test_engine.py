@@ -8,16 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from elfmesh import lazy
-from elfmesh.control.protocol import events as ctl
-from elfmesh.errors import ConfigError
-from elfmesh.ingest.stream_infos import in_a_child
 from tests.e2e.fleet import Fleet, eventually
 
 HEAVY = ("pyarrow", "numpy", "sqlglot", "pandas", "re2", "cryptography", "rich")
+
+
 JOB = "CREATE JOB shop.count EVERY '1 s' AS SELECT count(*) AS n FROM log"
 
 
@@ -69,66 +66,3 @@ def test_commands_that_only_ask_load_no_engine(words: tuple[str, ...]) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
     assert "click" in loaded
     assert not loaded & {"numpy", "sqlglot", "pyarrow"}
-
-
-def test_a_lazy_module_is_loaded_by_its_first_use() -> None:
-    module = lazy.lazy_module("elfmesh.units")
-    from elfmesh.units import parse_size
-
-    assert module.parse_size is parse_size
-    assert vars(module)["parse_size"] is parse_size
-    with pytest.raises(AttributeError):
-        _ = module.nothing
-    get = lazy.lazy_names("elfmesh", {"units": "parse_size parse_duration"})
-    assert get("parse_size") is parse_size
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        get("other")
-
-
-HIDING = """
-from elfmesh.lazy import hide
-hide("wave")
-import sys, array
-try:
-    import wave
-except ModuleNotFoundError as error:
-    print(error.name, "wave" in sys.modules)
-"""
-
-
-def test_a_hidden_library_is_not_installed_for_this_process() -> None:
-    done = subprocess.run([sys.executable, "-c", HIDING], capture_output=True, text=True, check=True)
-    assert done.stdout == "wave False\n"
-
-
-CHILD = """
-import os, sys
-from elfmesh.ingest.stream_infos import in_a_child
-from elfmesh.errors import ConfigError
-def fails():
-    raise ConfigError("no", where="here")
-print(in_a_child(os.getpid, int) != os.getpid())
-try:
-    in_a_child(fails, int)
-except ConfigError as error:
-    print(error)
-"""
-
-
-def test_a_child_gives_the_result_and_errors_come_from_here() -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["True", str(ConfigError("no", where="here"))]
-    import pyarrow  # noqa: F401 - where it is loaded nothing is saved
-
-    assert in_a_child(os.getpid, int) == os.getpid()
-
-
-def test_what_is_announced_can_be_sent_from_a_child() -> None:
-    import pyarrow as pa
-
-    info = ctl.StreamInfo.of("log", "json", pa.schema([("a", pa.int64())]))
-    again = msgspec.msgpack.decode(msgspec.msgpack.encode(info), type=ctl.StreamInfo)
-    assert again == info
-    assert again.schema is not None
-    assert again.schema.equals(info.schema)
-    assert ctl.StreamInfo.of("log", "json", None).schema is None

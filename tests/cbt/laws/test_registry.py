@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import datetime as dt
 import math
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -12,17 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.cbt.columns import normalise, promote
+from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.errors import NotInvertible
-from elfmesh.cbt.laws import LAWS, State, Values
-from elfmesh.errors import DataError
-from tests.cbt.sketched import taken
+from elfmesh.cbt.laws import LAWS, State
+from tests.cbt.laws.values import FLOATS, INTS, lift, merge, result
 
 KINDS = st.sampled_from(
     sorted([*LAWS, "collect:2", "kll:400", "frequent:50", "set:3", "top:50", "theta:16", "thetamerge:16"])
 )
-FLOATS = st.lists(st.none() | st.floats(), max_size=12)
-INTS = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=12)
+
+
 NUMBERS = st.one_of(
     FLOATS.map(lambda values: pa.array(values, pa.float64())),
     INTS.map(lambda values: pa.array(values, pa.int64())),
@@ -30,40 +27,6 @@ NUMBERS = st.one_of(
         lambda values: pa.array(values, pa.decimal128(20, 2))
     ),
 )
-
-
-def inputs(kind: str, values: pa.Array) -> Values:
-    """What the law of this kind takes: first and last are ordered by a column with nulls and ties."""
-    values = normalise(values, "x")
-    if LAWS[kind].inputs < 2:
-        return taken(kind, values)
-    if kind == "covariance" and pa.types.is_decimal(values.type):  # a query casts them
-        values = values.cast(pa.float64())
-    return values, pa.array([None if len(str(v)) % 5 == 4 else len(str(v)) % 5 for v in values], pa.int64())
-
-
-def lift(kind: str, values: pa.Array) -> State:
-    state = LAWS[kind].lift(inputs(kind, values), np.zeros(len(values), np.int64), 1)
-    LAWS[kind].check(state, 1)
-    return state
-
-
-def merge(kind: str, *states: State) -> State:
-    state = LAWS[kind].merge(states, np.zeros(len(states), np.int64), 1)
-    LAWS[kind].check(state, 1)
-    return state
-
-
-def result(state: State) -> Any:
-    """What finish gives, as something that compares bit for bit."""
-    (value,) = LAWS[state.kind].finish(state, 1).to_pylist()
-    return [bits(item) for item in value] if isinstance(value, list) else bits(value)
-
-
-def bits(value: Any) -> Any:
-    if isinstance(value, float):
-        return "nan" if math.isnan(value) else np.float64(value).tobytes()
-    return value
 
 
 def thirds(values: pa.Array, cuts: tuple[int, int]) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -176,98 +139,6 @@ def test_float_aggregates_follow_spark(values: list[float | None]) -> None:
             assert total == exact.numerator / exact.denominator
         except OverflowError:
             assert math.isinf(total)
-
-
-ORDERABLE: list[tuple[Any, pa.DataType]] = [
-    (st.integers(-(2**63), 2**63 - 1), pa.int64()),
-    (st.text(max_size=5), pa.string()),
-    (st.binary(max_size=5), pa.binary()),
-    (st.booleans(), pa.bool_()),
-    (st.dates(), pa.date32()),
-    (st.decimals(-(10**30), 10**30, places=3), pa.decimal128(38, 3)),
-    (
-        st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1)).map(
-            lambda t: t.replace(tzinfo=dt.UTC)
-        ),
-        pa.timestamp("us", tz="UTC"),
-    ),
-    (st.times(), pa.time64("us")),
-    (st.timedeltas(dt.timedelta(-999), dt.timedelta(999)), pa.duration("us")),
-]
-
-
-@given(st.data())
-def test_min_and_max_of_any_orderable_type(data: st.DataObject) -> None:
-    strategy, data_type = data.draw(st.sampled_from(ORDERABLE))
-    rows = data.draw(st.lists(st.tuples(st.none() | strategy, st.integers(0, 2)), max_size=15))
-    values = pa.array([value for value, _ in rows], data_type)
-    ids = np.array([group for _, group in rows], np.int64)
-    for kind, pick in (("min", min), ("max", max)):
-        finished = LAWS[kind].finish(LAWS[kind].lift(values, ids, 3), 3)
-        assert finished.type == data_type
-        for group, got in enumerate(finished.to_pylist()):
-            present = [value for value, number in rows if number == group and value is not None]
-            # Spark compares strings by bytes; Python by code points: the same order for UTF-8.
-            assert got == (pick(present) if present else None)
-
-
-def test_extreme_integers_are_values_not_missing() -> None:
-    for kind, value in (("min", 2**63 - 1), ("max", -(2**63))):
-        assert result(lift(kind, pa.array([value]))) == value
-        assert (
-            result(merge(kind, lift(kind, pa.array([value])), lift(kind, pa.array([None], pa.int64()))))
-            == value
-        )
-
-
-def test_integer_sums_widen_to_decimal_instead_of_wrapping() -> None:
-    state = merge("sum", *(lift("sum", pa.array([2**63 - 1])) for _ in range(4)))
-    finished = LAWS["sum"].finish(state, 1)
-    assert finished.type == pa.decimal128(38, 0)
-    assert finished[0].as_py() == 4 * (2**63 - 1)
-    back = merge("sum", state, LAWS["sum"].negate(lift("sum", pa.array([2**63 - 1] * 3))))
-    assert LAWS["sum"].finish(back, 1).type == pa.int64()
-
-
-@given(INTS, FLOATS)
-def test_integers_stay_exact_when_a_sum_turns_float(
-    ints: list[int | None], floats: list[float | None]
-) -> None:
-    law = LAWS["sum"]
-    wide = law.promote(lift("sum", pa.array(ints, pa.int64())), pa.float64())
-    finite = [value for value in floats if value is not None and math.isfinite(value)]
-    got = law.finish(merge("sum", wide, lift("sum", pa.array(finite, pa.float64()))), 1)[0].as_py()
-    present = [Fraction(value) for value in [*ints, *finite] if value is not None]
-    if not present:
-        assert got is None
-        return
-    total = sum(present, Fraction(0))
-    try:
-        assert got == total.numerator / total.denominator
-    except OverflowError:
-        assert math.isinf(got)
-
-
-def test_promoting_min_keeps_nulls() -> None:
-    state = LAWS["min"].promote(lift("min", pa.nulls(2)), pa.string())
-    assert LAWS["min"].finish(state, 1).to_pylist() == [None]
-    assert promote(pa.array([1, None]), pa.float64()).to_pylist() == [1.0, None]
-
-
-def test_sums_of_text_are_refused_with_the_aggregate_named() -> None:
-    with pytest.raises(DataError, match="'total' is over string"):
-        LAWS["sum"].value_type(pa.array(["1"]), "total")
-
-
-def test_decimal_sums_have_ten_digits_more_or_all_if_one_needs_them() -> None:
-    state = lift("sum", pa.array([Decimal("1.50"), None, Decimal("2.25")]))
-    assert LAWS["sum"].finish(state, 1).type == pa.decimal128(13, 2)
-    wide = lift("sum", pa.array([Decimal("9.99")] * 4))
-    for _ in range(36):
-        wide = merge("sum", wide, wide)
-    assert LAWS["sum"].finish(wide, 1).type == pa.decimal128(38, 2)
-    assert result(wide) == Decimal("9.99") * 4 * 2**36
-    assert result(state) == Decimal("3.75")
 
 
 @pytest.mark.parametrize(

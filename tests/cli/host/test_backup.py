@@ -34,7 +34,7 @@ from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.results.page_files import PageFiles
 from elfmesh.storage.statelog import StateLog
 from elfmesh.storage.storage import DiskStorage, MemoryStorage
-from tests.storage.results.test_log import record, rows
+from tests.storage.results.records import record, rows
 
 JOB = bytes(range(20))
 

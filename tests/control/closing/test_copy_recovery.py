@@ -17,7 +17,7 @@ from elfmesh.control.requests.recovery import with_newest_roster
 from tests.control.clicks import BASE, SLIDE
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
-from tests.control.register.test_acceptor import TERMS, A, B
+from tests.control.register.support import TERMS, A, B
 from tests.control.register.test_lost_votes import go_on, led, rot, running, voters
 from tests.control.requests.test_no_majority import without_two
 

@@ -23,7 +23,7 @@ from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.registers import Registers
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message, Send
-from tests.control.register.test_acceptor import (
+from tests.control.register.support import (
     JOB,
     ME,
     STRANGER,

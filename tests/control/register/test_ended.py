@@ -14,8 +14,8 @@ from elfmesh.control.register.ended import KIND, Ended, Floor
 from elfmesh.errors import ProtocolError
 from tests.control.member.support import TEXT, Agent
 from tests.control.partition import SplitWorld
-from tests.control.register.test_acceptor import JOB as OTHER
-from tests.control.register.test_acceptor import VALUE, A, B, Held, context, sent
+from tests.control.register.support import JOB as OTHER
+from tests.control.register.support import VALUE, A, B, Held, context, sent
 from tests.control.register.test_lost_votes import led
 
 JOB = ids.job_id("shop/gone", "local")

@@ -24,7 +24,7 @@ from elfmesh.machine import Contact
 from tests.control.closing.test_copy_recovery import one_master, recovered
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
-from tests.control.register.test_acceptor import JOB, ME, TERMS, VALUE, A, B, Held, context, sent
+from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, Held, context, sent
 from tests.control.register.test_lost_votes import go_on, led, voters
 from tests.control.requests.test_no_majority import without_two
 

@@ -9,7 +9,7 @@ from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.register_value import Cell, Refused, RegisterValue, TakeOver
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
 from elfmesh.control.register.proposer import Proposer
-from tests.control.register.test_acceptor import JOB, ME, TERMS, VALUE, A, B, context, sent
+from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, context, sent
 
 ENDED = replace(VALUE, deleted=True)
 AGAIN = replace(VALUE, incarnation="j", epoch=2)

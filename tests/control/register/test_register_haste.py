@@ -10,7 +10,7 @@ from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.job_replica import FETCH_S, LogCopy
 from elfmesh.machine import Send
-from tests.control.register.test_acceptor import (
+from tests.control.register.support import (
     JOB,
     ME,
     STRANGER,

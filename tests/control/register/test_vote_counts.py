@@ -12,8 +12,8 @@ from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.vote_counts import Seen, VoteCounts
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
-from tests.control.register.test_acceptor import JOB as REGISTER
-from tests.control.register.test_acceptor import VALUE, A, B, Held, context, sent
+from tests.control.register.support import JOB as REGISTER
+from tests.control.register.support import VALUE, A, B, Held, context, sent
 from tests.control.register.test_lost_votes import correct, go_on, health, running, voters, votes
 
 Snapshot = tuple[dict[tuple[str, bytes], bytes], int]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from elfmesh.ingest.functions import landlock
 from tests.ingest.functions import as_agent, escaping, working
 
 
@@ -43,27 +42,6 @@ def test_what_was_attacked_is_as_it_was() -> None:
     assert reported["memory"]
     assert reported["connections"] == 0
     assert reported["signals"] == []
-
-
-def test_landlock_alone_keeps_files_memory_and_processes() -> None:
-    found = outcomes(attacked("seccomp")["load"])
-    names = ["unlink", "rename", "write", "create", "mkdir", "rmdir", "link", "read a key", "list the data"]
-    names += [
-        "read /etc",
-        "read /proc",
-        "read memory by /proc",
-        "read memory",
-        "write memory",
-        "ptrace",
-        "seize",
-    ]
-    if landlock.abi() >= 3:
-        names.append("truncate")
-    if landlock.abi() >= 4:
-        names.append("tcp")
-    if landlock.abi() >= 6:
-        names += ["abstract", "stop", "stop by thread"]
-    assert {name: found[name] for name in names if found[name] not in {"EPERM", "EACCES"}} == {}
 
 
 def test_seccomp_alone_leaves_files_to_be_read_while_the_source_is_loaded_and_no_more() -> None:

@@ -29,7 +29,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import die
 from tests.agent.sinks.servers import kafka
-from tests.ingest.inputs.test_network import NoFrames, until
+from tests.ingest.inputs.receiving import NoFrames, until
 from tests.patience import PATIENCE_S
 
 

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.errors import ConfigError
-from elfmesh.ingest.parsers import AutoParser, StreamFormat, known_columns, sniff
+from elfmesh.ingest.parsers import StreamFormat, known_columns
 from elfmesh.ingest.parsers.base import LazyArrays
-from elfmesh.ingest.parsers.lines import MARGIN, Lines, cut_by_index, cut_by_views
 
 DATA = Path(__file__).parents[3].parent / "shared/data"
+
+
 FORMATS = [
     "json",
     "combined",
@@ -36,8 +36,13 @@ FORMATS = [
     *("cef", "leef", "kv", "kv:k:v;k:v", "w3c", "tsv", "journald", "journald_export"),
     "grok:%{COMBINEDAPACHELOG}",
 ]
+
+
 COLUMNS = ["ts", "a", "b.c", "_raw", "_source", "_host"]
+
+
 ACCESS = b'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5'
+
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside this checkout")
 
@@ -64,65 +69,6 @@ def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
         assert parsed.batch.num_rows + parsed.errors == parsed.lines
         assert parsed.batch.schema.names == COLUMNS
         parsed.batch.validate(full=True)
-
-
-@pytest.mark.parametrize(
-    ("block", "name"),
-    [
-        (b'{"a":1}\n{"b":2}\n', "json"),
-        (b'# comment\n{"a":1}\n{"b":2}\n', "json"),
-        (ACCESS + b"\n", "common"),
-        (ACCESS + b' "-" "agent"\n', "combined"),
-        (b"www.x.org:82 " + ACCESS + b"\n", "vhost_common"),
-        (b"www.x.org:82 " + ACCESS + b' "-" "agent"\n', "vhost_combined"),
-        (ACCESS.replace(b"- - ", b"- John Smith ") + b"\n", "common"),
-        (b"2001:db8::1" + ACCESS.replace(b"- - ", b"- John Smith ")[1:] + b"\n", "common"),
-        (b"Nov 22 06:01:00 web1 nginx: " + ACCESS + b"\n", "syslog"),
-        (b"<134>Nov 22 06:01:00 web1 nginx[12]: " + ACCESS + b' "-" "agent"\n', "syslog"),
-        (b"2026-11-22T06:01:00+00:00 web1 nginx: " + ACCESS + b"\n", "syslog"),
-        (b"<134>1 2026-11-22T06:01:00Z web1 nginx - - - " + ACCESS + b"\n", "syslog"),
-        (b"www.x.org " + ACCESS + b"\n", ""),
-        (b"nginx-1 | " + ACCESS + b"\n", ""),
-        (b'level=info msg="x y"\n', "logfmt"),
-        (b"a,b,c\n1,2,3\n", "csv"),
-        (b"Jul 10 12:00:01 host sshd[1]: hello\n", "syslog"),
-        (b"\xfd7zXZ\0a=b c=d\n", ""),
-        ((ACCESS + b"\n").decode().encode("utf-16-le"), ""),
-        (b"\n\n", ""),
-        (b"", ""),
-    ],
-)
-def test_auto_recognises(block: bytes, name: str) -> None:
-    assert sniff(block) == name
-
-
-@pytest.mark.parametrize(
-    ("block", "names"),
-    [
-        (b"www.x.org " + ACCESS + b"\n", ("vhost_common", "common")),
-        (b"www.x.org " + ACCESS + b' "-" "agent"\n', ("vhost_combined", "combined")),
-        ((ACCESS + b"\n") * 12 + (b"www.x.org:82 " + ACCESS + b"\n") * 8, ("vhost_common", "common")),
-        ((ACCESS + b"\n") * 19 + b"Nov 22 06:01:00 web1 nginx: " + ACCESS + b"\n", ("syslog", "common")),
-        (b"what is this\n", ()),
-    ],
-)
-def test_where_two_formats_are_possible_auto_names_both(block: bytes, names: tuple[str, ...]) -> None:
-    parser = StreamFormat("auto").parser("f")
-    assert isinstance(parser, AutoParser)
-    parsed = parser.parse(block, ["host"])
-    assert parser.chosen == ""
-    assert parser.candidates == names
-    assert " or ".join(names) in parsed.samples[0]
-
-
-def test_auto_decides_once_per_file_and_says_what() -> None:
-    parser = StreamFormat("auto").parser("f")
-    assert isinstance(parser, AutoParser)
-    assert parser.parse(b"\n", ["a"]).lines == 0
-    assert parser.chosen == ""
-    assert parser.parse(b'{"a":1}\n', ["a"]).batch.num_rows == 1
-    assert parser.chosen == "json"
-    assert parser.parse(ACCESS, ["a"]).errors == 1
 
 
 def test_lines_of_no_known_format_are_errors_with_a_sample() -> None:
@@ -159,36 +105,6 @@ def test_malformed_utf8_costs_no_line_and_no_neighbour() -> None:
     parsed = StreamFormat("json").parser().parse(block, ["a"])
     assert parsed.batch.column(0).to_pylist() == ["x", "��", "�", "y"]
     assert (parsed.errors, parsed.replaced) == (0, 2)
-
-
-def test_blank_lines_carriage_returns_and_the_byte_order_mark_are_not_records() -> None:
-    lines = Lines(b"\xef\xbb\xbfa\r\n\r\n  \t\n\nb\n\n c")
-    assert lines.texts() == ["a", "b", " c"]
-    assert lines.raw().to_pylist() == ["a", "b", " c"]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=9)))
-def test_lines_are_what_splitting_says(texts: list[str]) -> None:
-    lines = Lines("\n".join(texts).encode())
-    trimmed = [text.removeprefix("\ufeff") if n == 0 else text for n, text in enumerate(texts)]
-    trimmed = [text.removesuffix("\r") for text in trimmed]
-    assert lines.texts() == [text for text in trimmed if text.strip(" \t")]
-    assert lines.raw().to_pylist() == lines.texts()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=80), st.lists(st.tuples(st.integers(0, 80), st.integers(0, 30)), max_size=8))
-def test_both_ways_to_cut_agree(text: str, spans: list[tuple[int, int]]) -> None:
-    data = text.encode("ascii", "replace")
-    buffer = np.frombuffer(data + bytes(MARGIN), np.uint8)
-    pairs = [(start, min(start + length, len(data))) for start, length in spans if start <= len(data)]
-    starts = np.array([start for start, _ in pairs], np.int64)
-    ends = np.array([end for _, end in pairs], np.int64)
-    by_views = cut_by_views(buffer, starts, ends)
-    by_views.validate(full=True)
-    assert by_views.equals(cut_by_index(buffer, starts, ends))
-    assert by_views.to_pylist() == [data[start:end].decode() for start, end in pairs]
 
 
 def test_only_the_selected_columns_are_made() -> None:

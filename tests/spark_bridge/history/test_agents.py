@@ -25,9 +25,6 @@ from elfmesh.ql import Statement, parse, parse_many
 from elfmesh.spark_bridge.history.compare import (
     DIFFERENT,
     EQUAL,
-    HISTORY_ONLY,
-    INCOMPLETE,
-    OLDER,
     compare,
 )
 from elfmesh.spark_bridge.history.inputs import given_inputs
@@ -49,8 +46,11 @@ from tests.spark_tests import EVERYTHING, all_of_spark, long_spark
 pytestmark = [pytest.mark.slow]
 
 AGENTS = 4
+
+
 LATER = "2015-05-17T10:30:00+00:00"
 """One more record of each agent, long after the others: it closes their intervals."""
+
 
 CLUSTER = "reference"
 
@@ -180,10 +180,6 @@ def last(name: str) -> int:
     return (later_us - window.size_us) // window.slide_us + 1
 
 
-def history(fleet: Fleet) -> dict[str, Any]:
-    return {"clicks": (str(fleet.log(0, "clicks")).replace("agent-0", "agent-*"), "json")}
-
-
 def whole(fleet: Fleet, name: str) -> list[tuple[int, list[dict[str, Any]]]]:
     return by_run(asked(fleet, name))[-1]
 
@@ -271,28 +267,3 @@ JOIN LATEST {job} b ON c.product = b.product GROUP BY TUMBLE(c.ts, INTERVAL '30'
             if index + 1 in wanted and (index + 1, row["product"]) in seen:
                 assert seen[index + 1, row["product"]] == row["clicks"]
     assert seen
-
-
-def test_a_difference_has_a_name() -> None:
-    live = {
-        "state": "FINAL",
-        "version": 1,
-        "completeness": 1.0,
-        "agents": {"missing": ["web3"]},
-        "counts": {},
-        "rows": [{"a": 1}, {"a": 2}],
-    }
-    rows = {4: [{"a": 1}, {"a": 2}]}
-    (same,) = compare({4: live}, rows, 0, 9, 1)
-    assert (same.state, same.equal, same.differs) == (EQUAL, 2, False)
-    (one,) = compare({4: live}, {4: [{"a": 2}, {"a": 1}]}, 0, 9, 1)
-    assert (one.state, one.note) == (DIFFERENT, "in another order")
-    (one,) = compare({4: live}, {4: [{"a": 1}, {"a": 3}]}, 0, 9, 1)
-    assert (one.equal, one.live, one.history) == (1, ('{"a":2}',), ('{"a":3}',))
-    (one,) = compare({4: {**live, "completeness": 0.5}}, {4: [{"a": 1}]}, 0, 9, 1)
-    assert (one.state, one.note) == (INCOMPLETE, "completeness 0.5, missing web3")
-    (one,) = compare({4: live}, rows, 0, 9, 2)
-    assert (one.state, one.differs) == (OLDER, False)
-    (one,) = compare({}, rows, 0, 9, 1)
-    assert (one.state, one.differs) == (HISTORY_ONLY, True)
-    assert compare({4: live}, rows, 5, 9, 1) == []

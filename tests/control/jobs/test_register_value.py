@@ -1,0 +1,57 @@
+"""Every change of a register compares before it sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.register_value import (
+    Cell,
+    Close,
+    Create,
+    Delete,
+    Exchange,
+    Refused,
+    TakeOver,
+)
+from tests.control.register.support import (
+    ME,
+    STRANGER,
+    VALUE,
+    A,
+    B,
+    tail,
+)
+
+CHANGES: list[tuple[Any, dict[str, Any], str]] = [
+    (Create(replace(VALUE, incarnation="other")), {}, "exists"),
+    (Create(VALUE), {"deleted": True}, "over"),
+    (TakeOver("i", B, 3), {}, "another took over"),
+    (TakeOver("other", B, 1), {}, "over"),
+    (TakeOver("i", B, 1), {"deleted": True}, "over"),
+    (Close("i", 2, 0, 1, None, 0, tail(0)), {}, "another epoch"),
+    (Close("i", 1, 0, 9, 7, 8, tail(8)), {"latest": 6}, "another interval"),
+    (Close("other", 1, 0, 1, None, 0, tail(0)), {}, "over"),
+    (Delete("i", 4), {}, "another epoch"),
+    (Exchange("i", 1, comes=STRANGER), {"former": (ME, A)}, "changing"),
+    (Exchange("i", 1, comes=A), {}, "already"),
+    (Exchange("i", 2, comes=STRANGER), {}, "another epoch"),
+]
+
+
+@pytest.mark.parametrize(("change", "fields", "reason"), CHANGES)
+def test_every_change_compares_before_it_sets(change: Any, fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        change.apply(Cell(replace(VALUE, **fields)), certain=True)
+
+
+def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
+    found = Cell(VALUE)
+    for change in (TakeOver("i", B, 1), Close("i", 2, 4, 9, None, 8, tail(8)), Delete("i", 2)):
+        once = change.apply(found, certain=False)
+        assert once != found
+        assert change.apply(once, certain=False) == once
+        found = once
+    assert Create(replace(VALUE, incarnation="j")).apply(found, certain=False).value.epoch == 3

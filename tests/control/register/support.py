@@ -1,0 +1,80 @@
+"""A register of one job, driven by hand."""
+
+from __future__ import annotations
+
+import random
+
+from msgspec.structs import replace
+
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.pages import encode_page
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.register_value import (
+    RegisterValue,
+    digest,
+)
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.machine import Contact, Effect, Message, Send
+from tests.control.member.support import TEXT
+
+MANIFEST = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
+
+
+JOB = MANIFEST.job_id
+
+
+ME, A, B, STRANGER = (Contact(bytes([n]) * 20, "sim", n) for n in (1, 2, 3, 9))
+
+
+VALUE = RegisterValue(job=JOB, incarnation="i", version=1, plan=b"p", epoch=1, master=A, acceptors=(ME, A, B))
+
+
+TERMS = Terms(manifest=MANIFEST, master=A, epoch=1)
+
+
+class Held:
+    """What one agent holds of the job."""
+
+    def __init__(self, context: Context, latest: int | None = None, terms: Terms | None = TERMS) -> None:
+        self.terms, self.copy = terms, LogCopy(context, JOB, "i", latest, lambda: ())
+
+    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
+        return self.terms, self.copy
+
+    def epoch(self, job: bytes) -> int:
+        return 0
+
+    def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
+        return True
+
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        self.terms = terms
+
+
+def context() -> Context:
+    return Context(ME, "me", random.Random(1), lambda topic: {})
+
+
+def tail(*indices: int) -> bytes:
+    return encode_page([(ResultRecord(job="shop/top", index=index), b"") for index in indices])
+
+
+def with_tail(value: RegisterValue, before: int | None, *indices: int) -> tuple[RegisterValue, bytes]:
+    page = tail(*indices)
+    changed = replace(value, before=before, latest=indices[-1], closed=indices[-1] + 1, digest=digest(page))
+    return changed, page
+
+
+def sent(effects: list[Effect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, Send)]
+
+
+def run(own_registers: Context, until: float) -> None:
+    """Let time pass."""
+    while own_registers.deadline is not None and own_registers.deadline <= until:
+        own_registers.now = own_registers.deadline
+        own_registers.fire()
+    own_registers.now = until

@@ -1,0 +1,144 @@
+"""What other SQL has and ELF-QL lacks is refused by its own name, at its place, with what to write."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from elfmesh.errors import QueryError
+from elfmesh.ql import parse
+from elfmesh.ql.expressions.refusals import FOREIGN_TYPES, UNKNOWN_NODES
+
+# (text, line, column, part of the message, part of the hint)
+FOREIGN = [
+    # functions, as they are written
+    ("SELECT to_number(a, '9') FROM s", 1, 8, "ELF-QL has no function to_number", "AS DECIMAL(18, 2))"),
+    ("SELECT a,\n  To_Char(b, '9') FROM s", 2, 3, "ELF-QL has no function To_Char", "format_number(x, 2)"),
+    ("SELECT filter(a, x -> x > 1) FROM s", 1, 20, "ELF-QL has no lambda functions", "explode(x)"),
+    ("SELECT exists(a, b) FROM s", 1, 8, "ELF-QL has no function exists", "explode(x)"),
+    ("SELECT named_struct('a', 1) FROM s", 1, 8, "ELF-QL has no function named_struct", "map('a', x"),
+    ("SELECT udaf(a) FROM s", 1, 8, "ELF-QL has no function udaf", "WITH FUNCTION"),
+    ("SELECT kll_sketch_agg_bigint(a) FROM s", 1, 8, "no function kll_sketch_agg_bigint", "agg_double(x)"),
+    ("SELECT current_user() FROM s", 1, 8, "ELF-QL has no function current_user", "write the value"),
+    ("SELECT float(a) FROM s", 1, 8, "ELF-QL has no function float", "double(x)"),
+    ("SELECT frobnicate(a) FROM s", 1, 8, "unknown function frobnicate", "The page on ELF-QL"),
+    ("SELECT vol(a) FROM s", 1, 8, "unknown function vol", "The page on ELF-QL"),
+    # types
+    ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
+    ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
+    ("SELECT timestamp_ntz'2020-01-01' FROM s", 1, 8, "ELF-QL has no type TIMESTAMP_NTZ", "write TIMESTAMP"),
+    ("SELECT a::real FROM s", 1, 11, "ELF-QL has no type REAL", "Write DOUBLE"),
+    ("SELECT a + 1.5F FROM s", 1, 12, "ELF-QL has no type FLOAT: 1.5F", "Write 1.5D."),
+    ("SELECT CAST(a AS INTERVAL DAY) FROM s", 1, 18, "ELF-QL has no type INTERVAL", "ts + INTERVAL"),
+    ("SELECT TRY_CAST(a AS GEOMETRY) FROM s", 1, 22, "ELF-QL has no type GEOMETRY", "longitude"),
+    # statements
+    ("INSERT INTO t SELECT a FROM s", 1, 1, "ELF-QL has no statement INSERT", "CREATE JOB name AS SELECT"),
+    ("EXPLAIN EXTENDED SELECT a FROM s", 1, 1, "ELF-QL has no statement EXPLAIN", "elf explain"),
+    ("describe s", 1, 1, "ELF-QL has no statement DESCRIBE", "elf describe stream NAME"),
+    ("SET x = 1", 1, 1, "ELF-QL has no statement SET", "elf schema"),
+    ("SHOW TABLES", 1, 1, "ELF-QL has no statement SHOW", "elf get jobs"),
+    ("DROP TABLE t", 1, 1, "ELF-QL has no statement DROP", "elf delete NAME"),
+    ("VALUES (1), (2)", 1, 1, "ELF-QL has no statement VALUES", "rows.json"),
+    ("FROM s SELECT a", 1, 1, "ELF-QL has no statement FROM", "SELECT comes first"),
+    ("CREATE TEMPORARY VIEW v AS SELECT a FROM s", 1, 8, "only jobs can be created", "WITH name AS (SELECT"),
+    # what stands behind FROM
+    ("SELECT * FROM VALUES (1), (2) AS t(a)", 1, 15, "ELF-QL has no VALUES", "t.json"),
+    ("SELECT * FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "reads records"),
+    ("SELECT * FROM explode(a) t", 1, 15, "ELF-QL has no explode(...) in FROM", "LATERAL VIEW explode(x)"),
+    ("SELECT s.a FROM s JOIN u ON TRUE, v FULL JOIN x ON 1 = 1", 1, 37, "no FULL JOIN after a", "CROSS"),
+    ("SELECT a FROM s |> WHERE a > 1", 1, 17, "ELF-QL has no `|>`", "queries in brackets"),
+    ("SELECT a FROM s PIVOT (max(b) FOR c IN (1))", 1, 17, "ELF-QL has no PIVOT", "FILTER (WHERE"),
+    ("SELECT a FROM s TABLESAMPLE (10 ROWS)", 1, 17, "ELF-QL has no TABLESAMPLE", "hash(x) % 10"),
+    # forms
+    ("SELECT (a, b) FROM s", 1, 9, "a row of values in brackets is no value", "a = 1 AND b = 2"),
+    ("SELECT a COLLATE UNICODE FROM s", 1, 8, "ELF-QL has no COLLATE", "lower(x)"),
+    ("SELECT a FROM s WHERE b > ANY (SELECT c FROM t)", 1, 0, "ELF-QL has no ANY (SELECT ...)", "IN (SELECT"),
+    ("SELECT a FROM s WHERE b LIKE ALL ()", 1, 23, "LIKE takes patterns, at least one", "LIKE ANY ('a%'"),
+    ("SELECT sum(a) OVER w AS n FROM s", 1, 0, "no window has the name after OVER", "WINDOW w AS"),
+    ("SELECT\n interval 2 second * 2 AS n FROM s", 2, 2, "an INTERVAL is no value of its own", "ts + "),
+    ("SELECT ts + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 13, "INTERVAL takes one unit", "INTERVAL"),
+    ("SELECT a FROM s WHERE a > 1 FROM t", 1, 29, "cannot be read at `FROM`", "WHERE, GROUP BY"),
+    ("SELECT x.b FROM (SELECT a FROM s) x JOIN (SELECT b FROM s) y ON TRUE", 1, 10, "no column b", "y.b."),
+    ("SELECT a + b FROM s GROUP BY CUBE(c)", 1, 8, "must be in GROUP BY or in an aggregate", "max(a)."),
+    # phrases
+    ("SELECT truncate(a, 2) FROM s", 1, 8, "ELF-QL has no function truncate", "floor(x) or ceil(x)"),
+    ("SELECT safe_cast(a AS BIGINT) FROM s", 1, 8, "no function safe_cast", "CAST(x AS BIGINT)"),
+    ("SELECT\n TOP 3 a FROM s", 2, 2, "ELF-QL has no TOP", "LIMIT 10 at the end"),
+    ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 17, "ELF-QL has no FETCH", "LIMIT 10 OFFSET 20"),
+    ("SELECT a FROM s OFFSET 2 ROWS", 1, 26, "ELF-QL has no OFFSET n ROWS", "OFFSET 20"),
+    ("SELECT a FROM s LIMIT 2, 3", 1, 24, "LIMIT takes one number", "LIMIT 10 OFFSET 20"),
+    ("SELECT a FROM s LIMIT 1 BY a", 1, 25, "ELF-QL has no LIMIT n BY", "QUALIFY row_number()"),
+    ("SELECT * EXCLUDE (a) FROM s", 1, 10, "`*` names all columns", "Name the columns"),
+    ("SELECT a, * REPLACE (a + 1 AS a) FROM s", 1, 13, "`*` names all columns", "Name the columns"),
+    ("SELECT a FROM s PREWHERE a > 1", 1, 17, "ELF-QL has no PREWHERE", "WHERE"),
+    ("SELECT a FROM s EMIT CHANGES", 1, 17, "ELF-QL has no EMIT", "EVERY"),
+    ("SELECT a FROM s WITH (NOLOCK)", 1, 17, "ELF-QL has no WITH (hint)", "Leave it out"),
+    ("SELECT a FROM s FOR UPDATE", 1, 17, "ELF-QL has no FOR UPDATE", "Leave it out"),
+    ("SELECT a FROM s VERSION AS OF 1", 1, 17, "ELF-QL has no AS OF", "Choose times with WHERE"),
+    ("SELECT a FROM s FOR SYSTEM_TIME AS OF '2024-01-01'", 1, 17, "no AS OF", "Choose times"),
+    ("SELECT a FROM s CROSS APPLY f(a)", 1, 17, "ELF-QL has no APPLY", "LATERAL VIEW"),
+    ("SELECT a FROM s INNER u ON s.a = u.a", 1, 17, "JOIN is missing here", "JOIN other ON"),
+    ("SELECT a FROM s WHERE s.a(+) = 1", 1, 26, "ELF-QL has no (+)", "LEFT JOIN"),
+    ("SELECT a FROM s WHERE a ~ 'x'", 1, 25, "ELF-QL has no `~` for patterns", "RLIKE"),
+    ("SELECT a FROM s WHERE a !~ 'x'", 1, 25, "ELF-QL has no `!~` for patterns", "NOT RLIKE"),
+    ("SELECT a FROM s WHERE a SIMILAR TO 'x'", 1, 25, "ELF-QL has no SIMILAR TO", "RLIKE"),
+    ("SELECT a MOD 2 FROM s", 1, 10, "ELF-QL has no operator MOD", "x % y"),
+    ("SELECT a ** 2 FROM s", 1, 10, "ELF-QL has no `**`", "power(x, y)"),
+    ("SELECT a // 2 FROM s", 1, 10, "ELF-QL has no `//`", "x div y"),
+    ("SELECT a FROM s WHERE a > 1 && b", 1, 29, "ELF-QL has no `&&`", "a AND b"),
+    ("SELECT a->'b' FROM s", 1, 9, "ELF-QL has no operators for JSON", "get_json_object"),
+    ("SELECT a->>'b' FROM s", 1, 9, "ELF-QL has no operators for JSON", "get_json_object"),
+    ("SELECT {'a': 1} FROM s", 1, 8, "ELF-QL makes no structs", "map('a', x"),
+    ("SELECT a FROM s WHERE b = :b", 1, 27, "ELF-QL has no parameters", "Write the value"),
+    ("SELECT a FROM s WHERE b = $1", 1, 27, "ELF-QL has no parameters", "Write the value"),
+    ("SELECT @x FROM s", 1, 8, "ELF-QL has no variables", "Write the value"),
+    ("SELECT if a > 1 THEN 'b' END FROM s", 1, 8, "ELF-QL has no IF ... THEN", "CASE WHEN"),
+    # calls with words in them
+    ("SELECT string_agg(a, ',' ORDER BY a) FROM s", 1, 0, "ORDER BY stands in no call", "WITHIN GROUP"),
+    ("SELECT any_value(a HAVING MAX b) FROM s", 1, 18, "an aggregate has no HAVING", "max_by(x, y)"),
+    ("SELECT EXTRACT(EPOCH FROM ts) FROM s", 1, 27, "EXTRACT does not know epoch", "unix_seconds(ts)"),
+    ("SELECT CAST(a AS foo) FROM s", 1, 18, "ELF-QL has no type foo", "BIGINT, INT"),
+    ("SELECT CAST(a AS BIT) FROM s", 1, 13, "ELF-QL has no type BIT", "BOOLEAN"),
+    ("SELECT CAST(a, INT) FROM s", 1, 16, "CAST takes a value and a type", "CAST(x AS BIGINT)"),
+    # what is incomplete
+    ("SELECT CASE WHEN a > 1 THEN 'b' FROM s", 1, 8, "this CASE has no END", "CASE WHEN"),
+    ("SELECT CASE a WHEN 1 END FROM s", 1, 22, "CASE lacks WHEN or THEN here", "CASE WHEN"),
+    ("SELECT CASE a > 1 THEN 'b' END FROM s", 1, 19, "THEN stands behind WHEN", "CASE WHEN"),
+    ("SELECT a FROM s GROUP BY", 1, 17, "nothing stands behind GROUP BY", "GROUP BY a, b"),
+    ("SELECT a FROM s WHERE", 1, 17, "nothing stands behind WHERE", "WHERE a = 1"),
+    ("SELECT a FROM s JOIN u ON", 1, 24, "nothing stands behind ON", "ON a.x = b.y"),
+    ("SELECT a,, b FROM s", 1, 9, "this comma has nothing on one side", "Remove it"),
+    ("SELECT a FROM s WERE a = 1", 1, 17, "the query cannot be read at `WERE`", "mean WHERE?"),
+    ("SELECT a FROM s GROUP a", 1, 17, "GROUP needs BY", "GROUP BY a, b"),
+    ("SELECT 1e FROM s", 1, 8, "1e is no number", "1.5e10"),
+    ("SELECT a FROM s WHERE *", 1, 23, "* is no value", "name a field"),
+    # column lists of aliases
+    ("WITH t(a, b) AS (SELECT x FROM s) SELECT a FROM t", 1, 8, "t has 1 columns, and 2 names", "column"),
+    ("WITH t(a, A) AS (SELECT x, y FROM s) SELECT a FROM t", 1, 8, "two columns of one name", "its own"),
+    ("WITH t AS (SELECT x FROM s), t AS (SELECT y FROM s) SELECT x FROM t", 1, 0, "defines t twice", "name"),
+    ("SELECT a FROM s JOIN u AS v(a) ON s.a = v.a", 1, 29, "the columns of u have no order", "SELECT x AS a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message", "hint"), FOREIGN, ids=lambda given: str(given)[:50]
+)
+def test_sql_of_others_is_refused_where_it_stands_with_what_to_write(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    error = caught.value
+    assert message in error.message
+    assert hint in error.hint
+    assert (error.line, error.column if column else 0) == (line, column)
+
+
+def test_every_type_of_the_table_is_refused_by_its_name() -> None:
+    for name in FOREIGN_TYPES:
+        with pytest.raises(QueryError, match=f"^query:1:18: ELF-QL has no type {name}"):
+            parse(f"SELECT CAST(k AS {name}) FROM s")
+
+
+def test_every_form_of_the_table_is_one_that_the_parser_knows() -> None:
+    assert set(UNKNOWN_NODES) <= {name.lower() for name in vars(exp)}

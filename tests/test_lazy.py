@@ -1,0 +1,40 @@
+"""Modules that are loaded by their first use, and modules that are hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from elfmesh import lazy
+
+
+def test_a_lazy_module_is_loaded_by_its_first_use() -> None:
+    module = lazy.lazy_module("elfmesh.units")
+    from elfmesh.units import parse_size
+
+    assert module.parse_size is parse_size
+    assert vars(module)["parse_size"] is parse_size
+    with pytest.raises(AttributeError):
+        _ = module.nothing
+    get = lazy.lazy_names("elfmesh", {"units": "parse_size parse_duration"})
+    assert get("parse_size") is parse_size
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        get("other")
+
+
+HIDING = """
+from elfmesh.lazy import hide
+hide("wave")
+import sys, array
+try:
+    import wave
+except ModuleNotFoundError as error:
+    print(error.name, "wave" in sys.modules)
+"""
+
+
+def test_a_hidden_library_is_not_installed_for_this_process() -> None:
+    done = subprocess.run([sys.executable, "-c", HIDING], capture_output=True, text=True, check=True)
+    assert done.stdout == "wave False\n"
