@@ -46,7 +46,7 @@ test: $(NATIVE) ## every check, the long ones in their short version (12 minutes
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types imports
 	@ELF_SIM_SEEDS=3 $(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive and not spark and not slow" \
-		tests/test_tidy.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
+		tests/test_tidy.py tests/test_mirror.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
 		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
 test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (30 minutes)

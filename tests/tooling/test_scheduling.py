@@ -57,7 +57,7 @@ def test_a_run_ends_and_names_the_test_when_a_process_has_ended(fine: int, tmp_p
         "--rootdir",
         str(tmp_path),
     ]
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [*command, str(tmp_path)],
         capture_output=True,

@@ -1,0 +1,180 @@
+"""Tests mirror the modules: a reader of `elfmesh/ROOM/MODULE.py` finds its tests without a search.
+
+They are in `tests/ROOM/test_MODULE.py`, in `tests/ROOM/test_MODULE_ASPECT.py`, or in files of
+`tests/ROOM/MODULE/`. A module without such a file is in `UNTESTED` with the reason. A new module has tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "elfmesh"
+LINES_MAX = 60
+"""A module of more lines has a test file of its own."""
+
+UNTESTED = {
+    "declares shapes, protocols or names, and decides nothing": """
+        control/closing/ports control/protocol/events control/protocol/events_results
+        control/protocol/fences control/protocol/messages control/protocol/messages_parts
+        control/protocol/messages_programs control/protocol/messages_register
+        control/protocol/messages_safety control/protocol/messages_succession ingest/ports
+        ingest/worker/beginning overlay/events srt/events srt/messages srt/ports
+    """,
+    "tested as a part of its machine in tests/control, whose parts have few files of their own": """
+        control/answers control/closing/commit control/closing/flush_orders
+        control/closing/interval_closer control/closing/open_sessions control/closing/outcomes
+        control/closing/record_maker control/closing/revisions control/closing/straggler_orders
+        control/closing/tentative_results control/context control/election/fencing
+        control/election/permission control/jobs/manifest control/jobs/plan control/master/activation
+        control/master/deletion control/master/master control/master/members control/master/rendezvous
+        control/master/result_service control/master/rollout control/master/successors
+        control/master/term_state control/master/trees control/master/verification
+        control/member/copy_store control/member/member control/member/member_host
+        control/member/preflight control/member/rechecks control/member/roots
+        control/member/roster_requests control/member/stall_watch control/protocol/program_frames
+        control/register/members control/replicas/page_copies control/replicas/terms_query
+        control/requests/creation control/requests/dependency_check control/requests/describe
+        control/requests/handler control/requests/placement control/requests/recovery
+        control/requests/requests control/requests/version_handler control/requests/why
+        control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
+    """,
+    "tested as a part of its machine in tests/overlay and tests/srt": """
+        overlay/context overlay/upkeep srt/context srt/merging srt/tree srt/uplink
+    """,
+    "tested through statements in tests/ql and by the comparison with Spark, not by its own names": """
+        ql/engine/computed ql/engine/exploding ql/engine/folds ql/engine/live ql/engine/lookup
+        ql/engine/ranking ql/engine/whole ql/expressions/operand ql/expressions/operators
+        ql/expressions/regex ql/expressions/registry ql/functions/compiler ql/functions/sketch_results
+        ql/lowering/analysis ql/lowering/lowering ql/lowering/lowering_lists ql/lowering/lowering_rows
+        ql/plan/declared ql/plan/draft_types ql/plan/lookup_plan ql/plan/names ql/plan/reduction
+        ql/plan/relation ql/plan/render ql/plan/scope ql/plan/windowing ql/plan/windows
+        ql/text/aggregate_calls ql/text/clauses ql/text/draft_elements ql/text/draft_groups
+        ql/text/draft_names ql/text/drafts ql/text/over ql/text/parsing ql/text/parsing_errors
+        ql/text/tokens ql/text/translate ql/text/unnesting ql/values/cast ql/values/columns
+        ql/values/plain_ipc ql/values/types
+    """,
+    "tested through the trees, windows and partials of tests/cbt": """
+        cbt/codec/blocks cbt/codec/column_codec cbt/partial/contents cbt/partial/partial_walk cbt/plan
+        cbt/sums/exactsum cbt/tree/body cbt/tree/buffer cbt/tree/node cbt/tree/snapshot
+        cbt/windows/panes_split cbt/windows/registers cbt/windows/sliding cbt/windows/sliding_content
+        cbt/windows/stacks
+    """,
+    "tested as one of all laws in tests/cbt/laws/test_registry.py and test_registry_accumulators.py": """
+        cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/squares
+        cbt/laws/theta
+    """,
+    "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
+        api/authority/web api/client/asyncio api/client/client api/client/client_base
+        api/client/connection api/client/job api/client/job_leading api/client/job_values
+        api/client/live api/explain api/identity/credentials api/identity/enrolment api/identity/tls
+        api/identity/trust api/line_parts api/publish api/savepoint api/web/page/files
+        api/web/page/routes api/web/programs api/web/request_limits api/web/results api/web/rollout
+        api/web/tap api/web/whole_rows cli/common cli/demo/demo cli/demo/fleet cli/host/agent
+        cli/host/archive cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign
+        cli/host/validation cli/jobs/commands cli/jobs/publish cli/jobs/results cli/jobs/tap
+        cli/jobs/top_rows cli/jobs/update cli/local/diff cli/local/spark cli/local/test
+    """,
+    "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
+        agent/archive/rows agent/data_directory/backup agent/data_directory/dead_letter_rows
+        agent/data_directory/examine_small agent/data_directory/restore agent/net/tcp
+        agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump agent/settings/security
+        agent/settings/tls_settings agent/settings/toml_places agent/sinks/base agent/sinks/commits
+        agent/sinks/dead_letters agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection
+        agent/sinks/postgres_values
+    """,
+    "tested through results logs, damage and crashes in tests/storage": """
+        storage/results/journal storage/results/page_files storage/results/page_reader
+        storage/results/rewrite storage/results/salvage storage/results/segment
+        storage/results/segment_files
+    """,
+    "tested through streams, workers and receivers in tests/ingest": """
+        ingest/authority/settings ingest/authority/signatures ingest/budget/costs ingest/frame_writer
+        ingest/functions/of_job ingest/functions/settings ingest/inputs/inserts
+        ingest/inputs/kafka_place ingest/inputs/writer ingest/multi_stream_reader ingest/parsers/base
+        ingest/parsers/cells ingest/parsers/json_plan ingest/parsers/kinds ingest/parsers/schema
+        ingest/scheduling/yielding ingest/sources/compressed ingest/sources/contents ingest/sources/file
+        ingest/sources/followed ingest/stream ingest/stream_settings ingest/tap_lines ingest/worker/jobs
+        ingest/worker/offsets ingest/worker/recovered ingest/worker/saying ingest/worker/stage_worker
+        ingest/worker_thread
+    """,
+    "tested through runs in tests/local and through Spark in tests/spark_bridge": """
+        local/explain_sample local/named_logs local/run_output spark_bridge/history/finish
+        spark_bridge/history/frames spark_bridge/history/plan spark_bridge/session
+    """,
+}
+"""Why a module has no test file of its own: the modules without their suffix."""
+
+
+def files_of(module: Path, package: Path, tests: Path) -> list[Path]:
+    """The test files of a module; `test_page_files.py` is of `page_files.py` where there is such a module."""
+    if module.name == "__init__.py":
+        module = module.parent.with_suffix(".py")
+    name, room = module.stem, tests / module.parent
+    longer = [path.stem for path in (package / module.parent).glob(f"{name}_*.py")]
+    aspects = [
+        path
+        for path in room.glob(f"test_{name}_*.py")
+        if not any(f"{path.stem}_".startswith(f"test_{other}_") for other in longer)
+    ]
+    inside = [] if (package / module).with_suffix("").is_dir() else (room / name).glob("test_*.py")
+    return sorted([*room.glob(f"test_{name}.py"), *aspects, *inside])
+
+
+def has_behaviour(text: str) -> bool:
+    """Whether a module is long and defines something: a list of names that others define needs no test."""
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    defines = any(isinstance(node, defined) for node in ast.walk(ast.parse(text)))
+    return defines and text.count("\n") > LINES_MAX
+
+
+def test_every_module_has_its_test_file_or_a_reason() -> None:
+    modules = {path.relative_to(PACKAGE): path.read_text() for path in PACKAGE.rglob("*.py")}
+    without = {
+        module.with_suffix("").as_posix()
+        for module, text in modules.items()
+        if has_behaviour(text) and not files_of(module, PACKAGE, ROOT / "tests")
+    }
+    listed = [module for modules in UNTESTED.values() for module in modules.split()]
+    assert sorted(without - set(listed)) == [], "write its tests"
+    assert sorted(set(listed) - without) == [], "it has tests, or is gone: take it off the list"
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("a/parser.py", ["a/test_parser.py", "a/test_parser_errors.py"]),
+        ("a/parser_cells.py", ["a/test_parser_cells_wide.py"]),
+        ("a/pars.py", []),
+        ("a/tree.py", ["a/tree/test_depth.py"]),
+        ("a/__init__.py", ["test_a.py"]),
+        ("a/b/__init__.py", []),
+        ("b.py", []),
+    ],
+)
+def test_files_are_found_by_their_names(module: str, files: list[str], tmp_path: Path) -> None:
+    package, tests = tmp_path / "package", tmp_path / "tests"
+    names = ["parser", "parser_errors", "parser_cells_wide"]
+    paths = ["test_a.py", "a/tree/test_depth.py", "a/b/test_c.py", *(f"a/test_{name}.py" for name in names)]
+    for path in (package / "a/parser_cells.py", package / "a/b/c.py", *(tests / path for path in paths)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = files_of(Path(module), package, tests)
+    assert [path.relative_to(tests).as_posix() for path in found] == files
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("def f(): ...\n" * 61, True),
+        ("def f(): ...\n" * 60, False),
+        ("import a\n" * 100, False),
+        ("import a\n" * 60 + "class A: ...\n", True),
+    ],
+)
+def test_only_long_modules_that_define_something_need_tests(text: str, has: bool) -> None:
+    assert has_behaviour(text) is has
