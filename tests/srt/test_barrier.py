@@ -10,38 +10,6 @@ from elfmesh.srt.parts import ENTRIES_MAX, Part
 from tests.srt.rig import Rig, part
 
 
-def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:
-    """ELF 3: "agent 1 loses snapshot 0, and thus blocks agent 5 and agent 7"."""
-    five, six, seven = Rig(), Rig(), Rig()
-    five.children(1, 2, frontier=0)
-    six.children(3, 4, frontier=0)
-    seven.children(5, 6, frontier=0)
-    for rig in (five, six, seven):
-        assert rig.reported() == [("announce", 0)]
-
-    def up(rig: Rig, number: int) -> None:
-        for sent, claims in rig.above.parts:
-            seven.child(replace(sent, source=number.to_bytes(1)), claims=claims)
-        rig.above.parts.clear()
-
-    five.child(part(1, 2, 1, source=1, _1="b"))  # agent 1's snapshot 1 comes, its snapshot 0 is lost
-    for snapshot in (0, 1):
-        text = "ab"[snapshot]
-        five.child(part(snapshot, snapshot + 1, 2, source=2, **{f"_{snapshot}": text}))
-        six.child(part(snapshot, snapshot + 1, 3, source=3, **{f"_{snapshot}": text}))
-        six.child(part(snapshot, snapshot + 1, 4, source=4, **{f"_{snapshot}": text}))
-    up(five, 5)
-    up(six, 6)
-    assert five.reported() == [], "agent 5 is blocked"
-    assert six.reported() == [("claim", 0, 1, {3, 4}, {0: "aa"}), ("claim", 1, 2, {3, 4}, {1: "bb"})]
-    assert seven.reported() == [], "agent 7 is blocked"
-
-    five.child(part(0, 1, 1, source=1, _0="a"))  # it is sent again
-    assert five.reported() == [("claim", 0, 2, {1, 2}, {0: "aa", 1: "bb"})]
-    up(five, 5)
-    assert seven.reported() == [("claim", 0, 2, {1, 2, 3, 4}, {0: "aaaa", 1: "bbbb"})]
-
-
 def test_a_range_goes_up_in_the_step_that_completes_it() -> None:
     rig = Rig()
     rig.children(1, 2)

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-
-import pytest
 
 from elfmesh import ids
 from elfmesh.control.protocol.messages import Answered, Submit, unpack
@@ -15,38 +12,13 @@ from elfmesh.overlay.events import Route, RouteDelivered
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
+from tests.control.upstream.placing import by_the_rule
 
 AGENTS = 12
 
 
 def job_text(number: int) -> str:
     return TEXT.replace("shop.top", f"shop.job{number}")
-
-
-def by_the_rule(agents: list[bytes], jobs: list[str]) -> Counter[bytes]:
-    """How many jobs each agent leads if they are applied one after the other."""
-    numbers = {int.from_bytes(agent): agent for agent in agents}
-
-    def closest(key: bytes) -> bytes:
-        at = int.from_bytes(key)
-        return numbers[min(numbers, key=lambda number: number ^ at)]
-
-    led: Counter[bytes] = Counter(dict.fromkeys(agents, 0))
-    for job in jobs:
-        home, other = (closest(candidate) for candidate in ids.job_placements(job, "local"))
-        led[other if led[other] < led[home] else home] += 1
-    return led
-
-
-@pytest.mark.parametrize(("jobs", "fewer"), [(500, 3), (1000, 5), (2000, 5)])
-def test_the_balance_of_figure_12c_holds_as_it_is_worded(jobs: int, fewer: int) -> None:
-    """Of 1,000 agents "99.5% [...] are the roots of less than 3 trees when there are 500 SRTs total", less
-    than 5 of 1,000, "and 95% [...] less than 5 trees when there are 2000 SRTs total"."""
-    share = 0.95 if jobs == 2000 else 0.995
-    rng = random.Random(jobs)
-    led = by_the_rule([rng.randbytes(20) for _ in range(1000)], [f"shop/job{n}" for n in range(jobs)])
-    assert sum(led.values()) == jobs
-    assert sum(count < fewer for count in led.values()) >= share * 1000
 
 
 def test_agents_place_jobs_as_the_rule_says() -> None:

@@ -57,7 +57,7 @@ def test_what_is_carried_without_an_interval_belongs_to_the_last_that_is_sealed(
     tally.close_below(4)
     assert len(tally.carried) == 1, "it is in no closed interval yet"
     tally.place_homeless(4)
-    assert tally.carried == ()
+    assert not list(tally.carried)
     assert shown(tally.of(4)) == {BUCKETS[PARSE_ERROR]: 2}
 
 
