@@ -38,9 +38,9 @@ UNTESTED = {
         control/member/roster_requests control/member/stall_watch control/protocol/program_frames
         control/register/members control/replicas/page_copies control/replicas/terms_query
         control/requests/creation control/requests/dependency_check control/requests/describe
-        control/requests/handler control/requests/placement control/requests/recovery
-        control/requests/requests control/requests/version_handler control/requests/why
-        control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
+        control/requests/handler control/requests/recovery control/requests/requests
+        control/requests/version_handler control/requests/why control/upstream/downstream_feed
+        control/upstream/poller control/upstream/whole_records
     """,
     "tested as a part of its machine in tests/overlay and tests/srt": """
         overlay/context overlay/upkeep srt/context srt/merging srt/tree srt/uplink
@@ -54,8 +54,7 @@ UNTESTED = {
         ql/plan/relation ql/plan/render ql/plan/scope ql/plan/windowing ql/plan/windows
         ql/text/aggregate_calls ql/text/clauses ql/text/draft_elements ql/text/draft_groups
         ql/text/draft_names ql/text/drafts ql/text/over ql/text/parsing ql/text/parsing_errors
-        ql/text/tokens ql/text/translate ql/text/unnesting ql/values/cast ql/values/columns
-        ql/values/plain_ipc ql/values/types
+        ql/text/tokens ql/text/translate ql/text/unnesting ql/values/cast ql/values/plain_ipc
     """,
     "tested through the trees, windows and partials of tests/cbt": """
         cbt/codec/blocks cbt/codec/column_codec cbt/partial/contents cbt/partial/partial_walk cbt/plan
@@ -64,27 +63,25 @@ UNTESTED = {
         cbt/windows/stacks
     """,
     "tested as one of all laws in tests/cbt/laws/test_registry.py and test_registry_accumulators.py": """
-        cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/squares
-        cbt/laws/theta
+        cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/theta
     """,
     "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
         api/authority/web api/client/asyncio api/client/client api/client/client_base
         api/client/connection api/client/job api/client/job_leading api/client/job_values
         api/client/live api/explain api/identity/credentials api/identity/enrolment api/identity/tls
-        api/identity/trust api/line_parts api/publish api/savepoint api/web/page/files
-        api/web/page/routes api/web/programs api/web/request_limits api/web/results api/web/rollout
-        api/web/tap api/web/whole_rows cli/common cli/demo/demo cli/demo/fleet cli/host/agent
-        cli/host/archive cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign
-        cli/host/validation cli/jobs/commands cli/jobs/publish cli/jobs/results cli/jobs/tap
-        cli/jobs/top_rows cli/jobs/update cli/local/diff cli/local/spark cli/local/test
+        api/identity/trust api/publish api/savepoint api/web/page/files api/web/page/routes
+        api/web/programs api/web/request_limits api/web/results api/web/rollout api/web/tap
+        api/web/whole_rows cli/common cli/demo/demo cli/demo/fleet cli/host/agent cli/host/archive
+        cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign cli/host/validation
+        cli/jobs/commands cli/jobs/publish cli/jobs/results cli/jobs/tap cli/jobs/top_rows
+        cli/jobs/update cli/local/diff cli/local/spark cli/local/test
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
         agent/archive/rows agent/data_directory/backup agent/data_directory/dead_letter_rows
         agent/data_directory/examine_small agent/data_directory/restore agent/net/tcp
         agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump agent/settings/security
-        agent/settings/tls_settings agent/settings/toml_places agent/sinks/base agent/sinks/commits
-        agent/sinks/dead_letters agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection
-        agent/sinks/postgres_values
+        agent/settings/tls_settings agent/sinks/base agent/sinks/commits agent/sinks/dead_letters
+        agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection agent/sinks/postgres_values
     """,
     "tested through results logs, damage and crashes in tests/storage": """
         storage/results/journal storage/results/page_files storage/results/page_reader
@@ -92,7 +89,7 @@ UNTESTED = {
         storage/results/segment_files
     """,
     "tested through streams, workers and receivers in tests/ingest": """
-        ingest/authority/settings ingest/authority/signatures ingest/budget/costs ingest/frame_writer
+        ingest/authority/settings ingest/authority/signatures ingest/frame_writer
         ingest/functions/of_job ingest/functions/settings ingest/inputs/inserts
         ingest/inputs/kafka_place ingest/inputs/writer ingest/multi_stream_reader ingest/parsers/base
         ingest/parsers/cells ingest/parsers/json_plan ingest/parsers/kinds ingest/parsers/schema

@@ -85,8 +85,9 @@ class _Walk:
     def _in_header(self, word: str, at: int) -> None:
         assert self.parts is not None
         if word == "]":
+            self.table = ()  # a header names the tables around it, too
+            self._note(tuple(self.parts))
             self.table = tuple(self.parts)
-            self._note(self.table)
             self.parts, self.header = None, False
         elif word not in (".", "["):
             self._part(word, at)
