@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ def test_every_key_that_toml_reads_has_a_place(text: str) -> None:
         find_keys(text)
         return
     places = find_keys(text)
-    todo = [((name,), value) for name, value in table.items()]
+    todo: list[tuple[tuple[str, ...], Any]] = [((name,), value) for name, value in table.items()]
     while todo:
         path, value = todo.pop()
         assert path in places
