@@ -1,4 +1,4 @@
-"""Which sequence numbers of an era were heard: a window that forgets what is too old to be replayed."""
+"""Which sequence numbers of an era were received: a window that forgets what is too old to be replayed."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_a_skip_never_goes_back() -> None:
 @given(st.lists(st.integers(1, 3 * LOG_MAX), max_size=60))
 def test_a_heard_number_stays_heard_and_the_window_is_bounded(numbers: list[int]) -> None:
     window = Window(0)
-    for heard, seq in enumerate(numbers, 1):
+    for received, seq in enumerate(numbers, 1):
         window.add(seq)
-        assert all(window.has(each) for each in numbers[:heard])
-        assert window.newest == max(numbers[:heard])
+        assert all(window.has(each) for each in numbers[:received])
+        assert window.newest == max(numbers[:received])
         assert len(window.beyond) < LOG_MAX
-        unheard = set(range(window.newest - LOG_MAX + 1, window.newest + 1)) - set(numbers[:heard])
-        assert not any(window.has(each) for each in unheard if each > 0)
+        missed = set(range(window.newest - LOG_MAX + 1, window.newest + 1)) - set(numbers[:received])
+        assert not any(window.has(each) for each in missed if each > 0)

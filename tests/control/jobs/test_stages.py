@@ -132,7 +132,7 @@ def test_validity_is_that_of_each_interval_alone(
 
 @given(any_stages())
 def test_the_stages_of_agents_evaluate_what_all_stages_do(given: tuple[Stage, ...]) -> None:
-    told = evaluations(given)
+    shown = evaluations(given)
     for interval in range(given[0].start, 14):
-        assert stage_at(told, interval).evaluated == stage_at(given, interval).evaluated
-    assert all(before.evaluated != after.evaluated for before, after in pairwise(told))
+        assert stage_at(shown, interval).evaluated == stage_at(given, interval).evaluated
+    assert all(before.evaluated != after.evaluated for before, after in pairwise(shown))
