@@ -40,9 +40,9 @@ def test_a_map_equals_a_dictionary(
         if value % 2:
             found.put(start, stop, str(value))
         else:
-            found.change(start, stop, lambda before, more=str(value): before + more)  # type: ignore[misc]
+            found.change(start, stop, str(value).__add__)
         for interval in range(max(start, 0), stop):
-            model[interval] = str(value) if value % 2 else model[interval] + str(value)
+            model[interval] = str(value) if value % 2 else str(value) + model[interval]
     found.drop_below(below)
     assert {interval: found.at(interval) for interval in range(below, 30)} == {
         interval: value for interval, value in model.items() if interval >= below

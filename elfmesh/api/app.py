@@ -89,10 +89,10 @@ def make_app(
     identifier: Identifier | None = None,
     request_limits: RequestLimits | None = None,
 ) -> web.Application:
-    """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
+    """The API over `backend`; without `taps` no client sees lines, without `metrics` none scrapes.
 
     Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
-    calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
+    calls: `request[PRINCIPAL]`; agents have one, and without it every caller is an operator.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     request_limits = request_limits or RequestLimits()

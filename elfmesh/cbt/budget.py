@@ -70,7 +70,7 @@ class NoLock:
         self._taken = False
 
     def acquire(self, blocking: bool = True) -> bool:
-        """True unless it is taken. Nobody else could give it back, so to wait for it is a mistake."""
+        """True unless it is taken. No other tree could give it back, so to wait for it is a mistake."""
         if self._taken:
             if blocking:
                 raise RuntimeError("a tree is used from within itself")
@@ -133,7 +133,7 @@ class Account:
 
     @property
     def limit_bytes(self) -> int:
-        """Of all trees together: where nobody else needs memory, all of it may be held."""
+        """Of all trees together: where no other account needs memory, all of it may be held."""
         return self._budget.limit_bytes
 
     @property
@@ -225,7 +225,7 @@ class MemoryBudget:
         return Account(self, self._job_share)
 
     def join(self, tree: BudgetUser, account: Account | None = None) -> Share:
-        """Count a tree, for somebody; the share must live as long as the tree, and no longer."""
+        """Count a tree; the share must live as long as the tree, and no longer."""
         with self._counting:
             self._part()
             self._joined += 1
@@ -295,7 +295,7 @@ class MemoryBudget:
         for account in sorted(beyond, key=lambda each: -each.beyond_bytes):
             own = [tree for tree, its in trees if its is account]
             if len(own) == len(trees):
-                return  # there is nobody else
+                return  # there is no other
             account.yielded += 1
             for spill in (False, True) if self.store is not None else (False,):
                 for tree in own:

@@ -49,8 +49,8 @@ _NEIGHBOURS = 512
 
 
 TABLE_SEED = hash(b"elfmesh keys") & 0xFFFFFFFFFFFFFFFF
-"""Seed of tables of keys: another in every process, so that nobody can choose keys that collide. What a table
-gives does not depend on it."""
+"""Seed of tables of keys: another in every process, so that no sender can choose keys that collide. What a
+table gives does not depend on it."""
 
 
 class KeyTooLong(DataError):

@@ -67,7 +67,7 @@ def _chosen(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 COMPLETION_S = 1.0
-"""How long a shell waits for names: whoever presses Tab does not wait for an agent that hangs."""
+"""How long a shell waits for names: a user who presses Tab does not wait for an agent that hangs."""
 
 
 def complete_jobs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
@@ -203,7 +203,7 @@ PIPE_COLUMNS = 10_000
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """An aligned table; as wide as it needs to be when nobody looks at it."""
+    """An aligned table; as wide as it needs to be without a terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -264,7 +264,7 @@ def print_rows(
 
 
 def end_with_reader() -> None:
-    """End as Ctrl-C does once nobody reads a pipe that this process writes to.
+    """End as Ctrl-C does once no process reads a pipe that this process writes to.
 
     For what waits long between two lines: a write would tell, but `elf results --follow | head` has none.
     """

@@ -140,7 +140,7 @@ OWN_MEANING = frozenset(
 
 
 class _ReaderGone(ControlFlow):
-    """Nobody reads standard output any more."""
+    """No process reads standard output any more."""
 
 
 class LazyGroup(click.Group):
@@ -169,7 +169,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the subcommand. Click would end a broken pipe with 1, before anybody else sees it."""
+        """Run the subcommand. Click would end a broken pipe with 1, before any other part sees it."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -111,7 +111,7 @@ class Context:
         self.grown_at = self.changed_at = self.now
 
     def is_gone(self, agent: bytes) -> bool:
-        """Whether the overlay has lost an agent a moment ago: whoever may go on without it need not wait."""
+        """Whether the overlay has lost an agent a moment ago, so that no part need wait for it."""
         since = self._gone.get(agent)
         return since is not None and self.now - since < GONE_S
 
@@ -177,7 +177,7 @@ class Context:
         then(None, b"")
 
     def job_answered(self, message: Answered, payload: bytes) -> None:
-        """The master of a job has answered; late or repeated answers are nobody's."""
+        """The master of a job has answered; late or repeated answers are ignored."""
         waiting = self._asked.pop(message.token, None)
         if waiting is not None:
             waiting[1].cancel()

@@ -3,8 +3,8 @@
 Owns the way of every message: one table says by its type who takes it, and `protocol.fences` what its epoch
 must be before it is taken (D-5). A message whose fence refuses it is counted.
 
-Invariants: the answer to a multicast is made in the step that delivers it; a message nobody here waits for is
-counted.
+Invariants: the answer to a multicast is made in the step that delivers it; a message that no part waits for
+is counted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from elfmesh.contribution import split
 from elfmesh.control.context import Context
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.fencing import Fencing
@@ -304,7 +305,7 @@ class Dispatcher:
     def _unled(self, message: ctl.Enroll | ctl.Leaving, contact: Contact, sender: Contact) -> None:
         """A member asks for the master of a job, or of an incarnation of it, that is not led here.
 
-        Who leads answers it, and nobody else: the terms that are held here may be of a change that was voted
+        Only the master answers it: the terms that are held here may be of a change that was voted
         on and never chosen.
         """
         if message.job in self._leadership.masters:

@@ -35,7 +35,7 @@ from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.partials import partial_table
 
 QUERIES_MAX = 256
-"""Compiled queries kept: one per job mastered here, and nobody masters so many."""
+"""Compiled queries kept: one per job mastered here, and no agent masters so many."""
 
 KNOWN_BYTES_MAX = 4 << 20
 """Contents kept, with the bytes of their partials: those of the intervals that all jobs seal at once."""

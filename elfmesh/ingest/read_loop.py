@@ -135,7 +135,7 @@ class Ingest:
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
         self._polled_us: int | None = None
-        self._turned_s: float | None = None  # when its loop came round; None: nobody waits for it
+        self._turned_s: float | None = None  # when its loop came round; None: no caller waits for it
 
     def stalled_s(self, now: float) -> float:
         """For how long the loop has not come round, by its clock; 0 where there is nothing to read for."""
@@ -238,7 +238,9 @@ class Ingest:
             log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
             hold = partial(job.hold, stream, "memory")
             await self._executor.run(self._reading, partial(hold, True, self._wall_us()))
-            if job.held_bytes < self.held_bytes_max // 2:  # closed meanwhile: nobody else would let it go on
+            if (
+                job.held_bytes < self.held_bytes_max // 2
+            ):  # closed meanwhile: no other caller would let it go on
                 await self._executor.run(self._reading, partial(hold, False, self._wall_us()))
         while self._waiting:
             work, future = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""How long things took, as histograms: counted always, written out when somebody asks.
+"""How long things took, as histograms: counted always, written out on request.
 
 One set for each process, because what is timed is deep inside rooms that do not know an agent. `observe` is
 safe in any thread and costs a microsecond; a race loses a count, never a total order.

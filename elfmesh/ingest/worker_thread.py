@@ -47,7 +47,7 @@ class WorkerThread:
                 value, error = call(), None
             except BaseException as raised:
                 value, error = None, raised
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for it
+            with contextlib.suppress(RuntimeError):  # the loop has ended: no caller waits for it
                 loop.call_soon_threadsafe(_settle, future, value, error)
         with contextlib.suppress(Exception):
             self._last()

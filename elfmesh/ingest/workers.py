@@ -62,7 +62,7 @@ class WorkerHost:
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: without limit.
         tidy: see `Ingest`.
-        seed: of the tables of keys, so that nobody can choose keys that collide.
+        seed: of the tables of keys, so that no sender can choose keys that collide.
         encode: see `JobWorker`.
         labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.

@@ -175,7 +175,7 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
     coverage = bits_of(segment.coverage)
     if items and not coverage:
         raise ProtocolError("a segment with entries covers no member")
-    return Part(segment.start, segment.stop, coverage, tuple(items), segment.attempt, source, alone)
+    return Part(segment.start, segment.stop, coverage, items, segment.attempt, source, alone)
 
 
 class Shelf:

@@ -82,7 +82,7 @@ class Recovery:
         holes: per job the interval ranges whose contributions a gap took; None: from the job's beginning.
         torn: jobs of which a gap took revisions, with the number of the last one.
         repeated: frames that were in the file before.
-        rotten: the end that was cut off was no torn frame: somebody may have been told of it.
+        rotten: the end that was cut off was no torn frame: an agent may have been told of it.
     """
 
     frames: int = 0
@@ -102,7 +102,7 @@ class FrameLog:
         garbage_bytes: how much released data is worth a rewrite.
         limit_bytes: what the file may take: at this size contributions wait until others are released; a
             first one is always taken, and so is what frees room. None: no limit.
-        owner: id of the agent; b"": whoever's.
+        owner: id of the agent; b"": any.
         expected: the file has been written before: one without a frame is damaged.
 
     Raises:
@@ -148,7 +148,7 @@ class FrameLog:
         return self.limit_bytes is not None and self._size > self.limit_bytes - self.limit_bytes // 4
 
     def append(self, frame: Frame) -> None:
-        """Write a frame. `Sealed` frames must be followed by `sync` before anybody is told of them.
+        """Write a frame. `Sealed` frames must be followed by `sync` before any agent is told of them.
 
         Raises:
             DiskFull: no room on the disk, or below the limit; the file is what it was.
@@ -168,7 +168,7 @@ class FrameLog:
         self._size += len(data)
 
     def _write_again(self) -> None:
-        """A sync that failed before this start may have lost what still reads well: nobody else knows it yet.
+        """A sync that failed before this start may have lost what still reads well, unknown to other agents.
 
         Cost: a copy of the file, once. Without room for it the file stays: what it lacks after a power cut
         is a declared gap.
@@ -221,7 +221,7 @@ class FrameLog:
 
     @safeguard("keep-until-closed")
     def unreleased(self, job: str) -> Iterator[Sealed]:
-        """The contributions somebody may still ask for, oldest first. Cost: one read each."""
+        """The contributions that an agent may still ask for, oldest first. Cost: one read each."""
         state = self._jobs.get(job)
         for place in list(state.frames) if state else ():
             if state and state.is_live(place):

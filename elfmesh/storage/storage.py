@@ -67,7 +67,7 @@ class Storage(Protocol):
 
 
 class DiskFile:
-    """`AppendFile` on a real file; closed with its last owner, if nobody closes it."""
+    """`AppendFile` on a real file; closed with its last owner, if no caller closes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

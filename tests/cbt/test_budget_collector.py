@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 class Tree:
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
-        raise AssertionError("nobody is over the limit")
+        raise AssertionError("no tree is over the limit")
 
 
 def test_a_tree_may_end_in_the_middle_of_the_count() -> None:

@@ -64,7 +64,7 @@ TRANSLATIONS: Mapping[str, Translation] = {
     ),
     "12 func_time_now": CLOCK,
     "13 func_time_unix_timestamp": CLOCK,
-    "14 select_from_tag_error": NotOurs("a stream that nobody has is refused, it is not empty"),
+    "14 select_from_tag_error": NotOurs("a stream that does not exist is refused, it is not empty"),
     "15 select_from_tag": Ours("SELECT id FROM samples WHERE CAST(bytes AS DOUBLE) > 10"),
     "16 @record.contains": Ours(
         f"SELECT id FROM samples WHERE CAST(bytes AS DOUBLE) = 10 AND {HAS.format('word2')}"

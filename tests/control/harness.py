@@ -1,7 +1,7 @@
 """N control machines in one process over a perfect overlay and a perfect forest.
 
 Every segment goes straight from its agent to the root of its tree; a root is the closest living agent to the
-tree's id as soon as anybody is subscribed. Messages take a millisecond and arrive once unless a test says
+tree's id as soon as any agent is subscribed. Messages take a millisecond and arrive once unless a test says
 otherwise. Workers count records by key; partials are JSON, to be compared with a Counter.
 """
 
@@ -216,7 +216,7 @@ class World:
             self._arrive(tree, segment, payloads)
 
     def _through_the_barrier(self, hastened: int | None = None) -> None:
-        """Let pass what everybody has sealed who contributes, or what may not wait any longer."""
+        """Let pass what all contributing members have sealed, or what may not wait any longer."""
         held, self._held = self._held, []
         for tree, segment, payloads in held:
             frontiers = [
@@ -345,9 +345,9 @@ class World:
                 assert effect.token not in agent.replies, "a request is answered once"
                 agent.replies[effect.token] = effect
             case ov.Remember():
-                pass  # everybody finds everybody here
+                pass  # all agents find each other here
             case _:
-                raise AssertionError(f"nobody carries out {effect}")
+                raise AssertionError(f"no host carries out {effect}")
 
     # -- clients ---------------------------------------------------------------------------------------
 

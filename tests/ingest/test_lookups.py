@@ -123,7 +123,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
     assert _names(lookups) == ["Ant", "Bee", "Zoo", "nobody"]
     lookups.refresh()
     path.write_text("id,name,price\na,Emu,1\n")
-    assert _names(lookups) == ["Ant", "Bee", "Zoo", "nobody"]  # until somebody says that an interval is over
+    assert _names(lookups) == ["Ant", "Bee", "Zoo", "nobody"]  # until a worker says that an interval is over
     lookups.refresh()
     assert _names(lookups) == ["Emu"]
     path.write_text("id,price\na,1\n")

@@ -144,7 +144,7 @@ def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
     few, many = jobs["few"].cost, jobs["many"].cost
     assert (few.lines_shed, many.lines_shed > 0) == (0, True)
     assert many.lines_shed < many.lines == few.lines == 20_000
-    assert not budget.over, "nobody else has to wait"
+    assert not budget.over, "no other job has to wait"
     assert "more than its share of 0.2 MB" in many.describe()["crowds"]
     assert few.describe()["crowds"] == ""
     assert any("share of 0.2 MB" in text for text in reported)

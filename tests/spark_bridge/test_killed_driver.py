@@ -72,7 +72,7 @@ def test_each_interval_is_in_the_sink_once_after_a_kill(agent: Any, tmp_path: Pa
         return process.returncode
 
     assert drive("written 1") == -signal.SIGKILL
-    agent.publish("shop/top", [("a", 9)])  # while nobody reads
+    agent.publish("shop/top", [("a", 9)])  # while no driver reads
     assert drive("") == 0
     read = [line.split(" ", 1) for line in log.read_text().splitlines()]
     again = [intervals for batch, intervals in read if batch == "1"]

@@ -32,7 +32,7 @@ def test_a_batch_is_planned_with_what_told_its_end(agent: Any) -> None:
     assert len(agent.requests) == asked
     agent.publish("shop/top", [("a", 4)])
     agent.publish("shop/top", [("a", 5)])
-    later = {**end, "interval": 5}  # a plan that nobody has asked for yet
+    later = {**end, "interval": 5}  # a plan that Spark has not asked for yet
     assert [each.upto for each in planner.partitions(end, later)] == [4, 5]
     assert len(agent.requests) == asked + 1
 

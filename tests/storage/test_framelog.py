@@ -117,7 +117,7 @@ def test_what_a_failed_sync_left_is_not_trusted_but_written_again_at_the_next_st
     storage.files[FILE_NAME].fail_sync = True
     with pytest.raises(StorageError):
         log.sync()
-    FrameLog(storage)  # says it again to everybody
+    FrameLog(storage)  # says it again to all
     storage.crash()
     again = FrameLog(storage)
     assert [frame.start for frame in again.unreleased("j")] == [0, 1]
@@ -288,7 +288,7 @@ def test_a_crash_at_any_step_of_a_rewrite_loses_nothing(tmp_path: Path, place: s
 
 
 def test_an_end_that_was_whole_once_is_damage_and_not_a_torn_write(caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody may have been told of it: each job that goes on declares a gap, and the file is kept."""
+    """An agent may have been told of it: each job that goes on declares a gap, and the file is kept."""
     storage = MemoryStorage()
     log = FrameLog(storage)
     for index in range(3):

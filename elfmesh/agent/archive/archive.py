@@ -56,7 +56,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     Attributes:
         next: number of the next file.
         rows: of all files so far, deleted ones included.
-        gaps: losses of bytes that nobody had read.
+        gaps: losses of bytes that no agent had read.
         expired: files deleted for their age or for the budget.
         types: of parsed columns, an Arrow schema in base64: files of a later process have the same.
     """
@@ -129,7 +129,7 @@ class Archive:
 
     @property
     def positions(self) -> tuple[FilePosition, ...]:
-        """Up to where lines are safe: nobody needs to keep what is before."""
+        """Up to where lines are safe: no agent needs to keep what is before."""
         return self.state.positions
 
     def step(self, bytes_max: int = POLL_BYTES) -> int:
@@ -251,7 +251,7 @@ class Archive:
     def _read_state(self) -> State | None:
         path = self.directory / STATE
         if not path.exists():
-            # It is there before the first file: without it nobody knows which lines the files have.
+            # It is there before the first file: without it no reader knows which lines the files have.
             if next(self.directory.glob("date=*/*.parquet"), None) is not None:
                 raise StorageError(
                     "the archive has files, and its state is gone", where=str(path),

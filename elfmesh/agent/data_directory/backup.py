@@ -261,7 +261,7 @@ def _remembered(path: Path) -> tuple[list[Change], int]:
 
 
 def _contributions(path: Path) -> int:
-    """Intervals that the agent has sealed and nobody has closed yet. Cost: one read of the frame log."""
+    """Intervals that the agent has sealed and no record closes yet. Cost: one read of the frame log."""
     if not path.exists():
         return 0
     sealed: Counter[tuple[str, int]] = Counter()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("elf.agent")
 BACKLOG = 128
 SHUTDOWN_S = 0.2
-"""Nobody's long poll is waited for at the end."""
+"""No long poll is waited for at the end."""
 
 
 def bind_api(config: AgentConfig) -> socket.socket:
@@ -87,7 +87,7 @@ def bind_socket(path: str) -> socket.socket:
     except OSError as error:
         sock.close()
         raise cannot_bind("api_socket", path, error) from None
-    before = os.umask(0o177)  # from the first moment nobody else may connect
+    before = os.umask(0o177)  # from the first moment no other user may connect
     try:
         sock.bind(path)
         sock.listen(BACKLOG)
@@ -115,7 +115,8 @@ class ApiServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._close = contextlib.AsyncExitStack()
-        # Before anybody can connect: who waits while the agent starts shall have read this boot's token.
+        # Before any client can connect: one that waits while the agent starts shall have read this boot's
+        # token.
         self._token = self._new_token(stack) if security.trust is None else ""
         try:
             self._socket.listen(BACKLOG)

@@ -41,7 +41,7 @@ IDLE_S = 120.0
 """A connection nothing went over for so long is closed; heartbeats keep those of active pairs open."""
 LIFETIME_S = 3600.0
 WARN_S = 1.0
-"""A refused peer is in the log at most so often: whoever knocks must not fill a disk."""
+"""A refused peer is in the log at most so often: a peer that knocks must not fill a disk."""
 RECEIVE_BUFFER_BYTES = 256 << 10
 
 

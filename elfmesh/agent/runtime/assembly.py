@@ -155,7 +155,7 @@ class LocalAgent:
         state_rewritten(parts.storage, me.incarnation)
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
-            engine.load()  # nobody waits for an answer yet
+            engine.load()  # no client waits for an answer yet
         self.control = Control(
             me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, loads_late=not loaded
         )

@@ -146,7 +146,7 @@ class Outbox:
                     "store", partial(self._results.drop, effect.job, retire=effect.retire)
                 )
             case ctl.ReadLog():
-                self._stored.set()  # a read keeps its place in the thread's queue and holds up nobody
+                self._stored.set()  # a read keeps its place in the thread's queue and holds up no other
                 self._drain()
                 read = await self._executor.run("store", partial(self._results.read, effect))
                 self._say_damage()

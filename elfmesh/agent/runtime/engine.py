@@ -146,7 +146,7 @@ class LateWorkers:
 
     @property
     def ingests(self) -> Mapping[str, Ingest]:
-        """See `WorkerHost`; nothing is read for nobody."""
+        """See `WorkerHost`; nothing is read without a job."""
         return {} if self._host is None else self._host.ingests
 
     @property

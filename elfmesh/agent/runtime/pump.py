@@ -295,7 +295,7 @@ class Pump:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Something happened that the agent must not survive: `failed` tells whoever runs it."""
+        """Something happened that the agent must not survive: `failed` tells the process that runs it."""
         if not self.failed.done():
             log.error("fatal: %s", error)
             self._stopped = True

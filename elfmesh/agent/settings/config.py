@@ -3,7 +3,7 @@
 Owns the names, defaults and checks of every setting; opens nothing but the file. An unknown key, a wrong type
 or an impossible value is a `ConfigError` (exit 78) that names file and key. Ports may be 0: any free port.
 
-Without certificates an agent listens on loopback addresses only, because whoever reaches the listener is
+Without certificates an agent listens on loopback addresses only, because a peer that reaches the listener is
 believed; a listen or API address elsewhere is refused. An address in use is found at run time (exit 1).
 """
 
@@ -49,7 +49,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
         api: address of the local HTTP API; "": `API_DEFAULT`, or any free port where another agent has that.
         api_socket: path of a unix socket at which the API answers as well: the agent's own user and root
-            operate there without certificate or token, nobody else reaches it; "" for none.
+            operate there without certificate or token, no other user reaches it; "" for none.
         join: addresses of agents already in the overlay; none makes this agent the first.
         join_timeout: how long to try before giving up (exit 69).
         cluster: name all agents of one overlay share.
@@ -59,7 +59,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         lookups: name to a file that is joined to records: its path, format, types and patterns.
         sinks: name to where results of jobs are carried on to.
         namespaces: what the jobs of each may use here; without any, all may use everything.
-        dangerously_insecure_network: listen and join anywhere without certificates: whoever reaches this
+        dangerously_insecure_network: listen and join anywhere without certificates: a peer that reaches this
             agent is believed.
     """
 

@@ -21,7 +21,7 @@ from elfmesh.errors import LocalError
 _SHARED_ADDRESSES = tuple(
     map(
         ipaddress.ip_network,
-        # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 ones that nobody looks at;
+        # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 ones that no check looks at;
         # the others are for special uses, and Python does not say so in every version.
         (
             *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96", "::ffff:0:0:0/96", "fec0::/10"),

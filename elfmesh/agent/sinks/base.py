@@ -130,7 +130,7 @@ class Sink(Protocol):
         Raises:
             Refused: it cannot be taken.
             Fenced: it must not be.
-            Unavailable: nothing was taken, or nobody knows; to be tried again.
+            Unavailable: nothing was taken, or the outcome is unknown; to be tried again.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Compaction: the many small files of an old day become few large ones, in one step for everybody who reads.
+"""Compaction: the many small files of an old day become few large ones, in one step for all readers.
 
     ROOT/JOB/incarnation=I/interval_date=2026-11-21/57-1320.parquet, _compacted.json
     STAGING/JOB/incarnation=I/2026-11-21-ID/     what takes the place of that day, while it is made

@@ -69,7 +69,7 @@ class ParquetFiles:
         def guarded() -> T:
             try:
                 return call()
-            except FileNotFoundError:  # somebody has removed the directory: the next call makes it again
+            except FileNotFoundError:  # a user has removed the directory: the next call makes it again
                 self._commits.clear()
                 raise
 

@@ -35,7 +35,7 @@ NAME_BYTES_MAX = 63
 
 OF_THE_DATA = ("22", "23", "54", "P0")
 """Classes of SQLSTATE that are about this interval's rows: a value that no column takes, a constraint that
-somebody has added, what is beyond a limit of the program, and what a trigger refuses."""
+a user has added, what is beyond a limit of the program, and what a trigger refuses."""
 
 GONE = ("3F000", "42P01")
 """The schema or a table is not there any more: connecting again makes them again."""

@@ -167,5 +167,5 @@ class Webhook:
 
 
 def _key(log: LogName, item: Item) -> str:
-    """Names a revision: whoever gets the same key twice has the same interval, or part of it, twice."""
+    """Names a revision: the same key twice means the same interval, or part of it, twice."""
     return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"

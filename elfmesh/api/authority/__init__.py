@@ -1,1 +1,1 @@
-"""What somebody may do here: the role each route and message needs, and what local configuration allows."""
+"""What a principal may do here: the role each route and message needs, and what the host allows."""

@@ -114,7 +114,7 @@ def meets(need: Need, caller: Principal, namespace: str | None = None) -> bool:
 
 
 def is_anonymous(caller: Principal) -> bool:
-    """Whether nobody knows who calls: saying so might help."""
+    """Whether the caller is anonymous: saying so might help."""
     return caller.source in UNPROVED
 
 
@@ -123,7 +123,7 @@ def refusal(need: Need, caller: Principal, what: str, namespace: str | None = No
     line = f"{what} needs the role {need}{of}, and {shown(caller)}"
     if is_anonymous(caller):
         return line, "Say who you are: with a certificate, or with the token in the agent's data directory."
-    return line, "Ask whoever gives out certificates and tokens for this role."
+    return line, "Ask the operator that gives out certificates and tokens for this role."
 
 
 def shown(caller: Principal) -> str:

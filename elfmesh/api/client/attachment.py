@@ -139,7 +139,7 @@ class Attachment:
         """Send a message; how it ended.
 
         Raises:
-            Unreachable: nobody has acknowledged it in time. It may have been handled all the same.
+            Unreachable: no agent has acknowledged it in time. It may have been handled all the same.
         """
         self._count += 1
         frame = program_frames.Say(self._count, verb, target, body, creator, timeout_s)

@@ -42,7 +42,7 @@ from elfmesh.ids import ID_BYTES
 from elfmesh.units import parse_duration_us
 
 MESSAGE_S = 30.0
-"""How long a message is repeated before its sender hears that nobody has acknowledged it."""
+"""How long a message is repeated before its sender learns that no agent has acknowledged it."""
 
 
 class Job:
@@ -121,7 +121,7 @@ class Job:
 
     @property
     def agent(self) -> str:
-        """Name of the agent beside which the master side is; "" while nobody knows."""
+        """Name of the agent beside which the master side is; "" while unknown."""
         return self._leading.role.agent if self._leading is not None else ""
 
     # -- data plane (Table 1) --------------------------------------------------------------------------
@@ -218,11 +218,11 @@ class Job:
         """Send key-value pairs to the next vertex towards the root of a group's tree.
 
         Returns:
-            Whether the vertex above has handled it; False: this process is the root's, nobody is above.
+            Whether the vertex above has handled it; False: this process is the root's, which has no parent.
 
         Raises:
             RuntimeFailure: the vertex above could not handle it.
-            Unreachable: nobody has acknowledged it in time; it may have been handled.
+            Unreachable: no agent has acknowledged it in time; it may have been handled.
         """
         answer = await self._say("send_to", group, "", pairs, timeout_s)
         return answer.status != "root"
@@ -234,7 +234,7 @@ class Job:
 
         Raises:
             NotMaster: another process is.
-            Unreachable: it reached nobody in time, as far as is known.
+            Unreachable: it reached no agent in time, as far as is known.
         """
         answer = await self._say("multicast", "", "", message, MESSAGE_S)
         return Delivery(answer.acknowledged, answer.expected)
@@ -246,7 +246,7 @@ class Job:
 
         Raises:
             RuntimeFailure: it could not handle it.
-            Unreachable: nobody has answered in time; it may have been handled.
+            Unreachable: no agent has answered in time; it may have been handled.
         """
         answer = await self._say("route", program, creator, message, timeout_s)
         return msgspec.msgpack.decode(answer.body)

@@ -55,7 +55,7 @@ class Results(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer(HoldsTable):
-    """The rows of a query over results: a pyarrow table to whoever uses it as one.
+    """The rows of a query over results: a pyarrow table to a caller that uses it as one.
 
     Attributes:
         table: the rows.
@@ -119,7 +119,7 @@ def _awaited(
     if head is None:
         hint = "Wait with --wait 10s" + ("." if tentative else ", or take open intervals with --tentative.")
         raise RuntimeFailure(f"{job} has no result yet", hint=hint)
-    missing = ", ".join(head["agents"]["missing"]) or "nobody, but records were lost"
+    missing = ", ".join(head["agents"]["missing"]) or "none, but records were lost"
     raise RuntimeFailure(
         f"interval {head['interval']['index']} of {job} has fidelity {head['fidelity']:g}, but "
         f"{min_fidelity:g} is required; missing: {missing}",

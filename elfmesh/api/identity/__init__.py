@@ -1,1 +1,1 @@
-"""Who somebody is, and what that allows: roles, principals, and where they come from."""
+"""Who a caller is, and what that allows: roles, principals, and where they come from."""

@@ -2,9 +2,9 @@
 
 Owns the token file (`api.token` in the data directory, mode 0600), and the notes by which programs of the
 same user find it: a file named HOST:PORT in a directory of the user's own, with the token file's path in it.
-Whoever can read the token is the agent's user or root, and may do what these may do.
+A process that can read the token runs as the agent's user or root, and may do what these may do.
 
-Invariants: a token file or a note that somebody else owns, may read or may write is not believed; a token
+Invariants: a token file or a note that another user owns, may read or may write is not believed; a token
 dies with its agent, so that a stranger who takes the port of an agent that has ended learns nothing that is
 worth anything later.
 """
@@ -61,10 +61,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> bytes:
-    """What a file holds that nobody but its owner may read, and whose owner is this user or root.
+    """What a file holds that only its owner may read, and whose owner is this user or root.
 
     Raises:
-        ConfigError: it cannot be read, others may read it, or it is somebody else's.
+        ConfigError: it cannot be read, others may read it, or another user owns it.
     """
     try:
         with Path(path).open("rb") as file:

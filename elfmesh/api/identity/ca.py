@@ -218,7 +218,7 @@ class Authority:
     def revoke(self, pem: bytes) -> list[str]:
         """Put a certificate's serial on the deny list, and those of all others that were issued for its key.
 
-        Whoever has stolen a key has the certificates from before a renewal, too. The list is on disk when
+        A thief of a key has the certificates from before a renewal, too. The list is on disk when
         this returns.
 
         Raises:

@@ -1,8 +1,8 @@
 """How a join token gets from a host to the CA, and a certificate back: one listener, one client.
 
 Owns the HTTP around `joining`. The client knows the CA by the fingerprint in its token: it fetches the root
-without believing anybody, compares, and only then says the secret, to a listener with a certificate of that
-root. The private key is made on the host and stays there.
+without trusting the other side, compares, and only then says the secret, to a listener with a certificate of
+that root. The private key is made on the host and stays there.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
-"""Of a DNS name: what is below a name may be somebody else's zone."""
+"""Of a DNS name: what is below a name may be another owner's zone."""
 PLACEHOLDERS = {"name", "namespace"}
 
 
@@ -136,7 +136,7 @@ def agent_uri(cluster: str, name: str, agent: bytes) -> str:
 
 
 def role_uri(cluster: str, role: Role, name: str) -> str:
-    """The URI of anybody else; `name` is a submitter's namespace."""
+    """The URI of any other principal; `name` is a submitter's namespace."""
     return f"{SCHEME}{cluster}/{role}/{name}"
 
 

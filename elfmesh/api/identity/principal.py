@@ -1,7 +1,8 @@
-"""Somebody who calls, and what they may do.
+"""A caller, and what it may do.
 
 Owns the roles and their meaning, no certificate and no socket: a listener finds out who calls (by a
-certificate, by a token, or as nobody on loopback), and the layer that authorises asks the `Principal`.
+certificate, by a token, or as an anonymous caller on loopback), and the layer that authorises asks the
+`Principal`.
 
 Roles do not contain each other by accident: an operator may do what submitters of every namespace and readers
 may; a submitter reads; an agent speaks on the overlay and nowhere else.
@@ -28,12 +29,12 @@ EVERY_NAMESPACE = "*"
 
 
 class NotBelieved(RemoteError):
-    """What somebody says of themselves is not so; the message says why."""
+    """A caller's claim of its identity is false; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who calls.
+    """A caller.
 
     Attributes:
         name: for the audit log and for people, such as a certificate's subject; never trusted as text.

@@ -232,7 +232,8 @@ def read_denied(path: str) -> frozenset[str]:
     """The serials and SHA-256 fingerprints of a deny list: hexadecimal, one a line, `#` begins a remark.
 
     Raises:
-        ConfigError: it cannot be read, or a line is neither. Who cannot read it must not trust anybody more.
+        ConfigError: it cannot be read, or a line is neither. An agent that cannot read it must not trust more
+            keys.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

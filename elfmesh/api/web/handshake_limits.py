@@ -1,8 +1,8 @@
 """Who has connected and not yet shown who they are: how many may, and for how long.
 
 Owns accepting connections and their TLS handshakes. asyncio's own listener bounds neither how many shake
-hands at once nor, below a minute, how long: whoever can connect could take every file that the process may
-open. What comes after the handshake is `request_limits`'s business.
+hands at once nor, below a minute, how long: a client that can connect could take every file that the process
+may open. What comes after the handshake is `request_limits`'s business.
 
 Invariants: of too many handshakes the oldest gives way, since who is in earnest is done within a few round
 trips; each handshake uses the newest certificate.

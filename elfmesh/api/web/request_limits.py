@@ -47,7 +47,7 @@ RETRY_S = 5
 TOO_MANY = 429
 
 SERVER_OPTIONS: dict[str, Any] = {
-    "auto_decompress": False,  # nobody has to fold requests, and what unfolds without end must not
+    "auto_decompress": False,  # no client has to fold requests, and what unfolds without end must not
     "handler_cancellation": True,  # see `RequestLimits.until_gone`
 }
 """What an aiohttp server of the API is made with."""

@@ -299,7 +299,7 @@ class _Sink:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        # Bytes, or a buffer of Arrow's that stays as it is while somebody holds it: no copy until `take`.
+        # Bytes, or a buffer of Arrow's that stays as it is while a reader holds it: no copy until `take`.
         self._parts.append(data)
         return len(data)
 

@@ -90,7 +90,7 @@ def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
 
 
 _IDLE: list[zstandard.ZstdDecompressor] = []
-"""Decompressors that nobody uses now: to make one costs more than to decompress a small block. Each serves
+"""Decompressors that no thread uses now: to make one costs more than to decompress a small block. Each serves
 one thread at a time, so there are at most as many as there ever were threads reading at once."""
 
 

@@ -122,7 +122,7 @@ class ShortSums:
 class HotTable(Protocol):
     """A hash table from key bytes to dense row ids 0, 1, 2, ... in the order of first appearance.
 
-    The hash of its index is keyed by a seed of the process, so that nobody can choose keys that collide.
+    The hash of its index is keyed by a seed of the process, so that no sender can choose keys that collide.
     """
 
     @property

@@ -51,7 +51,7 @@ Contents: TypeAlias = Content | Rows | pa.Table
 
 
 _IDLE: list[Squeezer] = []
-"""Squeezers that nobody uses now: at most as many as there ever were threads encoding at once."""
+"""Squeezers that no thread uses now: at most as many as there ever were threads encoding at once."""
 
 
 def encode_partial(tables: Mapping[str, Contents]) -> bytes:

@@ -1,7 +1,7 @@
 """Is what the agents answered what one process computes from the same files? Compared, never assumed.
 
-An interval with everybody in it must equal `elf run` over all files; one that names missing agents must equal
-`elf run` over the files of the others. Intervals must follow each other without a gap.
+An interval with all agents in it must equal `elf run` over all files; one that names missing agents must
+equal `elf run` over the files of the others. Intervals must follow each other without a gap.
 
 Paper: none; the promise is D-10 and the first sentence of the guarantees.
 """

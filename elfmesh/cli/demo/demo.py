@@ -160,7 +160,7 @@ def _story(
         fleet.open()
         asked = fleet.agents[0]
         _tell(console, f"All are ready after {time.monotonic() - began:.1f} s; this demo asks {asked.name}.")
-        # Anyone but the agent we talk to: that one's death would only show that a demo needs somebody to ask.
+        # Anyone but the agent we talk to: that one's death would only show that a demo needs an agent to ask.
         victim = random.Random(seed).choice([agent.name for agent in fleet.agents[1:]])
         client = connect(asked.api)
         for job in jobs:

@@ -1,4 +1,4 @@
-"""`elf audit`: look at an agent's audit log, and see that nobody has changed it. Needs no agent."""
+"""`elf audit`: look at an agent's audit log, and see that it was not changed. Needs no agent."""
 
 from __future__ import annotations
 

@@ -228,9 +228,9 @@ def enroll_command(token: str, out: str) -> None:
 
 
 def token_text(given: str) -> str:
-    """The join token that a file holds which nobody else may read; "-" is stdin.
+    """The join token that a file holds which no other user may read; "-" is stdin.
 
-    Never of the command line: every user of a host sees the arguments of all processes, and whoever is first
+    Never of the command line: every user of a host sees the arguments of all processes, and the first of them
     is the host.
 
     Raises:

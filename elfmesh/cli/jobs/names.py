@@ -1,4 +1,4 @@
-"""Names that nobody has: of streams, where a job may come before its agents, and of jobs."""
+"""Names that do not exist: of streams, where a job may come before its agents, and of jobs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ ALIVE = float("-inf")
 """Instead of the moment of a death: a member that lives and is late."""
 
 FAILURES_MAX = 10
-"""Questions that could not be asked, because another agent is the root, before nobody waits for answers."""
+"""Questions that could not be asked, because another agent is the root, before no interval waits for
+answers."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """What is decided about open intervals: which run of them ends now, how, and whether it leaves a record.
 
-Pure: every function decides from its arguments alone, asks nobody and changes nothing. The sources of
+Pure: every function decides from its arguments alone, sends nothing and changes nothing. The sources of
 intervals collect the arguments; `Closer` and `Stragglers` carry the decisions out.
 
 Invariants: a member whose contribution is not inside is named as missing (I3); a run that names one is not
@@ -26,7 +26,7 @@ class Decision:
     Attributes:
         start: the first.
         stop: one past the last.
-        has_record: whether somebody has records for the last one, or a member is missing from the run.
+        has_record: whether a member has records for the last one, or a member is missing from the run.
         required: members that are expected.
         missing: those of them that are not inside.
         state: how the run ends.
@@ -70,7 +70,7 @@ def decide(
     Args:
         start: the first interval that is not decided.
         stop: one past the last interval that is covered like it.
-        first: the first of these that somebody has records for, None if there is none.
+        first: the first of these that a member has records for, None if there is none.
         state: how the run ends, as far as members are missing.
         settled: whether `first` has all its revisions and inputs.
         required: members that are expected.
@@ -84,7 +84,7 @@ def decide(
             return None
         stop, first = first, None  # what is before has no records
     if first is not None and first > start and required & torn & ~missing:
-        stop, first = first, None  # nobody else is missing from what is before
+        stop, first = first, None  # no other member is missing from what is before
     if first is None:
         torn = 0
     else:

@@ -45,7 +45,7 @@ class FlushOrders:
     def ahead(self, stop: int, due: float | None, now: float) -> float:
         """Give an order before the deadline of the oldest interval that lacks one, if the job has a lead.
 
-        The oldest: what comes after it would put the order off as often as somebody gets further.
+        The oldest: what comes after it would put the order off as often as a member gets further.
 
         Args:
             stop: one past the newest interval.

@@ -98,7 +98,7 @@ class Closer:
         return self._source.waits_for()
 
     def pause(self, paused: bool) -> None:
-        """Members do not read by our own order: who is missing is given up by nobody's clock."""
+        """Members do not read by our own order: no clock gives up a missing one."""
         if self.paused and not paused:
             self._source.resumed()
         self.paused = paused

@@ -45,7 +45,7 @@ class LatencyStats:
         self._closed: deque[tuple[int, float, float, float]] = deque(maxlen=KEPT)
 
     def arrived(self, mask: int, due: float | None) -> None:
-        """What the members in `mask` contributed is here; `due`: since somebody else was, None: the first.
+        """What the members in `mask` contributed is here; `due`: since another one was, None: the first.
 
         Cost: one step for each member.
         """
@@ -55,7 +55,7 @@ class LatencyStats:
             self._late[number] = before + WEIGHT * (late - before)
 
     def decided(self, index: int, due: float | None) -> None:
-        """Nobody is waited for any longer in an interval that somebody passed at `due`."""
+        """No member is waited for any longer in an interval that a member passed at `due`."""
         now = self._context.now
         if len(self._open) < OPEN_MAX:
             self._open[index] = _Open(now if due is None else due, now, now)

@@ -9,7 +9,7 @@ Owns the bytes, when an interval needs them, and what they do to its record. Ref
 
 Invariants: intervals with sessions are finalised one after the other, each with what the one before it has
 left open; behind a skipped interval its predecessors' sessions are open still, with completeness 0; while any
-are open, the next interval leaves a record, also if nobody has records for it.
+are open, the next interval leaves a record, also if no member has records for it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OpenSessions:
         return read_plan(stage_at(self._stages, interval).manifest.text).sessions
 
     def is_open(self, interval: int) -> bool:
-        """Whether sessions may end with an interval although nobody has records for it."""
+        """Whether sessions may end with an interval although no member has records for it."""
         return bool(self.before(interval))
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:

@@ -124,7 +124,7 @@ class _Answer:
                 revs.append(dict(record.revs).get(number, 1))
             elif record is not None:
                 outside.append(index)
-            else:  # closed without a record: nobody whose contribution was inside had any
+            else:  # closed without a record: no member whose contribution was inside had any
                 (unknown if expired is not None and index <= expired else outside).append(index)
         job, incarnation = self._message.job, self._message.incarnation
         notified = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))

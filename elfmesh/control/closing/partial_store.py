@@ -23,7 +23,7 @@ from elfmesh.srt.coverage import Verdict, bits_of
 from elfmesh.srt.messages import Segment
 
 HELD_BYTES_MAX = 256 << 20
-"""Payloads held for intervals that wait for somebody; beyond it nobody is waited for any longer."""
+"""Payloads held for intervals that wait for a member; beyond it no member is waited for any longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class PartialStore:
         return any(rev > inside.get(bit, 1) for bit, rev in newest.items())
 
     def first(self, start: int, stop: int) -> int | None:
-        """The first interval in [start, stop) that somebody has records for."""
+        """The first interval in [start, stop) that a member has records for."""
         return next(iter(self._parts.irange(start, stop, inclusive=(True, False))), None)
 
     def drop_below(self, interval: int) -> None:
@@ -211,7 +211,7 @@ def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
 
 
 def first_in_any(trees: Sequence[PartialStore], start: int, stop: int) -> int | None:
-    """The first interval in [start, stop) that anybody has records for."""
+    """The first interval in [start, stop) that any member has records for."""
     found = [tree.first(start, stop) for tree in trees]
     return min((first for first in found if first is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""How far anybody was ever seen, and when: what makes an interval of a job due.
+"""How far any member was ever seen, and when: what makes an interval of a job due.
 
 Owns the moments; knows no member and no deadline. Invariant: intervals and moments only grow.
 """
@@ -20,7 +20,7 @@ class Seen:
 
     @property
     def frontier(self) -> int | None:
-        """One past the highest interval that anybody has sealed, None before the first seal."""
+        """One past the highest interval that any member has sealed, None before the first seal."""
         return self._seen[-1][0] if self._seen else None
 
     @property
@@ -28,7 +28,7 @@ class Seen:
         return self._seen[-1][0]
 
     def passed(self, stop: int, now: float) -> None:
-        """Somebody has sealed everything below `stop`."""
+        """A member has sealed everything below `stop`."""
         if self._seen and stop <= self._seen[-1][0]:
             return
         if len(self._seen) >= SEEN_MAX:
@@ -37,7 +37,7 @@ class Seen:
             self._seen.append((stop, now))
 
     def since(self, interval: int) -> float | None:
-        """When somebody was first seen beyond this interval, None if nobody was. Cost: O(log moments)."""
+        """When a member was first seen beyond this interval, None if none was. Cost: O(log moments)."""
         place = bisect_right(self._seen, interval, key=lambda each: each[0])
         return self._seen[place][1] if place < len(self._seen) else None
 

@@ -2,8 +2,8 @@
 
 Owns probes and their answers, and how long a slow member is waited for. Closes nothing itself.
 
-Invariants: nobody is called dead without an answer to a probe; the alive are waited for until the job's own
-rule or the horizon says otherwise; silence of the whole overlay changes nothing (nothing is due then).
+Invariants: no member is called dead without an answer to a probe; the alive are waited for until the job's
+own rule or the horizon says otherwise; silence of the whole overlay changes nothing (nothing is due then).
 
 Paper: ELF 3, stragglers ("leaping straggler"). Deviation: the master judges by what it has seen and probed,
 not a parent by a threshold of two intervals, because coverage is complete only at the root (D-6, D-11).
@@ -54,16 +54,16 @@ class _Known:
 
 
 class StragglerPolicy:
-    """Decides what becomes of an interval that lacks somebody.
+    """Decides what becomes of an interval that lacks a member.
 
     Args:
         context: clock and probes.
         book: the roster.
         on_straggler: the job's rule.
-        deadline_s: how long a due interval waits before anybody is probed.
+        deadline_s: how long a due interval waits before a member is probed.
         again: called when there is something new to decide.
-        horizon_s: how long beyond the deadline an interval may be corrected, whoever makes progress; None:
-            `HORIZON_S` without progress for the living, `GONE_S` for the dead.
+        horizon_s: how long beyond the deadline an interval may be corrected, whichever member makes progress;
+            None: `HORIZON_S` without progress for the living, `GONE_S` for the dead.
 
     Attributes:
         lead_s: so long before the deadline the missing are asked after; 0 if the job does not skip.

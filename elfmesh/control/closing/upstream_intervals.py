@@ -7,7 +7,7 @@ Invariants: an interval is made when every job that is read has closed all that 
 exactly the records that begin in it; the place to go on from follows from the last interval closed, so that a
 successor of either master repeats questions and nothing else; what was not complete there is not here.
 
-Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master, whoever that is.
+Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master.
 """
 
 from __future__ import annotations

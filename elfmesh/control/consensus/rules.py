@@ -12,7 +12,7 @@ The acceptors change one at a time in two steps. A *joint* value names the old a
 seen that joint value chosen may drop the old one. Until then no second change begins.
 
 Accepting ballot b also promises the ballot that follows b to the same proposer, which therefore changes the
-value again in one round trip as long as nobody else interferes.
+value again in one round trip as long as no other proposer interferes.
 
 Paper: CASPaxos (Rystsov 2018) 2.2 and 2.3.1. Deviation: the acceptors are part of the value and change
 jointly (Raft 6) instead of by two phases that an administrator brings to every proposer. An acceptor that
@@ -78,7 +78,7 @@ NONE = Ballot()
 
 @dataclass(frozen=True, slots=True)
 class Vote(Generic[V]):
-    """All that an acceptor remembers of one register; it must be on disk before anybody hears of it.
+    """All that an acceptor remembers of one register; it must be on disk before any agent learns of it.
 
     Attributes:
         promised: nothing below is accepted.
@@ -145,7 +145,7 @@ class Round(Generic[V]):
 
     @property
     def newest(self) -> Promise[V] | None:
-        """The promise with the value that was accepted last, None if nobody has accepted any.
+        """The promise with the value that was accepted last, None if no acceptor has accepted any.
 
         A value whose end a majority of its voters may have forgotten is over, or was never chosen.
         """
@@ -174,7 +174,7 @@ class Round(Generic[V]):
 
     @property
     def asked(self) -> Group:
-        """Everybody who may be asked, each once."""
+        """All agents that may be asked, each once."""
         wider = self.groups if self.proposal is not None else (self.guess, *self.groups)
         return tuple(dict.fromkeys(agent for group in wider for agent in group))
 

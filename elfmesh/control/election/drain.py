@@ -4,9 +4,9 @@ Owns which votes of this agent are not handed over yet, the asking, and the fare
 master's decision (`register.members`), made through the register, one acceptor at a time.
 
 Invariants: this agent votes on until the register has settled without it, so that no majority is ever missing
-because somebody is about to go. It asks from the beginning, while its last intervals are still open: who
+because an agent is about to go. It asks from the beginning, while its last intervals are still open: who
 switches it off meanwhile takes no votes away that another could have. It does not wait for ever: a register
-without a majority changes for nobody. What it says last is that it has left: those that stay need not wait
+without a majority changes for no agent. What it says last is that it has left: those that stay need not wait
 until it is forgotten before they found a job.
 
 Paper: CASPaxos (Rystsov 2018) 2.3.
@@ -26,7 +26,7 @@ PATIENCE_S = 300.0
 """How long it asks when nothing else is open: as long as a dead member is expected."""
 
 FAREWELLS = 3
-"""How often it says that it has left: nobody acknowledges it."""
+"""How often it says that it has left: no agent acknowledges it."""
 
 
 class Drain:
@@ -45,7 +45,7 @@ class Drain:
         self._farewells = 0
 
     def over(self, idle: bool) -> bool:
-        """Whether nobody counts on this agent any more; asks for that, whenever it is called.
+        """Whether no agent counts on this one any more; asks for that, whenever it is called.
 
         Args:
             idle: all jobs that it worked on have ended here.

@@ -2,10 +2,10 @@
 
 Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
 
-Invariants: nobody becomes master but by a chosen change that raises the epoch (D-4); at most one attempt per
-job is under way here. Who has heard of a higher epoch before its own is chosen does not lead: as a master it
-would never be fenced, since it knows that epoch already. An attempt in an earlier generation than the one
-known is over at once. An attempt without a majority elects nobody and is given up after a while: what is
+Invariants: an agent becomes master only by a chosen change that raises the epoch (D-4); at most one attempt
+per job is under way here. Who has heard of a higher epoch before its own is chosen does not lead: as a master
+it would never be fenced, since it knows that epoch already. An attempt in an earlier generation than the one
+known is over at once. An attempt without a majority elects no master and is given up after a while: what is
 known of the acceptors may be old, and another root may have to try.
 
 Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
@@ -125,7 +125,7 @@ class Elections:
         return {job: each for job, each in self._attempts.items() if now - each.since >= MAJORITY_S}
 
     def give_up(self, job: bytes) -> None:
-        """Forget an attempt: nobody hears how it ends."""
+        """Forget an attempt; its outcome is not reported."""
         self._attempts.pop(job, None)
         if (running := self._running.pop(job, None)) is not None:
             running.timer.cancel()
@@ -239,7 +239,7 @@ class Elections:
             proposer.drop()
             return Lost(SUPERSEDED, open=True)
         if named is None:
-            return Lost("nobody who voted holds the terms that the register names", outcome)
+            return Lost("no agent that voted holds the terms that the register names", outcome)
         terms = replace(named, closed=max(outcome.value.closed, named.start), acceptors=outcome.contacts)
         reports = sorted(
             (report for report in proposer.reports.values() if report.latest is not None),

@@ -19,7 +19,7 @@ from elfmesh.control.protocol.messages_succession import Handover
 from elfmesh.overlay.events import LookupDone
 
 HANDOVER_S = 1.0
-"""When a handover that nobody took is tried again: nothing is closed meanwhile."""
+"""When a handover that no agent took is tried again: nothing is closed meanwhile."""
 
 
 class HandoverPolicy:

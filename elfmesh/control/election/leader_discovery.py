@@ -1,10 +1,11 @@
-"""Looking for who leads a job whose root this agent is, until somebody does.
+"""Looks for the master of a job whose root this agent is, until there is one.
 
 Owns the pauses between looks. Whether to try to lead is decided here; who leads, by the control register.
 
 Invariants: as long as this agent is the root of a job's tree and does not lead it, it looks again, but for
-an incarnation whose end it knows; and whoever was said to lead the job is asked in the next look, even where
-this agent itself knows nothing of the job: who is there and does not lead can say so only if it is asked.
+an incarnation whose end it knows; and the agent that was said to lead the job is asked in the next look, even
+where this agent itself knows nothing of the job: who is there and does not lead can say so only if it is
+asked.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ AGAIN_S = 3.0
 """How often a root whose job another agent leads looks whether that agent is still there."""
 
 UNKNOWN_S = 30.0
-"""How often the root of a tree of which nobody knows a job asks around again."""
+"""How often the root of a tree of which no agent knows a job asks around again."""
 
 
 class Leads(Protocol):
@@ -91,7 +92,7 @@ class LeaderDiscovery:
     def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
         if not self._wanted(job):
             return
-        if terms is None:  # no job's tree, or nobody who knows the job has answered in time
+        if terms is None:  # no job's tree, or no agent that knows the job has answered in time
             self.later(job, UNKNOWN_S)
             return
         if self._leads.is_dead(terms.manifest):

@@ -289,7 +289,7 @@ class Leadership:
     # -- roots -----------------------------------------------------------------------------------------
 
     def became_root(self, tree: bytes) -> None:
-        """This agent is the root of a tree: lead its job if nobody does."""
+        """This agent is the root of a tree: lead its job if no agent does."""
         master = self.masters.get(tree)
         if master is not None:
             if master.quiesce.handing_over:
@@ -316,7 +316,7 @@ class Leadership:
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return
-        if not terms.acceptors:  # nobody could vote on it
+        if not terms.acceptors:  # no agent could vote on it
             self._context.stats["control.malformed"] += 1
             self._leader_discovery.later(terms.manifest.job_id)
             return

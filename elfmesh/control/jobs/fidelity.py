@@ -61,7 +61,7 @@ class Rates:
         usual = sum(known) / len(known) if known else 1.0
         weights = {number: self._rates.get(number, usual) for number in expected}
         total = sum(weights.values())
-        if not total:  # nobody usually has anything: nobody's absence can weigh more than another's
+        if not total:  # no member usually has anything, so no absence can weigh more than another
             weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
         return (total - sum(weights[number] for number in missing)) / total
 

@@ -1,4 +1,4 @@
-"""Which fields of records nobody may read: names that hold credentials, wherever they stand.
+"""Which fields of records no job may read: names that hold credentials, wherever they stand.
 
 Owns the names and how they are compared. What becomes of the values is `agent.authority.redact`'s business,
 and that a job which names such a field is refused `policy`'s.

@@ -41,8 +41,9 @@ def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
 def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[str, Any]:
     """The load of an agent, of what it says of itself (`/v1/agent`).
 
-    Counters since its start, so that whoever asks twice knows rates: `clock_seconds` is the agent's own clock
-    for that. `behind_seconds`: by how much the job that is furthest behind is behind the clock, of live logs.
+    Counters since its start, so that a client that asks twice knows rates: `clock_seconds` is the agent's own
+    clock for that. `behind_seconds`: by how much the job that is furthest behind is behind the clock, of live
+    logs.
     """
     jobs: Mapping[str, Mapping[str, Any]] = agent["job_costs"]
     watermarks = [each["watermark_seconds"] for each in jobs.values() if each.get("watermark_seconds")]

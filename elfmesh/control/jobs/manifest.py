@@ -1,6 +1,6 @@
 """The manifest of a job: what everyone who works on it must agree on, byte for byte.
 
-Owns the names of a job and the canonical bytes of its manifest. Knows nobody who uses it.
+Owns the names of a job and the canonical bytes of its manifest. Knows none of its users.
 
 Invariants: `job_id` is SHA-1 of the qualified name and the creator (the paper's appId, ELF 2.3); the version
 grows with each change of the text; `incarnation` is another one whenever the numbering of intervals or the

@@ -42,7 +42,7 @@ BUCKETS = (
 )
 """Where a record of a source can end (D-1); counts travel as lists of integers in this order.
 
-`source_gap` counts losses, not records: nobody has read the bytes that are gone. `function_error` counts
+`source_gap` counts losses, not records: no agent has read the bytes that are gone. `function_error` counts
 records of which a Python function of the job made nothing.
 """
 
@@ -102,7 +102,8 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         absent: bitmap of the roster numbers, of all given so far, whose contribution is not inside.
         revs: (roster number, revision) of each contribution inside that replaced an earlier one.
         since: first interval of the run that this record ends: all of it lacks the same agents, and
-            nobody who is inside has anything of those before `index`. None: the record is of `index` alone.
+            no member that is inside has anything of those before `index`. None: the record is of `index`
+            alone.
         open: sessions that are open behind the interval, while it is the newest one; logs do not keep them.
         before: index of the record before it in the job's log, so that one that lacks is noticed. None: it is
             the first, or of an earlier release.

@@ -47,7 +47,7 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
         job: id of the job.
         incarnation: which numbering of results.
         version: of the manifest in force.
-        plan: digest of that manifest, so that nobody leads the job by another text.
+        plan: digest of that manifest, so that no agent leads the job by another text.
         epoch: the master's term.
         master: who leads in this epoch.
         roster: version of the roster by which intervals were closed last.

@@ -5,8 +5,8 @@ table of its pages, with the digest and the size of each (see pages.py), so that
 results log carry a few hundred bytes; a page is a file that is named by its digest (see page_files.py). Owns
 the bytes of the table, and how rows become pages and pages rows. Knows no file and no agent.
 
-Invariants: whoever takes the table for rows gets a `ProtocolError`, never a part of them; a page that is not
-what the table says is refused (`Page.check`); pages that are joined are the rows in their order.
+Invariants: a caller that takes the table for rows gets a `ProtocolError`, never a part of them; a page that
+is not what the table says is refused (`Page.check`); pages that are joined are the rows in their order.
 
 Paper: none. See guarantees D-4, D-17.
 """

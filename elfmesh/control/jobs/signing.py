@@ -290,7 +290,7 @@ def text_digest(text: str) -> str:
 
 
 def payload_digest(envelope: Envelope) -> str:
-    """SHA-256 of the signed bytes: the name of what was signed, whoever signs it."""
+    """SHA-256 of the signed bytes: the name of what was signed, whichever key signs it."""
     return hashlib.sha256(envelope.payload).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """From `apply` to "all have acknowledged": who waits for a job to be active, and what they are told.
 
 Owns the clients that wait, and how often a roster is said again to those who have not acknowledged it.
-Numbers nobody.
+Numbers no member.
 
 Invariant: every client that applied is told once, at the latest `APPLY_S` after it asked.
 

@@ -3,7 +3,7 @@
 Owns who waits for the end. Decides nothing about intervals.
 
 Invariants: members are told to stop only when the control register says that the incarnation is over, so that
-no successor goes on with it; whoever asked for the end hears once whether it came.
+no successor goes on with it; the client that asked for the end hears once whether it came.
 """
 
 from __future__ import annotations

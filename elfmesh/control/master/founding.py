@@ -1,6 +1,7 @@
 """Finding who carries a job's stream: the announcement, the verdicts, and the first moment of a new job.
 
-Owns whether the stream hosts have been heard and from which interval on a member takes part. Numbers nobody.
+Owns whether the stream hosts have been heard and from which interval on a member takes part. Numbers no
+member.
 
 Invariant: who answers while the first roster is made takes part from the job's first interval; a later one
 from an interval above every frontier seen (D-14).
@@ -47,7 +48,7 @@ FOUNDING_YOUNG_S = 1.5
 (`member_host.ASK_S`)."""
 
 FOUNDING_S_MAX = 5.0
-"""After the first verdicts, however many still come: whoever applied waits meanwhile."""
+"""After the first verdicts, however many still come: the client that applied waits meanwhile."""
 
 UNSURVEYED_S_MAX = VERDICTS_S + 1.0
 """How long those verdicts are waited for."""
@@ -176,7 +177,7 @@ class Founding:
         self._timer = self._context.after(longest_s, self._gathered)
 
     def arrived(self) -> None:
-        """Somebody came: as long as the first roster is made, others may be on their way as well."""
+        """A member came: as long as the first roster is made, others may be on their way."""
         if not self._gathering or not self.surveyed:
             return
         now, context = self._context.now, self._context

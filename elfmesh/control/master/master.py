@@ -132,7 +132,7 @@ class Master:
         self.tally = Tally()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.rollouts = Rollouts(context, won.proposer, self)
-        self.trees = JobTrees(context, lambda: self.terms, self.book.forget_below, self.closer.lacking)
+        self.trees = JobTrees(context, lambda: self.terms, self.book.forget_below, term.lacking)
         self._alive = True
 
     @property
@@ -347,7 +347,7 @@ class Master:
     # -- ending ----------------------------------------------------------------------------------------
 
     def end(self, then: Ended, *, retire: bool = False) -> None:
-        """The job is over: the register forgets nobody, then members stop and the holders forget it.
+        """The job is over: the register forgets no voter, then members stop and the holders forget it.
 
         `retire`: it goes on with another numbering, and this agent keeps the results for readers behind.
         """
@@ -380,7 +380,7 @@ class Master:
             self.activation.applied(wanted.origin, wanted.token, wanted.state, extra=wanted.extra, **times)
 
     def resign(self) -> None:
-        """Somebody else leads from now on, or nobody."""
+        """Another agent leads from now on, or none."""
         self._won.proposer.drop()
         self.give_way()
 

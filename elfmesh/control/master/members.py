@@ -1,9 +1,9 @@
 """Who comes and goes while a job runs: enrolments gathered into one roster, last intervals named.
 
-Owns what members ask of the roster. Closes nothing and numbers nobody itself (`roster`).
+Owns what members ask of the roster. Closes nothing and numbers no member itself (`roster`).
 
 Invariants: a new member starts above every frontier seen, and not before its worker, which a master may have
-begun whose roster is lost; who leaves is expected up to an interval that nobody has sealed yet (D-14).
+begun whose roster is lost; who leaves is expected up to an interval that no member has sealed yet (D-14).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Membership:
             self._changed()
 
     def leaving(self, message: Leaving) -> None:
-        """A member goes: it is expected up to an interval that nobody has sealed yet."""
+        """A member goes: it is expected up to an interval that no member has sealed yet."""
         leaver = message.member
         if not self._is_open():
             return

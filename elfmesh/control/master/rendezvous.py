@@ -33,13 +33,14 @@ from elfmesh.srt.events import PublishDone
 
 VERDICTS_S = 12.0
 """How long the stream hosts have for their verdicts: the first job loads what evaluates jobs, functions are
-tried out. Below the time-out of whoever applies; who has died is not waited for."""
+tried out. Below the time-out of the client that applies; an agent that has died is not waited for."""
 
 COMING_S = 5.0
 """How long a stream host is told again that a job is coming."""
 
 UNSUBSCRIBED_S = 1.0
-"""How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
+"""How long the rendezvous waits to become the root of a stream's tree before it says that no agent is
+there."""
 
 FORGET_S = 30.0
 """Six missed announcements: the master is gone, or another agent is the rendezvous."""

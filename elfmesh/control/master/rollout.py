@@ -7,7 +7,7 @@ went up in the old term is forgotten by the trees, and a member takes part in th
 terms, which say which version each interval belongs to. What it had sealed by another version it makes again.
 
 Invariants: one change is under way at a time; a version that a member cannot evaluate changes nothing; either
-the register has the version and its first interval, or the old one goes on, whoever leads.
+the register has the version and its first interval, or the old one goes on, whichever agent leads.
 
 Paper: ELF 2.3, 3 and Figure 10b (new functions by multicast). Deviation: the paper's take effect as they
 arrive; here at one interval, chosen by the master.
@@ -51,7 +51,7 @@ DRAIN_S = 5.0
 """How long what is being finalised may take before a change is given up."""
 
 AHEAD = 2
-"""A version begins so many intervals above the highest that anybody has sealed (D-16)."""
+"""A version begins so many intervals above the highest that any member has sealed (D-16)."""
 
 ERROR_SHARE_MAX = 0.05
 """More unusable records than so many beyond the usual share take a version back."""
@@ -62,7 +62,7 @@ JUDGED_RECORDS_MIN = 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A version that somebody wants.
+    """A version that a client wants.
 
     Attributes:
         manifest: with its number.
@@ -70,7 +70,7 @@ class Wanted:
         origin: of the client, None if the master itself wants it.
         token: of its request.
         since: when it asked.
-        soon: from the first interval that is open, not from one that nobody has begun.
+        soon: from the first interval that is open, not from one that no member has begun.
         empties: records before its first interval's end do not count.
         extra: what the client is told beside the summary.
         halted: why the version before it is taken back, "" if a client wanted that.
@@ -275,7 +275,7 @@ class Rollouts:
             call()
 
     def stop(self) -> None:
-        """Not the master any more: nobody here knows what becomes of the change."""
+        """Not the master any more: this agent cannot know what becomes of the change."""
         if self._timer is not None:
             self._timer.cancel()
         wanted, self._wanted = self._wanted, None

@@ -110,7 +110,7 @@ class Verifier:
         self.equal = self.different = 0
 
     def status(self, index: int) -> dict[str, Any]:
-        """How the verification of an interval stands; begins it if nobody has."""
+        """How the verification of an interval stands; begins it if it has not begun."""
         job = self._manifest.qualified
         if index in self._done:
             return self._done[index]

@@ -295,7 +295,7 @@ class Accounting:
 
         Args:
             outcome: of an interval and our number: the revision that is inside, 0 for none, None: not known.
-            gone: intervals of which nobody knows.
+            gone: intervals of which no agent knows.
         """
         settled, changed = 0, False
         while self._open:

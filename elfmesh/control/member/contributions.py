@@ -1,4 +1,4 @@
-"""What one member has sealed and nobody has closed yet, on its way up the trees of a job.
+"""What one member has sealed and no record closes yet, on its way up the trees of a job.
 
 Owns the order and the pace in which it goes up. Under a new number or a new master everything that is open
 goes up again, since the trees forget earlier epochs, and after a restart: oldest first, in bursts, so that a
@@ -155,7 +155,8 @@ class Contributions:
         """A range that touches what was said so far; None if what lies between is open.
 
         A worker that begins behind the first interval of a term, or has closed ranges of another version to
-        say, leaves a gap. Once the gap is closed nobody waits for it, and it is said to be empty.
+        say, leaves a gap. Once the gap is closed no interval waits for it, and the member says that it is
+        empty.
         """
         if self.frontier is not None and event.start > self.frontier:
             if self._closed is None or event.start > self._closed:

@@ -7,7 +7,7 @@ Invariants: a contribution counts as safe when `replicas` peers have acknowledge
 another failure domain than this agent; what is not acknowledged is sent again until it is closed.
 
 Paper: PPA 3 and "Replicated processing over wide areas" 3. Deviation: which peers is a function of the
-roster, not of a planner: nearest by id among the other racks first, so that nobody keeps for all.
+roster, not of a planner: nearest by id among the other racks first, so that no agent keeps for all.
 """
 
 from __future__ import annotations

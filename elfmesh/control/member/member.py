@@ -318,7 +318,7 @@ class Member:
             self._context.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
     def _placed(self, event: Sealed) -> Sealed:
-        """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
+        """A range, as far as this member may contribute it: nothing below its first interval."""
         first = self._first_of(self.entry) if self.entry is not None else event.start
         if event.start < first:
             self.accounting.correct_pre_start(

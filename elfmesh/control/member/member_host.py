@@ -68,7 +68,8 @@ class MemberHost:
         self._notified: list[Callable[[int], None]] = []
         self._was_leaving: Callable[[int], None] | None = None
         self.departed: Callable[[bool], bool] = lambda idle: idle
-        """Whether nobody counts on this agent for anything, told whether its members have ended."""
+        """Whether no agent counts on this one for anything; the argument says whether its members have
+        ended."""
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
@@ -272,7 +273,7 @@ class MemberHost:
         self.members[job] = member
         if is_founder:
             member.begin(message.start)
-        elif self._was_leaving is None:  # it would be given a new number, and its old one were nobody
+        elif self._was_leaving is None:  # it would get a second number, and its first one would stay missing
             member.requests.enroll()
         return Verdict(me, True)
 

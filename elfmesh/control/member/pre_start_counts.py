@@ -23,7 +23,7 @@ class PreStartCounts:
         self.counted = counted
 
     def count(self, event: Sealed, first: int) -> tuple[int, ...]:
-        """The records by bucket of a range that are nobody's, and were not counted yet.
+        """The records by bucket of a range that lie below the first interval, and were not counted yet.
 
         What was said before either went up, and is settled under the number it went up by, or was counted.
 
@@ -32,8 +32,7 @@ class PreStartCounts:
             first: this member's first interval.
         """
         since = max(self._reported, self.counted)
-        entries = event.parts[0].entries
-        found = add_counts(each.counts for each in entries if since <= each.interval < first)
+        found = add_counts(each.counts for each in event.parts[0] if since <= each.interval < first)
         self._reported = max(self._reported, event.stop)
         self.counted = max(self.counted, min(event.stop, first))
         return found

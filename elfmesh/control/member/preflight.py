@@ -60,7 +60,7 @@ class Preflight:
         self._context.emit(TryFunctions(token, manifest))
 
     def tried(self, event: FunctionsTried) -> None:
-        """The host's answer; a late one is nobody's."""
+        """The host's answer; a late one is ignored."""
         key, timer = self._tokens.pop(event.token, (None, None))
         if key is None or timer is None:
             return
@@ -83,5 +83,5 @@ def _key(manifest: Manifest) -> Key:
 def _has_functions(manifest: Manifest) -> bool:
     try:
         return read_plan(manifest.text).functions
-    except QueryError:  # whoever reads it next says so
+    except QueryError:  # the next reader reports it
         return False

@@ -1,6 +1,6 @@
 """What a member computes again for its master: one closed interval at a time, from the raw logs.
 
-Owns the order of these requests and the way back to whoever asked. Reads no log itself.
+Owns the order of these requests and the way back to the agent that asked. Reads no log itself.
 
 Invariant: one interval is computed at a time; of those that wait, the newest is next.
 """

@@ -92,7 +92,8 @@ class RosterRequests:
     def leave(self) -> None:
         """Ask the master for a last interval, again until nothing is expected of us (D-14).
 
-        What is sealed meanwhile waits: beyond that interval it would be nobody's, and counted.
+        What is sealed meanwhile waits: beyond that interval no record would have it, and it would count as
+        lost.
         """
         self.leaving = True
         if self._stopped or self._member.has_left:

@@ -129,7 +129,7 @@ class Programs:
             case Attached():
                 self._parents.pop(event.tree, None)
                 self._parents[event.tree] = event.parent
-                while len(self._parents) > PARENTS_MAX:  # of trees that are gone, nobody says so
+                while len(self._parents) > PARENTS_MAX:  # no message says that a tree is gone
                     del self._parents[next(iter(self._parents))]
             case Detached():
                 self._parents.pop(event.tree, None)

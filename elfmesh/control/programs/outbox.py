@@ -1,7 +1,8 @@
-"""What the programs beside this agent have sent and nobody has acknowledged: sent again until somebody has.
+"""What the programs beside this agent have sent and no agent has acknowledged: sent again until one has.
 
 Owns the parcels of the local programs. A parcel is repeated under its name until a receipt comes, or its time
-is over; whoever gets it twice knows it by its name, so that a program handles a message once in its life.
+is over; an agent that gets it twice knows it by its name, so that a program handles a message once in its
+life.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Outbox:
         self._send(name)
 
     def receipt(self, message: Receipt, payload: bytes) -> None:
-        """A parcel has ended; late and repeated receipts are nobody's."""
+        """A parcel has ended; late and repeated receipts are ignored."""
         answer = Answer(
             message.number,
             message.status,
@@ -80,7 +81,7 @@ class Outbox:
         self._end((message.process, message.number), answer)
 
     def drop(self, session: int) -> None:
-        """The program is gone: nobody waits for its parcels."""
+        """The program is gone, so its parcels are not sent again."""
         for name, waiting in list(self._open.items()):
             if waiting.session == session:
                 self._close(name)

@@ -1,9 +1,9 @@
 """Where the processes of a program meet: the agent closest to the id of the program's tree.
 
 Owns soft state only: who has said within `FORGET_S` that a process is there, and whom it has appointed master
-side. The agent that leads the job of the program's name comes first, then whoever is it already, then the
-agent closest to the job's id. Each appointment has a higher term than any that was heard of, so that what an
-older master side multicasts is refused.
+side. The agent that leads the job of the program's name comes first, then the one that is it already, then
+the agent closest to the job's id. Each appointment has a higher term than any that was heard of, so that what
+an older master side multicasts is refused.
 
 Paper: ELF 2.4 ("given any application's name as a key, queries or results can be efficiently routed to that
 application's master"). Deviation: the master side is a process of the user's, and not every agent has one; so

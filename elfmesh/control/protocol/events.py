@@ -108,7 +108,7 @@ class Reply(Effect):
 
 @dataclass(frozen=True, slots=True)
 class StartWorker(Effect):
-    """Evaluate this job from `start` on; records of earlier intervals are nobody's here any more.
+    """Evaluate this job from `start` on; no member contributes records of earlier intervals any more.
 
     Said again when the versions change: what was sealed by another version than its interval's is made again.
     `stages`: which version evaluates from where on, below the first nothing is open; () where there never was
@@ -238,7 +238,7 @@ class Recomputed(Event):
 class DeadLetter(Effect):
     """Keep what an interval was closed without: this agent's partials, and the counts that go with them.
 
-    `unknown`: nobody can say any more whether it was closed without them.
+    `unknown`: no agent can say any more whether it was closed without them.
     """
 
     manifest: Manifest

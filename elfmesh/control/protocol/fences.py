@@ -22,7 +22,8 @@ Handlers = dict[type[Message], Callable[[Contact, Any, bytes], None]]
 """What a part does with each of its messages: by type, of the sender, the message and its payload."""
 
 Notified = Literal["sender", "master", "nobody"]
-"""Who learns the newer epoch: the sender of the message (of a multicast, nobody), or the master it names."""
+"""Who learns the newer epoch: the sender of the message (of a multicast, no agent), or the master it
+names."""
 
 
 class By(Enum):

@@ -25,8 +25,8 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
         founds: the sender creates a register of which it is the only acceptor.
         generation: of the register that is changed: what was voted on in an earlier one is void, and who
             knows a later one promises nothing.
-        floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises nobody else
-            anything that it has no vote on.
+        floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises no other
+            sender anything that it has no vote on.
         boot: the newest in which the sender has seen an answer of the acceptor, 0 if it has seen none.
         votes: given by the acceptor until then. One that knows fewer has gone back in time.
     """
@@ -143,7 +143,7 @@ class Resign(Message, frozen=True, tag="ctl.resign"):
         job: whose register.
         incarnation: of the job.
         voter: who goes.
-        last: nothing else holds it: if nobody can come for it, the others vote alone.
+        last: nothing else holds it: if no agent can replace it, the others vote alone.
     """
 
     job: Id

@@ -67,7 +67,7 @@ class Kept(Message, frozen=True, tag="ctl.kept"):
 
 
 class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
-    """The master, multicast: whoever keeps contributions of these members from `start` on, send them to me.
+    """The master, multicast: agents that keep contributions of these members from `start` on send them to me.
 
     `members` is the bitmap of all their numbers and empty if there is one; `number` is the first. An agent
     that does not know `members` answers for the first one.

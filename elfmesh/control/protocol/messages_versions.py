@@ -30,7 +30,7 @@ class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
 class Coming(Message, frozen=True, tag="ctl.coming"):
     """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its stream hosts.
 
-    Whoever has not loaded what evaluates jobs begins to: all at a time, not one behind the other.
+    Agents that have not loaded the engine begin to: all at a time, not one behind the other.
     """
 
     since: ClassVar[int] = 2

@@ -1,7 +1,8 @@
 """What a program and the agent it is attached to say to each other, one msgpack value a frame.
 
 Owns the frames and their limits; knows no socket. A name of a message is the process that sent it (20 random
-bytes, one life of one process) and that process's own number: whoever sees a name twice sees one message.
+bytes, one life of one process) and that process's own number: an agent that sees a name twice sees one
+message.
 
 Paper: ELF 2.4, Tables 1 and 2.
 """
@@ -30,8 +31,8 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
 Group: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Verb: TypeAlias = Literal["route", "send_to", "multicast"]
 Status: TypeAlias = Literal["ok", "failed", "root", "fenced", "silent", "busy"]
-"""How a message ended: handled; its handler raised; there is nobody above the root; another process is the
-master side; nobody has answered in time; too much is under way."""
+"""How a message ended: handled; its handler raised; the root has no parent; another process is the
+master side; no agent has answered in time; too much is under way."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, order=True):

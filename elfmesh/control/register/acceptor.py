@@ -175,7 +175,7 @@ class Acceptors:
         self.count = max(self.count, int.from_bytes(data))
 
     def lost_since(self) -> None:
-        """Votes were lost at a start: nobody has seen as many as are counted from now on."""
+        """Votes were lost at a start: no agent has seen as many as are counted from now on."""
         if self.lost.loss is not None:
             self.count = max(self.count, self.lost.loss.boot << LOST_BITS)
 

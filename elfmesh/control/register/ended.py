@@ -16,7 +16,7 @@ live jobs are never forgotten: the value is over (`rules.Round.newest`). Neither
 also covers the epochs of the jobs that were forgotten, so that a job of the same name begins above them.
 
 Paper: CASPaxos (Rystsov 2018) 3.1 removes a register once all acceptors have the tombstone and all proposers
-were told. Deviation: here nobody waits for agents that are away; they are refused when they come back.
+were told. Deviation: here no proposer waits for agents that are away; they are refused when they come back.
 """
 
 from __future__ import annotations

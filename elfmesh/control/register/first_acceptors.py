@@ -4,14 +4,14 @@ Owns that judgement, and the questions it is made by. Registers nothing.
 
 Invariants: no register is founded by an agent that has not joined, nor unless a majority of the agents known
 near the job, those that are away included, has said what it knows: the job's register may be with the others,
-and two registers would be two masters (D-4). Who has met nobody is a fleet of one. Where terms of the job are
-known, those vote whom they name, whether they are there or not. Where a vote is known by which the job is
-over, its voters go on with the register if a majority of them is there. Else the voters are the nearest known
-agents. An agent that has been away for a short time is one of them, so that all agents that found a job name
-the same voters. An agent that has lost its votes is not: other voters of the same job share one with every
-majority without it. An agent for which no voter is left votes alone. Where the job had epochs before, these
-voters begin it in the next generation, because a vote on its end has a ballot of the register before, and
-could outrank what they have chosen as soon as its agent is one of them.
+and two registers would be two masters (D-4). An agent that has met no other is a fleet of one. Where terms of
+the job are known, those vote whom they name, whether they are there or not. Where a vote is known by which
+the job is over, its voters go on with the register if a majority of them is there. Else the voters are the
+nearest known agents. An agent that has been away for a short time is one of them, so that all agents that
+found a job name the same voters. An agent that has lost its votes is not: other voters of the same job share
+one with every majority without it. An agent for which no voter is left votes alone. Where the job had epochs
+before, these voters begin it in the next generation, because a vote on its end has a ballot of the register
+before, and could outrank what they have chosen as soon as its agent is one of them.
 
 Not covered: a job that no answering agent has ever known begins in the first generation.
 
@@ -48,7 +48,7 @@ class Survey:
     """What is known of a job.
 
     Attributes:
-        terms: the newest that anybody told, None if nobody knows the job.
+        terms: the newest that any agent reported, None if no agent knows the job.
         acceptors: who shall vote if it is founded; empty if it must not be.
         renewed: they begin the job in the next generation, since others voted on its end.
         problem: why it must not be, for people.

@@ -7,7 +7,7 @@ member that it was not before: the value's old group is without it, its new grou
 stands there is of a boot since the loss. What it accepted before then counts in no quorum that still matters,
 because that group was left by a joint value which a majority without its votes has chosen; what it promised
 before then counts for no value that has it as a member again (`rules.Round.prepared`). One exception: an
-agent may found a register of which it is the only acceptor, where nobody knows the job.
+agent may found a register of which it is the only acceptor, where no agent knows the job.
 
 The check of the model (`tests/control/register/register_model.py`) shows why all of this is needed: an
 acceptor that votes again in its old group, or by a change from before the loss, and a promise from before it,

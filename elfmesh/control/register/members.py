@@ -5,9 +5,9 @@ overlap, is the register's.
 
 Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, when it says that it
 goes for good, or when it says that it has lost its votes; who shall come is first given what an acceptor must
-hold, so that the change does not wait for it. Who goes is replaced if anybody can be found, and left out
-otherwise as soon as nothing else holds it, unless it is the last. Who has lost its votes is left out at once
-if nobody else can come, and comes again as any other agent does.
+hold, so that the change does not wait for it. A voter that goes is replaced if another agent can be found,
+and left out otherwise as soon as nothing else holds it, unless it is the last. Who has lost its votes is left
+out at once if no other can come, and comes again as any other agent does.
 
 A fleet of one or two agents has a register of one; with a third agent it grows, one acceptor at a time.
 
@@ -78,7 +78,7 @@ class Electorate:
         self._leaving[voter] = last
         if self._nearest:
             self.upkeep(self._nearest)
-            return [contact.id for contact in self._nearest] == [voter]  # there is nobody else
+            return [contact.id for contact in self._nearest] == [voter]  # there is no other
         return False
 
     def upkeep(self, nearest: tuple[Contact, ...]) -> None:

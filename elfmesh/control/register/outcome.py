@@ -35,7 +35,8 @@ class Lost:
         reason: for people.
         cell: what the register says instead, None if there is no such register.
         open: nothing was decided; it may be tried again.
-        terms: those that the register names, with its epoch and master; None: nobody who answered holds them.
+        terms: those that the register names, with its epoch and master; None: no agent that answered holds
+            them.
     """
 
     reason: str

@@ -253,7 +253,7 @@ class Proposer:
         return tuple(report.contact for report in found)
 
     def _again(self) -> None:
-        """Somebody is silent: it may have another address by now, or it is gone and the others must do.
+        """An acceptor is silent: it may have another address by now, or it is gone and the others must do.
 
         A round that one acceptor has refused, or that has waited for long, is begun again: it would wait for
         ever for an acceptor that is gone, while a majority is there.

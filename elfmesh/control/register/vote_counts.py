@@ -11,9 +11,9 @@ an answer says the count and the boot. There are two checks:
    earlier release, and questions that were asked before anything was seen.
 
 Why the first check is sound: the count is on disk before an answer that says it, and never falls while the
-directory stays. So whoever holds less than a question says has lost votes, however short the time was. No
-delay looks like that: of what was seen when a question was sent, all was counted before it comes, and a
-question that comes late or twice says less. Only the voter can judge so. Its answer may come behind the
+directory stays. So an acceptor that holds less than a question says has lost votes, however short the time
+was. No delay looks like that: of what was seen when a question was sent, all was counted before it comes, and
+a question that comes late or twice says less. Only the voter can judge so. Its answer may come behind the
 answer to a later question, which had counted more, and then looks as if it came from a copy; so the check of
 answers waits for `LATE_S`.
 

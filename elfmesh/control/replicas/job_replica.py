@@ -49,7 +49,7 @@ class LogCopy:
         job: whose log.
         incarnation: of the log.
         latest: last index held here, or that this agent has vouched for.
-        voters: who else may have a copy; None as soon as nobody needs this one any more.
+        voters: who else may have a copy; None as soon as no agent needs this one any more.
         first: first index that the job ever had, None if it is not known.
         pages: index and digest of the row pages that are here without their record.
     """

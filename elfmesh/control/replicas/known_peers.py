@@ -1,12 +1,12 @@
 """Whom this agent has met: also those that are away now, and those of earlier lives.
 
-Owns a bounded memory, on disk, of agents and since when they are away. Asks nobody.
+Owns a bounded memory, on disk, of agents and since when they are away. Sends nothing.
 
 Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away, or was last heard of
 meanwhile: a side of a partition, or an agent that was restarted alone, must not take itself for the whole
 fleet (D-4, D-15). Only who says itself that it has left for good is forgotten at once, until it begins
 another boot. Two sides never both have a majority by that: each leaves out only agents that are on neither.
-That an agent is there is the overlay's word alone, since nobody else says when that ends.
+That an agent is there is the overlay's word alone, since no other source says when that ends.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KnownPeers:
         """A message came from an agent. One that is away is not there by that, but counts from now on.
 
         It may have been on its way, or waited here, since before its sender's end: the overlay has lost that
-        one, and loses nobody twice.
+        one, and loses no agent twice.
         """
         if agent in self._away:
             self._away[agent] = self._context.now

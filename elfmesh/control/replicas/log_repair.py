@@ -36,7 +36,7 @@ ANSWER_S = 1.0
 """How long one voter has to answer before the next one is asked as well."""
 
 PAUSE_S = 5.0
-"""Between two rounds in which nobody had what lacks."""
+"""Between two rounds in which no agent had what lacks."""
 
 SILENT_S = 60.0
 """How long a voter may be silent before a record that no other has counts as lost: then another replaces it
@@ -50,7 +50,7 @@ class LogRepair:
         context: clock and way out.
         job: whose log.
         incarnation: of the log.
-        voters: who may have a copy; None as soon as nobody needs this one any more.
+        voters: who may have a copy; None as soon as no agent needs this one any more.
         cell: what this agent has accepted of the job's register, None if nothing.
     """
 
@@ -94,7 +94,7 @@ class LogRepair:
             self._begin()
 
     def settle(self, then: Callable[[], None]) -> None:
-        """Call `then` when no hole is left, or when everybody was asked who may fill it."""
+        """Call `then` when no hole is left, or when all agents that may fill it were asked."""
         if self.holes:
             self._waiting.append(then)
         else:

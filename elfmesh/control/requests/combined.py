@@ -1,6 +1,6 @@
 """One answer to a client out of those of all agents.
 
-Owns what is said once of what many say. Asks nobody.
+Owns what is said once of what many say. Sends nothing.
 """
 
 from __future__ import annotations

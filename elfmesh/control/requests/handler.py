@@ -244,7 +244,7 @@ class RequestHandler:
     # -- all agents ------------------------------------------------------------------------------------
 
     def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
-        """A question for everybody arrived at the rendezvous of all."""
+        """A question for all agents arrived at the rendezvous of all."""
         if ids.ALL_AGENTS not in self.context.roots:
             if tries:
                 self.context.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))

@@ -1,4 +1,4 @@
-"""Jobs that nobody can lead, because no majority of the agents that vote on them answers.
+"""Jobs that no agent can lead, because no majority of the agents that vote on them answers.
 
 Owns what clients are told of such a job by the agent that should lead it: the root of its tree, which knows
 its terms and asks the voters again and again. Serves results from a copy. Decides nothing about the job.
@@ -31,7 +31,7 @@ from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.errors import ProtocolError, QueryError
 
 COPY = "copy"
-"""In a question: answer from the copy that is held here, whoever leads."""
+"""In a question: answer from the copy that is held here, whichever agent leads."""
 
 COPY_VERBS = ("results", "rows", "offsets", "schema")
 HOPS_MAX = 3

@@ -4,7 +4,7 @@ Owns the choice, which is made once, before a job is registered. From then on th
 its tree, register, master and successors know nothing of placements.
 
 A job's *home* is the id of its first placement. Every word about a new job comes by there: who is closest to
-the home asks its neighbours and the other placement whether they know the job, and only if nobody does
+the home asks its neighbours and the other placement whether they know the job, and only if none does
 compares how many jobs each leads. Of equals the home wins.
 
 Invariants: a job is begun only after both placements have said that they do not know it; while one of them is

@@ -5,10 +5,10 @@ lost is told before and afterwards.
 
 Invariants: refused while a majority of the job's voters answers. The new voters found a register of their
 own, in the next *generation* of the job's epochs (`value.GENERATION_BITS`): no epoch of it is one that the
-old voters could choose, whatever they do. Whoever knows of the new generation votes on nothing of the old
-one; a master of the old one is fenced by the first agent of the new one that it speaks to, so that old voters
-which come back follow the new numbering. Two recoveries that do not know of each other, on two sides of a
-partition, draw different epochs, and the higher one stays. The new numbering expects the members of the
+old voters could choose, whatever they do. An agent that knows of the new generation votes on nothing of the
+old one; a master of the old one is fenced by the first agent of the new one that it speaks to, so that old
+voters which come back follow the new numbering. Two recoveries that do not know of each other, on two sides
+of a partition, draw different epochs, and the higher one stays. The new numbering expects the members of the
 newest roster that is known, so that who is lost is missing in its records until it is back or evicted (D-14).
 
 Not covered: old voters that are alive on the other side of a partition go on until the sides meet. This is
@@ -155,7 +155,7 @@ class Recoveries:
     def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
         """The values of which a majority is known, its proposer counted, as who proposes accepts first.
 
-        What this agent has proposed itself, and nobody else has accepted, is not chosen: voters that are
+        What this agent has proposed itself, and no other agent has accepted, is not chosen: voters that are
         only cut off may choose something else for the same interval.
         """
         vote, me = self._leadership.registers.acceptors.vote(job), self._context.me.id

@@ -56,8 +56,8 @@ LOADING_S = 10.0
 who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
 
 ASK_AGAIN_S = 0.5
-"""When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
-must have. An answer is one frame that nobody acknowledges, and a master may die with it."""
+"""When a question about a job is asked again that no agent has answered: as soon as its master, or a new one,
+must have. An answer is one frame without acknowledgement, and a master may die with it."""
 
 ASK_AGAIN_MAX_S = 2.5
 """Each time it is asked again after twice as long, up to this. A question to all agents, which have two
@@ -134,7 +134,7 @@ class Requests:
                 waiting.again.cancel()
 
     def answered(self, message: Answered, payload: bytes) -> None:
-        """An answer arrived; late or repeated ones are nobody's."""
+        """An answer arrived; late or repeated ones are ignored."""
         waiting = self._open.get(message.token)
         if waiting is None:
             return

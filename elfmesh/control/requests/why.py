@@ -44,7 +44,7 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
     """What holds the first open interval of a job.
 
     Returns:
-        job, state, stage; interval: {index, start, end} or null; held_for_seconds: since somebody was seen
+        job, state, stage; interval: {index, start, end} or null; held_for_seconds: since a member was seen
         beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in: members whose
         contribution to it is here, expected: all members; agents: one object per member that is waited for or
         is dead and not in, {agent, state, frontier, behind, dead_for_seconds, error}; newest: the newest
@@ -190,7 +190,7 @@ def _sentence(
             "waiting for a majority": "most of the agents that vote on the job do not answer:"
             f" {_who_answers(master)}",
             "finishing": "its rows are being made or its record is being written",
-            "closing": "everybody is in; it closes now",
+            "closing": "all members are in; it closes now",
             "paused": "the job is paused: `elf resume` lets it go on",
             "waiting for agents": "no agent carries the stream with the job's labels",
             "fetching earlier results": "a new master fetches the results that it lacks",

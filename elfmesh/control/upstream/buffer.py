@@ -1,6 +1,6 @@
 """What a job has of another job's results: how far it has read, and the records that are not used yet.
 
-Owns the arithmetic from the intervals of the job that is read to those of the job that reads. Asks nobody.
+Owns the arithmetic from the intervals of the job that is read to those of the job that reads. Sends nothing.
 
 Invariants: what is held is in the order of the log; everything that starts before `until_us` and is not used
 yet is held; a record whose interval was complete and has no rows is not held, because it says nothing.

@@ -2,8 +2,8 @@
 
 Owns the readers that are known. Reads no log: the result service does.
 
-Invariant: a reader is known as long as it asks; where it asks from is its own business, so that whoever leads
-either job next goes on with the same question.
+Invariant: a reader is known as long as it asks; where it asks from is its own business, so that any agent
+that leads either job next goes on with the same question.
 
 Paper: ELF 2.4 (coordination of jobs: a request is routed to the other job's master).
 """

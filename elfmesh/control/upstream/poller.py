@@ -5,7 +5,7 @@ Owns the questions, and when each is repeated. What the answers are for is the b
 Invariants: of each job one question at a time is under way, or a pause before the next; who is asked again
 after a change of either master answers the same.
 
-Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master, whoever that is.
+Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master.
 """
 
 from __future__ import annotations

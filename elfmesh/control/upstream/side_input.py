@@ -3,9 +3,9 @@
     JOIN LATEST shop.best   of the newest interval that had ended when ours begins, and has rows
     JOIN SAME shop.best     of the interval that ends when ours ends
 
-Which one that is follows from event time and the other job's log alone, so that whoever makes the interval,
-and however often, takes the same one; contributions of agents do not depend on it. Owns what of these logs is
-held, and what it says about the interval's completeness.
+Which one that is follows from event time and the other job's log alone, so that any agent that makes the
+interval, and however often, takes the same one; contributions of agents do not depend on it. Owns what of
+these logs is held, and what it says about the interval's completeness.
 
 Invariants: an interval is made only when the other job has closed all that it may see; of what lies before
 the next interval, the newest rows and what is missing behind them are held, and nothing else.

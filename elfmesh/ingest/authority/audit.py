@@ -145,7 +145,7 @@ class AuditLog:
             self._refused_bytes += 0 if allowed else size
 
     def describe(self) -> dict[str, Any]:
-        """The newest line's number and hash, for whoever keeps them elsewhere."""
+        """The newest line's number and hash, for an operator who keeps them elsewhere."""
         return {"lines": self._head.seq, "hash": self._head.hash}
 
     def close(self) -> None:

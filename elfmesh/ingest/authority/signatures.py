@@ -114,7 +114,7 @@ class Signatures:
         return self.trust.of_job(manifest.namespace) is not None or bool(ql.parse(manifest.text).functions)
 
     def believes(self, manifest: Manifest) -> bool:
-        """Whether anybody's signature of such a version counts here."""
+        """Whether a signature of such a version by any key counts here."""
         functions = bool(ql.parse(manifest.text).functions) and self.trust.functions is not None
         return functions or self.trust.of_job(manifest.namespace) is not None
 

@@ -1,10 +1,10 @@
 """How much processor time may still be used: a bucket that fills with the clock and is emptied by work.
 
-Owns arithmetic only; the clock and what work cost come from outside. What it says is a delay: nobody is
+Owns arithmetic only; the clock and what work cost come from outside. What it says is a delay: no job is
 stopped in the middle of anything, the next piece of work waits.
 
 Invariants: over any stretch of t seconds no more than `cores * (t + BURST_S)` plus one piece of work begins;
-whoever waits waits at most DEBT_S: even with a tiny allowance there is progress, and a watermark that moves.
+a job waits at most DEBT_S: even with a tiny allowance there is progress, and a watermark that moves.
 
 Paper: none.
 """
@@ -17,7 +17,7 @@ BURST_S = 0.5
 """Seconds of filling that may be saved up: a burst of lines after silence is read at once."""
 
 OVERDRAFT_S = 2.0
-"""The longest anybody waits: what a piece of work cost beyond that is forgiven."""
+"""The longest that a job waits: what a piece of work cost beyond that is forgiven."""
 
 
 class Allowance:

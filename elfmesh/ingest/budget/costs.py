@@ -1,6 +1,6 @@
 """What one job costs its agent, and what it is held to while there is not enough for all.
 
-Owns the sums. Written by the thread that evaluates, one at a time; read by anybody.
+Owns the sums. Written by the thread that evaluates, one at a time; read by any thread.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         nice: how much the host's own work goes first, 0 to 19. Unset: as the agent was started.
         engine: when what evaluates jobs (Arrow, numpy, SQL) is loaded: as the agent starts, or with its first
             "job": an agent without jobs holds half as much memory, and the first job begins seconds later.
-        io_class: "idle": the disk only when nobody else wants it; "best-effort": after others of that class.
-            "": as the agent was started.
+        io_class: "idle": the disk only when no other process wants it; "best-effort": after others of that
+            class. "": as the agent was started.
         process_memory: what the process may take before the kernel takes pages back from it (memory.high of
             its own cgroup); "0" for no limit.
         memory: for what records leave behind: half of it for the open intervals of all jobs, a quarter for

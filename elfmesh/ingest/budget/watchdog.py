@@ -3,11 +3,11 @@
 Once a second it is told how long reading had to wait for the agent's allowance and what each job has cost.
 While it waits again and again, the worst job is given an allowance of its own; if that was not enough, the
 one that is worst then is given one, or half of what it had. When there is room again the last one to be
-slowed down is the first to be let go. Owns the decision. Slows nobody down itself.
+slowed down is the first to be let go. Owns the decision. Slows no job down itself.
 
 Invariants: a job is slowed down only while, over WINDOW seconds, reading waited; among jobs of streams that
 lose nothing (`on_overload = "wait"`) only one that takes more than its share, since to wait by turns would
-help nobody; a job that had to be slowed down soon after it was let go waits twice as long the next time.
+help no job; a job that had to be slowed down soon after it was let go waits twice as long the next time.
 
 Paper: none; shedding by cost instead of at random follows from one bad job being the usual reason.
 """

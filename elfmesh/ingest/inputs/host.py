@@ -71,7 +71,7 @@ class Inputs:
         self._configs = {name: config for name, config in streams.items() if _is_input(config)}
         self._sockets: dict[str, tuple[Address, socket.socket]] = {}
         self._programs: dict[str, str] = {}
-        self._notified: set[str] = set()  # streams whose losses somebody is told of
+        self._notified: set[str] = set()  # streams whose losses are reported
         self._writers: dict[str, SpoolWriter] = {}
         self._lookup_task: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:

@@ -55,7 +55,7 @@ class Inserts:
             raise Unreachable("too many inserts at once; no record of this insert was stored")
         mine = self._producers.setdefault(producer, _Producer(asyncio.Lock()))
         mine.waiting += 1
-        # What is in the queue of the spool will be written: nobody may look at the position before.
+        # What is in the queue of the spool will be written: no reader may look at the position before.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(mine, producer, position, lines)))
 
     async def _in_turn(self, mine: _Producer, producer: str, position: int, lines: list[bytes]) -> int:

@@ -117,7 +117,7 @@ class Parser(ABC):
     framing: Framing | None = None
     """Which lines are one record; None: each is one."""
     hide: Callable[[Parser, Parsed], Parsed] | None = None
-    """What blanks the values that nobody here may read; None: nothing."""
+    """What blanks the values that no job here may read; None: nothing."""
 
     def __init__(self, source: str = "", host: str = "") -> None:
         self.source = source

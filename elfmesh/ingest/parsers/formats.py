@@ -68,7 +68,7 @@ class StreamFormat:
         self.static_schema = self._static_schema()
         """The columns with their types, where they are known before any data is seen; else None."""
         self.framing = framing
-        """Which lines are one record, for whoever cuts blocks; None: each is one."""
+        """Which lines are one record, for the reader that cuts blocks; None: each is one."""
         if self.name != AUTO:
             self.framing = self.named_parser(self.name, "", None).framing
         elif framing is None:

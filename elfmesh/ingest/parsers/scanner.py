@@ -19,13 +19,13 @@ _INTERFACE = 2
 """Of the C module: what its functions take and give."""
 
 BLOCK_BYTES_MAX = 2**31 - 1
-"""A larger block, which nobody makes, goes the slow path: cells say where a text begins in 32 bits."""
+"""A larger block, which no reader makes, goes the slow path: cells say where a text begins in 32 bits."""
 
 active: Any = None
 """The C module, or None. Looked up at every block, so that tests and start-up can swap it."""
 
 fallback_reason = ""
-"""Why there is no C module although nobody asked for that; "" otherwise."""
+"""Why there is no C module although no setting asked for that; "" otherwise."""
 
 
 REFUSED_SHARE = 8

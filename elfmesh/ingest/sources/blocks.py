@@ -177,7 +177,7 @@ def read_blocks(
     """
     cutter = new_cutter(line_bytes_max)
     held: Block | None = (
-        None  # a last line without newline comes with the lines before it, but nobody waits for it
+        None  # a last line without newline comes with the lines before it, but no reader waits for it
     )
     waits = is_pipe(path)
     for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
@@ -242,7 +242,7 @@ def read_whole_lines(fd: int, offset: int, size: int) -> bytes:
 def check_readable(path: str) -> None:
     """Raise what `read_blocks` would raise when it opened the file.
 
-    A pipe is only looked at: to open and close it would take its reader from whoever writes into it.
+    A pipe is only looked at: to open and close it would take its reader from the process that writes into it.
     """
     if path == "-":
         return

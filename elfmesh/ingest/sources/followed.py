@@ -137,7 +137,7 @@ class Followed(Held):
                 continue
             read = self._replay.get(place.key, 0) - place.offset
             if read > 0 or not (self._was_cut(place) or self._is_unseen(place)):
-                why = "it was replaced, truncated or deleted while nobody read it"
+                why = "it was replaced, truncated or deleted while no agent read it"
                 self.gaps.append(Gap(place.path, why, read if read > 0 else None))
         self._resume = []
 
@@ -147,7 +147,7 @@ class Followed(Held):
         return any(p.id == place.id and p.key != place.key for p in others)
 
     def _is_unseen(self, place: FilePosition) -> bool:
-        """Whether a file that was empty may be one of the rotated ones that nobody has seen yet."""
+        """Whether a file that was empty may be one of the rotated ones that no look has seen yet."""
         unseen = (each for each in self._nearby.values() if each.id not in self._listed)
         return not place.head and any(map(self._is_unknown, unseen))
 
@@ -236,7 +236,7 @@ class Followed(Held):
             self.gaps.append(Gap(each.path, found.lost))
 
     def _inherit(self) -> None:
-        """Go on in copies by which logs were replaced, once nobody can still write to the old files."""
+        """Go on in copies by which logs were replaced, once no process can still write to the old files."""
         for identity, heir in list(self._heirs.items()):
             each, file = self._nearby.get(identity), heir.file
             if each is None:

@@ -30,7 +30,7 @@ class Held:
     """Files that are open or known; see `Tail`.
 
     Attributes:
-        gaps: what was lost; whoever takes note of it empties the list.
+        gaps: what was lost; the caller that takes note of it empties the list.
         problems: path -> why it cannot be read.
         waiting: files that are not read yet, for whatever reason.
     """

@@ -236,7 +236,7 @@ class StreamReader:
     def _close_behind(self, reading: Sequence[_Group]) -> list[_Group]:
         """All but the leader, if it waits for one of them.
 
-        At the end of its files it waits for nobody: what is written there now must be read now.
+        At the end of its files it does not wait: what is written there now must be read now.
         """
         leader = self._groups[0] if self._groups else None
         if leader not in reading or leader is None or leader.tail.at_end:

@@ -9,7 +9,7 @@ synchronous and cheap: the pump calls it in a thread. Rules:
   line's beginning.
 - Rename rotation is exact: the old file is finished through its open descriptor, before the new one, and
   closed after it has been silent for `grace_s`. It is not forgotten: if it grows after that, it is read on.
-- A file that came and was rotated between two looks, or while nobody looked, is found by its name and read
+- A file that came and was rotated between two looks, or while no agent looked, is found by its name and read
   from its beginning; what was there when the job began is not. A copy of a file is told by its content.
 - A stored or truncated file is looked for by inode, then by content among the rotated files beside it,
   compressed ones included. Bytes that are in none of them are a `Gap`.

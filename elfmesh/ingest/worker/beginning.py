@@ -24,7 +24,7 @@ class Surroundings:
     Attributes:
         idle_us: see `Watermark`.
         budget: the memory that the panes share with those of other jobs; None: as much as they take.
-        seed: of the tables of keys, so that nobody can choose keys that collide.
+        seed: of the tables of keys, so that no sender can choose keys that collide.
         encode: makes the partials of an interval, one per partition.
         labels: of this agent; None: all parts of the statement are computed.
         stream: where blocks are from that do not say it, of a job over several.

@@ -113,7 +113,7 @@ class Watermark:
             self._paused_us = now_us
 
     def resume(self, now_us: int) -> None:
-        """The reader goes on; the time in between counts for nobody as idle."""
+        """The reader goes on; the time in between counts for no log as idle."""
         if self._paused_us is None:
             return
         away_us = max(0, now_us - self._paused_us)

@@ -224,7 +224,7 @@ class PartQuery:
         return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
 
     def _looked_up(self, dated: BlockRows) -> tuple[_Compiled, BlockRows, BlockRows]:
-        assert self.lookup is not None, "whoever evaluates lookups has their tables"
+        assert self.lookup is not None, "the caller that evaluates lookups has their tables"
         matched, columns = look_up(self.statement, self.lookup, dated)
         wider = dated.beside(columns, self.statement.fields)
         env = wider.env(self._fields)

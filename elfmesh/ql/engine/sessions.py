@@ -110,7 +110,7 @@ def read_open(data: bytes, text: str) -> Open:
 
 
 def left_out(data: bytes) -> bytes:
-    """Open sessions behind an interval that was skipped: nobody knows what it had of them."""
+    """Open sessions behind an interval that was skipped: it is unknown what it had of them."""
     stored = _read(data)
     if stored is None:
         return b""

@@ -41,7 +41,7 @@ class Computed:
 
 
 class FunctionSource(Protocol):
-    """Evaluates the functions of one statement; whoever has them implements this."""
+    """Evaluates the functions of one statement; the room that has them implements this."""
 
     def call(self, function: PythonFunction, columns: Sequence[pa.Array], rows: int) -> Computed:
         """The function over `rows` records; never raises because of what the function does."""

@@ -74,7 +74,7 @@ Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft
 
 
 def distinguished(draft: Draft) -> Draft:
-    """A query of which nobody sees the names of the columns, as the second of a UNION: each has its own."""
+    """A query whose names of columns do not show, as the second of a UNION: each has its own."""
     if isinstance(draft, UnionDraft):
         first = distinguished(draft.sources[0])
         return replace(draft, sources=[first, *draft.sources[1:]], columns=first.columns)

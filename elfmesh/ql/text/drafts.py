@@ -108,7 +108,7 @@ class Drafter:
                 raise self._error(cte, f"WITH defines {name} twice", "Give one of them another name.")
             own.add(name.lower())
             before = len(self.scalars)
-            draft = self.draft(cte.this, named)  # wrong is wrong, whether anybody reads it or not
+            draft = self.draft(cte.this, named)  # wrong is wrong, also where no query reads it
             del self.scalars[before:]
             named[name.lower()] = (renamed(cte.this, cte.args["alias"], draft, self._error), dict(named))
         if isinstance(tree, exp.Subquery):

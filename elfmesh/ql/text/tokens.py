@@ -1,4 +1,4 @@
-"""What is done to tokens before anybody reads them: neighbouring strings are one, brackets have partners."""
+"""Tokens before the parser reads them: neighbouring strings are one, brackets have partners."""
 
 from __future__ import annotations
 

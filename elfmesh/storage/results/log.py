@@ -263,7 +263,7 @@ class ResultsLog:
         self._look_again()
 
     def give_up(self) -> None:
-        """Declare lost what lacks: nobody fetches records into this log. Durable on return."""
+        """Declare lost what lacks: no agent fetches records into this log. Durable on return."""
         for start, stop in list(self.holes):
             self.mend(start, stop, [(lost_record(self._meta.job, start, stop), b"")])
 

@@ -124,7 +124,7 @@ async def test_people_of_another_cluster_are_refused_by_name(ca: Authority, tmp_
 
 
 async def test_a_client_refuses_who_is_not_called_what_it_dialled(ca: Authority, tmp_path: Path) -> None:
-    """An agent's certificate names its host; a person's names none, so nobody can answer with it."""
+    """An agent's certificate names its host; a person's names none, so no server can answer with it."""
     notified = config(ca, tmp_path)
     person = issued(ca, "eve", Role.READER)
     async with serving(notified) as (server, security, backend):

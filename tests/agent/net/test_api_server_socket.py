@@ -1,4 +1,4 @@
-"""The API at a unix socket: its own user operates there, nobody else reaches it."""
+"""The API at a unix socket: its own user operates there, no other user reaches it."""
 
 from __future__ import annotations
 

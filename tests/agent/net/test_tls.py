@@ -1,7 +1,7 @@
 """Overlay connections with certificates: who is let in, who is not, and what ends a connection that was good.
 
-In TLS 1.3 whoever dials has connected before its certificate was judged: refusals are looked for at the side
-that was dialled.
+In TLS 1.3 the side that dials has connected before its certificate was judged: refusals are looked for at the
+side that was dialled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificates that somebody has made by hand, shown to the overlay and to the API of a real agent."""
+"""Certificates made by hand, shown to the overlay and to the API of a real agent."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def slow_fleet(*loads_s: float) -> SlowWorld:
     world = SlowWorld()
     for number, each in enumerate(loads_s):
         world.add(number, loads_s=each)
-    world.run(60.0)  # an old fleet gives nobody time because it is young
+    world.run(60.0)  # an old fleet gives no time for being young
     assert not world.loads, "no agent loads what it does not need"
     return world
 

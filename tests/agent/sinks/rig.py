@@ -145,7 +145,7 @@ class Following:
 
 
 class Died(BaseException):
-    """Stands for the end of the process: nobody catches it, and nothing is given back."""
+    """Stands for the end of the process: no code catches it, and nothing is given back."""
 
 
 def die() -> None:

@@ -1,4 +1,4 @@
-"""A follower loses nothing without saying so, doubles nothing, and holds up nobody."""
+"""A follower loses nothing without saying so, doubles nothing, and holds up no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka: each interval under one key, position and message together, whoever writes next."""
+"""Kafka: each interval under one key, position and message together, whichever agent writes next."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def test_a_sink_that_is_closed_holds_no_connection(conninfo: str, db: psyc
     assert db.execute(mine).fetchone() != before
     await out.close()
     async with asyncio.timeout(PATIENCE_S):
-        while db.execute(mine).fetchone() != before:  # noqa: ASYNC110 - the server tells nobody
+        while db.execute(mine).fetchone() != before:  # noqa: ASYNC110 - the server sends no notice
             await asyncio.sleep(0.02)
 
 

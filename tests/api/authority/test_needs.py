@@ -1,4 +1,5 @@
-"""Every route and message has a role; what has none is allowed to nobody; who lacks it is told so."""
+"""Every route and message has a role; what has none is allowed to no caller; a caller that lacks it learns
+so."""
 
 from __future__ import annotations
 
@@ -53,11 +54,11 @@ class Recording:
 
 
 class Api:
-    """The whole API, asked by whoever `caller` is."""
+    """The whole API, asked by `caller`."""
 
     def __init__(self) -> None:
         self.backend, self.audit, self.caller = FakeBackend(), Recording(), OPERATOR
-        programs = ProgramHost(cast("Any", None), cast("Any", None))  # nobody gets there
+        programs = ProgramHost(cast("Any", None), cast("Any", None))  # no caller gets there
         self.app = make_app(self.backend, Lines(), lambda: bytes, programs, self.audit)
 
         @web.middleware
@@ -91,7 +92,7 @@ def registered() -> set[tuple[str, str]]:
 
 def test_every_route_declares_its_role_and_no_declaration_is_left_over() -> None:
     assert registered() - set(ROUTES) == set(), "declare it in elfmesh/api/authority/needs.py"
-    assert set(ROUTES) - registered() == set(), "nobody registers it any more"
+    assert set(ROUTES) - registered() == set(), "no room registers it any more"
 
 
 def test_every_message_declares_its_role_and_no_declaration_is_left_over() -> None:
@@ -104,7 +105,7 @@ def test_every_message_declares_its_role_and_no_declaration_is_left_over() -> No
 
 async def test_a_route_that_declares_nothing_is_refused_to_all(api: Api) -> None:
     async def handler(request: web.Request) -> web.Response:
-        raise AssertionError("nobody gets here")
+        raise AssertionError("no caller gets here")
 
     api.app.router.add_get("/v1/forgotten", handler)
     status, body = await api.ask(OPERATOR, "GET", "/v1/forgotten")

@@ -265,7 +265,7 @@ def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
     reported = capsys.readouterr().err
     assert "arguments" in reported
     assert word not in reported
-    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and nobody answers"
+    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and no server answers"
     path.chmod(0o640)
     assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 78
     assert "other users can read the join token" in capsys.readouterr().err

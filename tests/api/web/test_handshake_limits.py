@@ -1,4 +1,4 @@
-"""Connections that never shake hands: few at once, not for long, and nobody is kept out by them."""
+"""Connections that never shake hands: few at once, not for long, and no client is kept out by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a large tree frees goes back to the system while it grows, not when somebody asks."""
+"""What a large tree frees goes back to the system while it grows, not on request."""
 
 from __future__ import annotations
 

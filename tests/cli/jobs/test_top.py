@@ -238,7 +238,7 @@ def test_a_terminal_shows_the_worst_of_a_large_overlay_and_obeys_keys(api: str) 
     terminal.press("n")
     text = terminal.wait_for(r"state.{0,40}complete.{0,40}cpu %.*t/j000 +running +1\.0")
     assert "n job · q ends" in text
-    assert "missing" not in text, "nobody is"
+    assert "missing" not in text, "no agent is"
     assert "…" not in text, "it fits"
     terminal.press("q")
     assert terminal.end() == 0

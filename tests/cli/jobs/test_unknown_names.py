@@ -1,4 +1,4 @@
-"""Names of streams and jobs that nobody has, as commands meet them."""
+"""Names of streams and jobs that do not exist, as commands meet them."""
 
 from __future__ import annotations
 

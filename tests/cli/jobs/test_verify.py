@@ -1,4 +1,4 @@
-"""Closed intervals made again from the raw logs: equal, different, or nobody can say."""
+"""Closed intervals made again from the raw logs: equal, different, or unknown."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether a refusal says where it is, names what was written, and tells what to write instead.
 
-Each rule finds one kind of message that helps nobody; a message that none of them finds is good.
+Each rule finds one kind of message that does not help; a message that none of them finds is good.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def recovered(world: SplitWorld, number: int | None = None) -> dict[str, object]
 
 
 def one_master(world: SplitWorld) -> None:
-    """Nobody ever led the job in an epoch of another, and one agent leads it now."""
+    """No agent ever led the job in an epoch of another, and one agent leads it now."""
     assert len([agent for agent in world.living if JOB in agent.control.leadership.masters]) == 1
 
 

@@ -22,7 +22,7 @@ A, B = 1, 2
 ALL = A | B
 
 RUNS: list[tuple[str, dict[str, Any], Decision | None]] = [
-    ("nobody has records, nobody is missing", {}, Decision(4, 9, False, ALL, 0, "FINAL")),
+    ("no member has records, none is missing", {}, Decision(4, 9, False, ALL, 0, "FINAL")),
     ("the first with records ends the run", {"first": 6}, Decision(4, 7, True, ALL, 0, "FINAL")),
     ("it has to wait itself", {"first": 4, "settled": False}, None),
     (
@@ -31,7 +31,7 @@ RUNS: list[tuple[str, dict[str, Any], Decision | None]] = [
         Decision(4, 6, False, ALL, 0, "FINAL"),
     ),
     (
-        "a missing member is named although nobody has records",
+        "a missing member is named although no member has records",
         {"missing": B, "state": "FINAL_PARTIAL"},
         Decision(4, 9, True, ALL, B, "FINAL_PARTIAL", since=4),
     ),
@@ -96,7 +96,7 @@ LATE: list[tuple[str, Lateness, LateDecision]] = [
     ("until they should be here", replace(PARTIAL, copies_at=100.0), LateDecision("FINAL_PARTIAL", 101.0)),
     ("who skips awaits none", replace(SKIPS, copies_at=100.5), LateDecision("SKIPPED", 101.0)),
     (
-        "nobody is waited for when too much is held",
+        "no member is waited for when too much is held",
         replace(WAITS, held_bytes=HELD_BYTES_MAX + 1),
         LateDecision("FINAL_PARTIAL", 101.0, OVERFULL),
     ),

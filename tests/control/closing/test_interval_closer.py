@@ -22,7 +22,7 @@ from elfmesh.control.protocol.events import Finalise, Finalised
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Entry, Segment
 from tests.control.contexts import new_context
-from tests.control.register.test_register import TERMS
+from tests.control.register.support import TERMS
 
 START = 7
 DEAD = 2.0 * read_plan(TERMS.manifest.text).deadline_s + 120.0

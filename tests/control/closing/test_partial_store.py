@@ -91,7 +91,7 @@ def test_a_revision_and_a_merge_of_an_older_one_are_never_both_inside(first: boo
     assert tree.is_revised(5)
     assert tree.lacks_revision(5) is first
     tree.add(*part(1, "aa", 2, attempt=1))
-    assert tree.lacks_revision(5) is first, "not before everybody has answered"
+    assert tree.lacks_revision(5) is first, "not before all have answered"
     tree.add(*part(2, "b", attempt=1))
     assert tree.revs(5) == {1: 2}
     assert sorted(each.payload for each in tree.parts(5)) == [b"aa", b"b"]

@@ -147,7 +147,7 @@ def test_progress_starts_the_horizon_again_but_not_the_bound_of_the_job() -> Non
             interval.look(OVER + second)
             interval.answer(OVER + second)
     assert free.look(OVER + HORIZON_S)[0] is None, "the member moves on"
-    assert bound.look(OVER + HORIZON_S)[0] == "FINAL_PARTIAL", "whoever makes progress"
+    assert bound.look(OVER + HORIZON_S)[0] == "FINAL_PARTIAL", "whichever member makes progress"
 
 
 def test_without_an_answer_no_member_is_dead_and_no_interval_is_skipped() -> None:

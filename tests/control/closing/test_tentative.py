@@ -1,4 +1,5 @@
-"""Results before everybody is in: shown at the deadline, corrected with arrivals, then final (D-9, D-10)."""
+"""Results before all members are in: shown at the deadline, corrected with arrivals, then final (D-9,
+D-10)."""
 
 from __future__ import annotations
 

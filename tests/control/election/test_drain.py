@@ -27,7 +27,7 @@ def states(world: World) -> list[tuple[str, int]]:
 
 
 def until_answered(world: World, agent: Agent, token: int) -> None:
-    """Somebody else must vote first."""
+    """Another agent must vote first."""
     for _ in range(30):
         if token not in agent.replies:
             world.run(1.0)

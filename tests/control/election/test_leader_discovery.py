@@ -1,4 +1,4 @@
-"""A root that looks for the master of a job which nobody leads, or whose end few have heard of."""
+"""A root that looks for the master of a job that no agent leads, or whose end few have heard of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def by_distance(count: int) -> list[int]:
 
 
 def test_a_root_that_knows_nothing_asks_the_master_its_neighbours_name() -> None:
-    """That agent is there, and leads no more: nobody else can say so."""
+    """That agent is there, and leads no more: no other can say so."""
     numbers = by_distance(40)
     world = World()
     for number in numbers[-4:]:

@@ -1,4 +1,4 @@
-"""Who founds a job: everybody who is there, also where the fleet and its trees are a moment old."""
+"""Who founds a job: all agents that are there, also where the fleet and its trees are a moment old."""
 
 from __future__ import annotations
 

@@ -47,4 +47,4 @@ def test_a_change_that_was_given_up_does_not_make_who_hands_over_close_again() -
     assert not closing.frozen
     closing.idle = True
     still.advanced()
-    assert called == [], "nobody waits any more"
+    assert called == [], "no client waits any more"

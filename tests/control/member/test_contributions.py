@@ -242,7 +242,7 @@ def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
 def test_what_begins_behind_a_gap_waits_until_the_gap_is_closed_and_is_asked_for_once() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 5)
-    assert bench.up.joined(sealed(6, 7)) is None, "interval 5 is open, and nobody has said what is in it"
+    assert bench.up.joined(sealed(6, 7)) is None, "interval 5 is open, and its content was not reported"
     assert bench.up.joined(sealed(7, 9)) is None
     assert not bench.up.can_catch_up()
     bench.up.release(5)

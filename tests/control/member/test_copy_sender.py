@@ -26,7 +26,7 @@ REPLICATED = TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' REPLICAS 1")
 
 
 def dies_with_the_master(text: str) -> tuple[World, Agent]:
-    """Everybody has sealed, one does not get through; then a member and the master die for good."""
+    """All have sealed, one does not get through; then a member and the master die for good."""
     world = World(6)
     fill(world, intervals=2)
     world.apply(world[0], text)
@@ -155,7 +155,7 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
     world.lost = lambda source, target, message: isinstance(message, Kept)
     world[0].seal("clicks", BASE + SLIDE)
     world.run(1.0)
-    assert member.copy_sender.unsafe == 1, "what nobody acknowledged"
+    assert member.copy_sender.unsafe == 1, "what no copy host acknowledged"
     world.lost = lambda source, target, message: False
     world.run(5.0)
     assert member.copy_sender.unsafe == 0, "sent again; agents without a rack share none"
@@ -167,7 +167,7 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
 
 
 def contributes_nothing_more(world: World, victim: Agent) -> None:
-    """Its seals reach its copy hosts, and nobody else."""
+    """Its seals reach its copy hosts, and no other agent."""
     collect = world._collect
     world._collect = lambda tree, segment, payloads: (  # type: ignore[method-assign]  # a fault of this test
         None if bits_of(segment.coverage) == mask else collect(tree, segment, payloads)

@@ -107,7 +107,7 @@ def test_pairs_go_up_a_groups_tree_from_vertex_to_vertex() -> None:
     assert (middle.bodies("send_to"), root.bodies("send_to")) == ([b"pairs"], [])
     number = root.send("send_to", "edges", b"more")
     world.run(1.0)
-    assert root.answers[number].status == "root", "there is nobody above"
+    assert root.answers[number].status == "root", "the root has no parent"
 
 
 def test_agents_without_a_program_pass_pairs_on_and_the_master_side_stands_in_for_a_root() -> None:

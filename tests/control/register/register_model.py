@@ -363,7 +363,7 @@ class Model:
 
 
 def _forgetful(state: State) -> State:
-    """Without promises that nobody counts any more: fewer states that differ in nothing."""
+    """Without promises that no proposer counts any more: fewer states that differ in nothing."""
     rounds = [each.round for each in state.proposers]
     counted = {begun.ballot for begun in rounds if begun is not None and begun.proposal is None}
     return replace(state, promises=frozenset(each for each in state.promises if each[0] in counted))

@@ -43,7 +43,7 @@ HOSTILE: list[tuple[RegisterValue, bytes]] = [
     (replace(VALUE, acceptors=(ME, ME, A)), b""),
     (replace(VALUE, acceptors=tuple(Contact(bytes([n]) * 20, "h", n) for n in range(9))), b""),
     (replace(VALUE, epoch=0), b""),
-    (VALUE, b"a tail that nobody announced"),
+    (VALUE, b"a tail that no sender announced"),
     (replace(VALUE, digest=digest(b"junk"), latest=3), b"junk"),
     (replace(VALUE, digest=digest(tail(4, 3)), latest=3), tail(4, 3)),
     (replace(VALUE, digest=digest(tail(3)), latest=9), tail(3)),

@@ -31,7 +31,7 @@ JOB = ids.job_id("shop/top", "local")
 
 
 def acquainted(agents: int) -> SplitWorld:
-    """A world in which everybody has met everybody, as in an overlay of a few agents."""
+    """A world in which all agents have met each other, as in an overlay of a few agents."""
     world = SplitWorld(agents)
     meet(world)
     return world
@@ -268,7 +268,8 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
 
 
 def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_ever() -> None:
-    """The overlay loses nobody twice: when most of a fleet had left, the others founded nothing any more."""
+    """The overlay loses no agent twice: when most of a fleet had left, the others founded nothing any
+    more."""
     context = new_context(0)
     known, left, stranger = (
         KnownPeers(context),

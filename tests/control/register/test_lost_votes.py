@@ -170,7 +170,7 @@ def test_a_master_that_has_lost_its_votes_has_itself_replaced() -> None:
 
 
 def test_why_and_describe_name_the_voter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elfmesh.control.register.members.READY_S", 1e9)  # nobody comes in its place
+    monkeypatch.setattr("elfmesh.control.register.members.READY_S", 1e9)  # no agent comes in its place
     world = running(4)
     victim = next(agent for agent in voters(world) if agent is not world.master())
     world.kill(victim)

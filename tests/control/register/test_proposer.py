@@ -30,7 +30,7 @@ from tests.control.register.support import (
 
 
 def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
-    """One has promised a higher ballot to somebody who is gone, one is gone: the round can only be lost."""
+    """One has promised a higher ballot to a lost proposer, one is gone: the round can only be lost."""
     own_registers = context()
     outcomes: list[Cell | Refused] = []
     proposer = Proposer(own_registers, JOB, (ME, A, B), 7)

@@ -103,7 +103,7 @@ def test_partitions_at_any_moment_leave_one_record_an_interval(seed: int, draws:
             world.run(rng.choice([0.0, 1.0, 8.0]))
     world.run(60.0)
     records = world.terminal(JOB)
-    # What is behind the last one may have been closed without somebody, and then it says so.
+    # What is behind the last one may have been closed without a member, and then it says so.
     assert list(records) == list(range(1000, 1000 + len(records))), "consecutive, without a gap"
     reported = [index for index, record in records.items() if record.counts["contributed"]]
     assert reported == list(range(1000, 1012))

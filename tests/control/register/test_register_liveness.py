@@ -1,4 +1,4 @@
-"""With a majority of the acceptors alive and connected somebody leads soon, whichever it is (I12)."""
+"""With a majority of the acceptors alive and connected an agent leads soon, whichever it is (I12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.control.partition import SplitWorld
 from tests.control.register.test_register_flows import JOB, acceptors, running, seal
 
 LEADS_S = 40.0
-"""Virtual time until somebody leads: silent sources, lost rounds and an attempt that is given up."""
+"""Virtual time until an agent leads: silent sources, lost rounds and an attempt that is given up."""
 
 
 class Storm:

@@ -38,7 +38,7 @@ def voters(world: World) -> list[Agent]:
 
 
 def voters_of(world: World, agent: Agent) -> list[Agent]:
-    """Who votes on the job by what an agent remembers, also where nobody leads."""
+    """Who votes on the job by what an agent remembers, also where no agent leads."""
     terms, _ = agent.control.leadership.held(JOB)
     assert terms is not None
     return [world.agents[contact.id] for contact in terms.acceptors]

@@ -44,7 +44,7 @@ def test_who_wants_a_change_hears_of_it_though_a_member_says_nothing(verb: str) 
     world.apply(world[0])
     world.run(2.0)
     mute = next(agent for agent in world.living if agent not in (world[0], world.master()))
-    mute.alive = False  # and nobody is told
+    mute.alive = False  # and no agent is notified
     reply = world.ask(world[0], verb, {"job": "shop/top"})
     assert (reply.status, reply.body["acknowledged"], reply.body["expected"]) == (200, 3, 4)
 
@@ -134,7 +134,7 @@ def test_what_runs_in_an_older_epoch_is_not_begun() -> None:
     world.run(1.0)
     world.restart(world[0])
     world.post(0.0, world[0], Received(world[1].me, Running("clicks", (stale,)), b""))
-    world.run(0.0)  # before anybody says that it is over
+    world.run(0.0)  # before any agent says that it is over
     assert not world[0].control.member_host.members
 
 

@@ -1,5 +1,4 @@
-"""Where new jobs live: the less loaded of two placements, once, whoever asks and whatever is lost (Figure
-12c)."""
+"""Where new jobs live: the less loaded of two placements, once, whichever agent asks (Figure 12c)."""
 
 from __future__ import annotations
 

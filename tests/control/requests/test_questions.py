@@ -79,7 +79,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_at_once() -> None:
     began = world.now
     token = world.request(asker, "describe", {"job": "shop/top"})
     world.run(0.6)
-    assert asker.replies[token].status == 200, "one frame was lost: nobody waits seconds for it"
+    assert asker.replies[token].status == 200, "one frame was lost: no client waits seconds for it"
     assert [round(at - began, 1) for at in answers] == [0.0, 0.5]
 
 

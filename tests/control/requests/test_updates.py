@@ -1,4 +1,5 @@
-"""Changing a running job: one interval boundary for all, state kept, nothing mixed, whoever leads (D-16)."""
+"""Changing a running job: one interval boundary for all, state kept, nothing mixed, whichever agent leads
+(D-16)."""
 
 from __future__ import annotations
 
@@ -147,7 +148,8 @@ def test_a_late_joiner_and_a_restarted_agent_begin_with_the_right_version() -> N
 
 
 def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
-    """It was taken for one with other labels, and ended where the version began: nobody had its records."""
+    """It was taken for one with other labels, and ended where the version began: no record had its
+    records."""
     (master,) = running().master().control.leadership.masters.values()
     terms = master.terms
     member_host = MemberHost(new_context(1))
@@ -161,7 +163,7 @@ def test_changes_follow_each_other_before_the_first_is_in_force() -> None:
     first = world.apply(world[0], without("apple")).body["effective_interval"]
     second = world.apply(world[1], without("beer")).body
     assert second["version"] == 3
-    assert second["effective_interval"] == first, "nobody had begun the second version"
+    assert second["effective_interval"] == first, "no member had begun the second version"
     world.seal_all(BASE + 3 * SLIDE)
     world.run(1.0)
     third = world.apply(world[1], without("corn")).body["effective_interval"]
@@ -373,7 +375,7 @@ def test_a_version_whose_records_cannot_be_used_is_taken_back_by_itself() -> Non
     assert sorted(records) == list(range(1000, 1012))
     wanted = expected(world, (0, ""))
     bad = [index for index, (version, _) in records.items() if version == 2]
-    assert bad == [first, first + 1], "only what was ready before anybody could know"
+    assert bad == [first, first + 1], "only what was ready before any member could know"
     assert all(records[index][1] == wanted[index] for index in records if index not in bad)
 
 

@@ -1,4 +1,4 @@
-"""What an agent lets run: its own check, its own memory, whoever asks."""
+"""What an agent lets run: its own check, its own memory, whichever job asks."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_version_that_runs_below_the_newest_is_revoked_with_it() -> None:
         (tombstone(5, job="shop/b"), "it is the tombstone of the job shop/b, not of shop/a"),
         (tombstone(5, key=Ed25519PrivateKey.from_private_bytes(b"x" * 32)), "0 trusted keys"),
     ],
-    ids=["of another job", "by nobody"],
+    ids=["of another job", "without a signature"],
 )
 def test_a_tombstone_that_is_not_admitted_ends_nothing(end: Manifest, why: str) -> None:
     agent = host(MemoryStorage())

@@ -63,7 +63,7 @@ async def test_datagrams_that_the_kernel_drops_are_counted(tmp_path: Path) -> No
     async with running(tmp_path, f"udp://127.0.0.1:{port}") as inputs:
         count, size = 400, 60_000
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            for _ in range(count):  # the loop does not run meanwhile: nobody reads
+            for _ in range(count):  # the loop does not run meanwhile, so nothing is read
                 sender.sendto(b"x" * size, ("127.0.0.1", port))
         counters = inputs.describe
 

@@ -222,7 +222,7 @@ async def test_inserts_of_one_producer_wait_for_each_other_and_count_once(tmp_pa
     streams = {"words": StreamConfig(listen="program://shop/words")}
     inputs = Inputs(streams, tmp_path, executor)
     try:
-        await inputs.start(None)  # type: ignore[arg-type]  # nobody reads here
+        await inputs.start(None)  # type: ignore[arg-type]  # no job reads here
         target = inputs.inserts("shop/words", None)
         same = [target.insert("p", 1, [b'{"k":1}']) for _ in range(5)]
         assert await asyncio.gather(*same) == [1] * 5

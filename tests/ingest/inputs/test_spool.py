@@ -90,7 +90,7 @@ def test_without_a_descriptor_for_the_next_segment_this_one_grows_on(
     with monkeypatch.context() as patch:
         patch.setattr(*((os, "open", refused) if call == "open" else (Path, "rename", refused)))
         for line in (b"one 1 1 1\n", b"two\n"):
-            spool.append(line)  # durable: whoever wrote it must hear of that
+            spool.append(line)  # durable: its sender must hear of that
     assert spool.path.read_bytes() == b"one 1 1 1\ntwo\n"
     spool.append(b"three\n")
     spool.append(b"four\n")

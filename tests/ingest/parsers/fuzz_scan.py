@@ -110,7 +110,7 @@ def fuzz_logfmt(dice: random.Random) -> None:
 
 
 def fuzz_cells(dice: random.Random) -> None:
-    """Cells and plans that nobody made: any answer, or a refusal."""
+    """Cells and plans that no scanner made: any answer, or a refusal."""
     count = dice.choice([0, 1, 7, 8, 9, 100])
     draw = np.random.default_rng(dice.getrandbits(32))
     kinds = draw.integers(0, 9, count, np.uint8)

@@ -21,7 +21,7 @@ class Case:
     Attributes:
         name: what happens.
         story: as told to a station.
-        lost: whole lines that nobody can read any more; in each mode, if that makes a difference (a crash
+        lost: whole lines that no reader can read any more; in each mode, if that makes a difference (a crash
             takes what was read and not sealed, if it cannot be read again).
         prompt: whether it makes sense with hardly any LATENESS.
         buckets: records per bucket other than `contributed` and `source_gap`, likewise.

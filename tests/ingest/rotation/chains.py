@@ -40,7 +40,7 @@ def three_times(s: Station, rotate: Callable[[Station], None]) -> None:
 
 @case(
     "rotated three times onto the same name while the agent is stopped (`mv a.log a.log.1`)",
-    promise="what was in the file that nobody saw is lost; one `source_gap`",
+    promise="what was in the unseen file is lost; one `source_gap`",
     lost=(3, 9, 6),
     gaps=1,
 )

@@ -139,7 +139,7 @@ def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(
         assert host.host._jobs[jobs[0].job_id].cost.seal_s == 0.0, "it is quick now"
         host.write((23, "a"))
         await until(lambda: all(len(host.sealed(job)) == 2 for job in jobs))
-        assert len(syncs) == 3, "and waits for nobody"
+        assert len(syncs) == 3, "and waits for no other job"
         await host.host.close()
         assert host.errors == []
 

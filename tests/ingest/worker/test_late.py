@@ -235,4 +235,4 @@ def test_every_record_is_in_one_bucket_wherever_the_agent_dies(seed: int, tmp_pa
     assert sum(rows.values()) == totals[CONTRIBUTED]
     assert sum(totals) == len(host.written)
     if not closes:
-        assert totals[LATE] == 0, "nobody had closed anything"
+        assert totals[LATE] == 0, "no master had closed anything"

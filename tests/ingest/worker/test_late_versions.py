@@ -151,7 +151,7 @@ def test_every_record_is_in_one_bucket_whatever_version_evaluates_it(seed: int, 
     rows: Counter[int] = sum(host.rows.values(), Counter())
     assert max(rows.values(), default=1) == 1, "nothing counts twice"
     if not closes:
-        assert totals[LATE] == 0, "nobody had closed anything, whatever version an interval is of"
+        assert totals[LATE] == 0, "no master had closed anything, whatever version an interval is of"
     assert sum(rows.values()) == totals[CONTRIBUTED]
     for index, found in host.rows.items():
         least = int(stage_at(host.stages, index).manifest.text.split("id % ")[1][0])
@@ -203,4 +203,4 @@ def test_without_a_safeguard_a_story_ends_otherwise(safeguard: str, tmp_path: Pa
                     story(seed, tmp_path / f"{seed} {story.__name__}")
                 except AssertionError:
                     return
-    pytest.fail(f"nobody notices that it is not so: {SAFEGUARDS[safeguard][0]}")
+    pytest.fail(f"no check notices that it is not so: {SAFEGUARDS[safeguard][0]}")

@@ -71,7 +71,7 @@ async def test_what_is_released_is_on_disk_with_the_next_frame_or_soon(
     async with running(path, storage) as host:
         await seal_one(host, job)
         host.host.release(job.job_id, FIRST_INDEX + 1, 0)
-        assert host.frames.released(key) is None  # nobody was woken for it
+        assert host.frames.released(key) is None  # no job was woken for it
         host.write((25, "a"), (45, "a"))
         await until(lambda: host.frames.released(key) == FIRST_INDEX + 1)
         monkeypatch.setattr(frame_writer, "WAIT_S", 0.0)
@@ -102,7 +102,7 @@ def path(tmp_path: Path) -> Path:
         (POLL_FEW_BYTES // 2, 250_000, 0.5),
         (POLL_FEW_BYTES, 1_000_000, POLL_FEW_S),
         (POLL_FEW_BYTES * 8, 250_000, POLL_BUSY_S),
-        (POLL_FEW_BYTES, 0, POLL_BUSY_S),  # the first poll: nobody knows the rate
+        (POLL_FEW_BYTES, 0, POLL_BUSY_S),  # the first poll: the rate is unknown
     ],
 )
 def test_polls_are_further_apart_where_few_bytes_come(nbytes: int, since_us: int, pause_s: float) -> None:

@@ -121,7 +121,7 @@ def test_behind_a_skipped_interval_sessions_are_open_and_incomplete() -> None:
 def test_shares_are_kept_apart_up_to_a_number_and_lowered_beyond() -> None:
     statement, open_ = ql.parse(TEXT), sessions.NONE
     for number in range(sessions.SHARES_MAX + 4):
-        # Everybody goes on in every pane, and one comes that is new.
+        # Every key goes on in every pane, and one comes that is new.
         records = [(number * GAP, str(old), 1) for old in range(number + 1)]
         (part,) = partials(TEXT, records)[number]
         fresh = {name: _content(table) for name, table in decode_partial(part).items()}

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlglot import Dialect, exp
+from sqlglot import exp
 
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.expressions.foreign_functions import FOREIGN_FUNCTIONS
-from elfmesh.ql.expressions.foreign_phrases import foreign_phrase
 from elfmesh.ql.expressions.refusals import FOREIGN_TYPES, UNKNOWN_NODES
 from elfmesh.ql.text.refusing import OURS
-from tests.compat.golden.data import cases
 
 # (text, line, column, part of the message, part of the hint)
 FOREIGN = [

@@ -11,7 +11,6 @@ import pytest
 from elfmesh.ql.values.columns import (
     as_array,
     bool_values,
-    choose,
     float_values,
     from_numpy,
     int_values,
@@ -75,8 +74,3 @@ def test_a_function_is_called_once_for_each_distinct_value() -> None:
 def test_a_row_with_a_null_is_null_and_not_asked() -> None:
     found = map_rows(lambda a, b: a // b, pa.int64(), 3, pa.array([7, None, 9]), pa.scalar(2))
     assert found.to_pylist() == [3, None, 4]
-
-
-def test_a_null_condition_chooses_the_second() -> None:
-    chosen = choose(pa.array([True, False, None]), pa.scalar(1), pa.array([4, 5, 6]))
-    assert chosen.to_pylist() == [1, 5, 6]

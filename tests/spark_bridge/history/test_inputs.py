@@ -109,7 +109,7 @@ def test_the_first_records_settle_types_for_all_pieces(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("cut", [0, 1], ids=["from the header", "behind it"])
 def test_raw_lines_that_need_a_header_are_refused(format: str, text: str, cut: int) -> None:
-    """An archive is read in parts: behind the first, such lines would be nobody's."""
+    """An archive is read in parts: behind the first, no part would have such lines."""
     lines = text.splitlines()[cut:]
     rows = pa.table({"_raw": lines, "_path": ["log"] * len(lines), "_host": ["h"] * len(lines)})
     each = given_inputs({"log": ("out", f"parquet:{format}")})

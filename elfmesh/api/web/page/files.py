@@ -1,7 +1,7 @@
 """The files of the live page, as the wheel carries them: read and compressed once, served with their headers.
 
 Owns the headers that keep the page what it is: nothing is loaded from elsewhere, no script or style stands in
-the HTML, nobody may frame it. Looks nothing up on the disk by what a request says: a name is in the table
+the HTML, no page may frame it. Looks nothing up on the disk by what a request says: a name is in the table
 that was made once, or is not there.
 """
 

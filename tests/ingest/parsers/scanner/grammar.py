@@ -1,4 +1,5 @@
-"""JSON documents and access lines from a grammar, with slips that writers make and some that nobody makes."""
+"""JSON documents and access lines from a grammar, with slips that writers make and some that no writer
+makes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ export function troubles(agent) {
 }
 
 /** Agents that answer, and those that did. */
-export function everybody(world) {
+export function allAgents(world) {
   const gone = [...world.gone.values()].map(({ agent, since }) => ({ ...agent, gone: since }));
   return [...world.agents, ...gone];
 }
@@ -77,6 +77,6 @@ export function agentsView(main, world, signal, learnAgents) {
     const versions = new Set(world.agents.map((each) => each.version));
     const { answered, expected } = world.asked;
     say(note, `${answered} of ${Math.max(expected, answered + world.gone.size)} answer${versions.size > 1 ? `; ${versions.size} versions: ${[...versions].join(", ")}` : ""}`);
-    table.update(everybody(world));
+    table.update(allAgents(world));
   });
 }

@@ -88,7 +88,7 @@ export const pause = (ms, signal) =>
     signal?.addEventListener("abort", () => (clearTimeout(timer), failed(signal.reason)), { once: true });
   });
 
-/** Call `work` again and again, never twice at once, not while nobody looks. Ends with the signal. */
+/** Call `work` again and again, never twice at once, not while the page is hidden. Ends with the signal. */
 export async function every(ms, signal, work) {
   while (!signal.aborted) {
     if (!document.hidden) {

@@ -70,7 +70,7 @@ async function learnMe() {
   meButton.title = `You are ${world.me.name}, known by ${world.me.source}. Change it here.`;
 }
 
-/** The warning that no view can hide: agents that believe whoever reaches them. */
+/** The warning that no view can hide: agents that believe any peer that reaches them. */
 function warn(health) {
   const others = world.agents.filter((each) => String(each.security?.mode ?? "").startsWith("INSECURE")).map((each) => each.name);
   const open = health.insecure || world.me?.insecure_network || others.length > 0;

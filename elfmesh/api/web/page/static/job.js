@@ -180,7 +180,7 @@ class JobPage {
     const lost = Object.entries(counts).filter(([name]) => !["contributed", "filtered"].includes(name)).reduce((sum, [, count]) => sum + count, 0);
     fill(this.facts,
       fact("Newest result", newest ? [stateTag(newest.state), ` ${percent(newest.completeness)}`] : "none yet", newest && newest.completeness < 1 ? "warn" : ""),
-      fact("Missing", newest?.missing.length ? names(newest.missing, 6) : dead.length ? `${names(dead, 6)} (dead)` : "nobody", newest?.missing.length || dead.length ? "bad" : ""),
+      fact("Missing", newest?.missing.length ? names(newest.missing, 6) : dead.length ? `${names(dead, 6)} (dead)` : "none", newest?.missing.length || dead.length ? "bad" : ""),
       fact(`Records used in term ${about.epoch}`, number(counts.contributed)),
       fact("Filtered", number(counts.filtered)),
       fact("Not used", number(lost), lost ? "warn" : ""),

@@ -1,7 +1,7 @@
 // The overlay at a glance: what needs attention, the jobs with their completeness, the agents on the ring of ids.
 
 import { every, get } from "./api.js";
-import { SKEW_WARN_S, everybody, troubles } from "./agents.js";
+import { SKEW_WARN_S, allAgents, troubles } from "./agents.js";
 import { ring } from "./ring.js";
 import { Table } from "./table.js";
 import { fill, h, names, number, percent, seconds } from "./text.js";
@@ -59,7 +59,7 @@ function facts(world, jobs) {
 
 function concerns(world, jobs) {
   const found = [];
-  for (const agent of everybody(world))
+  for (const agent of allAgents(world))
     for (const trouble of troubles(agent)) found.push([agent.gone ? "bad" : "warn", h("a", { href: "#/agents" }, agent.name), ` ${trouble}`]);
   for (const job of jobs) {
     const link = h("a", { href: jobLink(job.job) }, job.job);
@@ -94,7 +94,7 @@ export function overviewView(main, world, signal, learnAgents) {
   async function drawRing() {
     const tree = choice.value;
     const { trees } = await get(`/v1/trees?tree=${encodeURIComponent(tree)}`, signal);
-    if (choice.value === tree) fill(picture, ring(everybody(world), trees));
+    if (choice.value === tree) fill(picture, ring(allAgents(world), trees));
   }
 
   every(3000, signal, async () => {
