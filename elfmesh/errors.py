@@ -96,7 +96,7 @@ class QueryError(LocalError):
         super().__init__(message, where=f"{source}:{line}:{column}" if line else source, hint=hint)
 
 
-class RuntimeFailure(ElfError):
+class RuntimeFailure(LocalError):
     """Something failed while running, not through any input."""
 
 

@@ -254,10 +254,10 @@ class _Search:
                 continue
             if number >= len(self._known):
                 each = self._all[number]
-                said = (each.verb, each.text, each.seen)
-                if said in same:
+                asked = (each.verb, each.text, each.seen)
+                if asked in same:
                     continue
-                same.add(said)
+                same.add(asked)
             yield number
 
     def _notified(self) -> str:

@@ -18,6 +18,7 @@ LINES_MAX = 60
 
 UNTESTED = {
     "declares shapes, protocols or names, and decides nothing": """
+        control/closing/interval_source
         control/closing/ports control/protocol/events control/protocol/events_results
         control/protocol/fences control/protocol/messages control/protocol/messages_parts
         control/protocol/messages_programs control/protocol/messages_register
@@ -25,8 +26,10 @@ UNTESTED = {
         ingest/worker/beginning overlay/events srt/events srt/messages srt/ports
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
-        control/answers control/closing/commit control/closing/flush_orders
-        control/closing/interval_closer control/closing/open_sessions control/closing/outcomes
+        control/answers control/closing/collection control/closing/commit control/closing/flush_orders
+        control/closing/member_intervals control/requests/job_verbs control/requests/verbs
+        control/requests/voting
+        control/closing/open_sessions control/closing/outcomes
         control/closing/record_maker control/closing/revisions control/closing/straggler_orders
         control/closing/tentative_results control/context control/election/fencing
         control/election/permission control/jobs/manifest control/jobs/plan control/master/activation
@@ -46,9 +49,10 @@ UNTESTED = {
         overlay/context overlay/upkeep srt/context srt/merging srt/tree srt/uplink
     """,
     "tested through statements in tests/ql and by the comparison with Spark, not by its own names": """
-        ql/engine/computed ql/engine/exploding ql/engine/folds ql/engine/live ql/engine/lookup
+        ql/engine/computed ql/engine/exploding ql/engine/folds ql/engine/lookup
         ql/engine/ranking ql/engine/whole ql/expressions/operand ql/expressions/operators
-        ql/expressions/regex ql/expressions/registry ql/functions/compiler ql/functions/sketch_results
+        ql/expressions/regex ql/expressions/registry ql/functions/compiler ql/functions/ordered_text
+        ql/functions/sketch_results
         ql/lowering/analysis ql/lowering/lowering ql/lowering/lowering_lists ql/lowering/lowering_rows
         ql/plan/declared ql/plan/draft_types ql/plan/lookup_plan ql/plan/names ql/plan/reduction
         ql/plan/relation ql/plan/render ql/plan/scope ql/plan/windowing ql/plan/windows
@@ -77,14 +81,14 @@ UNTESTED = {
         cli/jobs/update cli/local/diff cli/local/spark cli/local/test
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
-        agent/archive/rows agent/data_directory/backup agent/data_directory/dead_letter_rows
+        agent/archive/rows agent/data_directory/backup
         agent/data_directory/examine_small agent/data_directory/restore agent/net/tcp
         agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump agent/settings/security
-        agent/settings/tls_settings agent/sinks/base agent/sinks/commits agent/sinks/dead_letters
+        agent/settings/tls_settings agent/sinks/base agent/sinks/commits
         agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection agent/sinks/postgres_values
     """,
     "tested through results logs, damage and crashes in tests/storage": """
-        storage/results/journal storage/results/page_files storage/results/page_reader
+        storage/results/journal storage/results/page_files
         storage/results/rewrite storage/results/salvage storage/results/segment
         storage/results/segment_files
     """,
@@ -99,7 +103,7 @@ UNTESTED = {
         ingest/worker_thread
     """,
     "tested through runs in tests/local and through Spark in tests/spark_bridge": """
-        local/explain_sample local/named_logs local/run_output spark_bridge/history/finish
+        local/named_logs local/run_output spark_bridge/history/finish
         spark_bridge/history/frames spark_bridge/history/plan spark_bridge/session
     """,
 }

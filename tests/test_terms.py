@@ -37,6 +37,9 @@ EVERYWHERE = (
     "keepers",
     "acquaintances",
     "anew",
+    "whoever",
+    "anybody",
+    "everybody",
     "courtesy",
     "told",
     "heard",
@@ -113,6 +116,13 @@ def prose_of(source: str) -> str:
     return "\n".join(t.string for t in tokens if t.type in {tokenize.COMMENT, tokenize.STRING})
 
 
+def refused_sentences(source: str) -> list[str]:
+    """Comments and docstrings about nobody and somebody; as a string of data both are names like any other."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    prose = [t.string for t in tokens if t.type == tokenize.COMMENT or t.string.startswith('"""')]
+    return re.findall(r"(?i)\b(?:nobody|somebody)\b", "\n".join(prose))
+
+
 def is_exempt(path: Path) -> bool:
     return path == HERE or path.relative_to(ROOT).parts[1] in ELSEWHERE
 
@@ -122,7 +132,11 @@ def test_no_name_and_no_sentence_uses_a_private_nickname() -> None:
         str(path.relative_to(ROOT)): found
         for path in CODE
         if not is_exempt(path)
-        and (found := refused_names(source := path.read_text()) + refused_prose(prose_of(source)))
+        and (
+            found := refused_names(source := path.read_text())
+            + refused_prose(prose_of(source))
+            + refused_sentences(source)
+        )
     }
     assert guilty == {}
 

@@ -1,10 +1,10 @@
-"""Lack of a resource of the host: it says nothing about the bytes, so whoever needs it waits.
+"""Lack of a resource of the host: it says nothing about the bytes, so the part that needs it waits.
 
 Without descriptors or memory any parser fails on any block, and no file can be opened. To count its records
 as parse errors, or to end the agent, would be wrong. The thread that reads or writes waits where it is and
 tries again, as a writer waits on a full disk: nothing is left half done.
 
-Owns which threads wait, and why. The thread of the event loop never waits here: it would answer nobody.
+Owns which threads wait, and why. The thread of the event loop never waits here: it would answer no client.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.control.register.test_first_acceptors import (
-    test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_anew,
+    test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
 from tests.exhaustive import few
 from tests.ingest.worker.test_late_versions import (
@@ -80,9 +80,9 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
 def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) -> None:
     if name == "voters-of-the-end":
         assert REGISTRY[name].elsewhere == "tests/control/register/test_first_acceptors.py"
-        begun_anew()
+        begun_again()
         with without(name), pytest.raises(AssertionError):
-            begun_anew()
+            begun_again()
         return
     assert REGISTRY[name].elsewhere == "tests/ingest/worker/test_late_versions.py"
     with without(name):

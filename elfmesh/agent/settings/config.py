@@ -60,7 +60,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         sinks: name to where results of jobs are carried on to.
         namespaces: what the jobs of each may use here; without any, all may use everything.
         dangerously_insecure_network: listen and join anywhere without certificates: a peer that reaches this
-            agent is believed.
+            agent is trusted.
     """
 
     data_dir: str = ""

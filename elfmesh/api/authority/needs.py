@@ -1,8 +1,8 @@
 """The role that every route of the API and every message of the overlay needs: one table, nothing beside it.
 
-Owns the table, which has the roles of verbs from `control.requests.verbs`, and what a refusal says. Finds out
-about nobody: who calls is a `Principal`, made by whoever owns the connection. What stands in no table is
-allowed to nobody.
+Owns the table, which has the roles of verbs from `control.requests.verbs`, and what a refusal says.
+Identifies no caller: the caller is a `Principal`, which the owner of the connection makes. What stands in no
+table is allowed to no caller.
 
 A message of the overlay needs the role `agent`, whatever it carries: what a client wants was authorised by
 the agent it asked, and every agent checks jobs against its own configuration before it works on them

@@ -34,7 +34,7 @@ What keeps that back (`Closer.frozen`, ...), and what it allows:
     behind   | yes     yes                 no        the log of the earlier terms is not here yet
 
 Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
-only grow. Intervals that nobody has records for leave none. At most `IN_FLIGHT_MAX` intervals are being
+only grow. Intervals that no member has records for leave none. At most `IN_FLIGHT_MAX` intervals are being
 finalised; they are published in order (D-6).
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.

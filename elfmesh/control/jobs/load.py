@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 OPEN = "INSECURE"
-INSECURE = f"{OPEN} NETWORK: whoever reaches this agent is believed"
+INSECURE = f"{OPEN} NETWORK: any peer that reaches this agent is trusted"
 """How an agent says that it was started with --dangerously-insecure-network."""
 
 WORST = 5
@@ -35,7 +35,7 @@ def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:WORST]) + (f" and {len(names) - WORST} more" if len(names) > WORST else "")
-    return f"{OPEN} NETWORK: whoever reaches these agents is believed: {shown}"
+    return f"{OPEN} NETWORK: any peer that reaches these agents is trusted: {shown}"
 
 
 def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class JobIsolation:
         streams: names of the agent's streams.
         open_apart: see `Opens`.
         run: runs an ingest until it is closed.
-        leave: takes an ingest away if nobody else reads there.
+        leave: takes an ingest away if no other job reads there.
         wall_us: wall clock.
         budget: gives the allowance of those that are read by themselves.
         is_here: whether this is still the agent's worker of its job.
@@ -79,7 +79,7 @@ class JobIsolation:
         self._waiting: deque[LocalJob] = deque()  # to catch up
 
     def yielding(self) -> Yielding:
-        """Of somebody who is read by himself towards those who are not."""
+        """Of a job that is read apart towards those that are not."""
         return Yielding(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
 
     def begin(self, job: LocalJob, stream: Stream) -> Sealed | None:
@@ -131,7 +131,7 @@ class JobIsolation:
         new.wake()
 
     def gone(self, home: str) -> None:
-        """A job has left its home, and waits for no turn; nobody else is read there, unless it is shared."""
+        """A job has left its home, and waits for no turn; no other job is read there, unless it is shared."""
         self._slow.discard(home)
         self._behind.discard(home)
         self._waiting = deque(job for job in self._waiting if self._is_here(job))

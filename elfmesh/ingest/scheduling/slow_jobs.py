@@ -1,7 +1,7 @@
 """Which job of a stream holds up the others: it is to be read by itself.
 
 The jobs of a stream are evaluated one after the other, so that a line is parsed once for all; one that takes
-long delays the intervals of every other. Owns the memory of who did. Moves nobody.
+long delays the intervals of every other. Owns the memory of who did. Moves no job.
 
 Invariant: only a job that costs much more than the others' mean, again and again, is named.
 

@@ -4,7 +4,7 @@ A result is late by what was computed between the moment at which its window may
 A job apart wakes at such moments too, since windows end together; it lets the others go first. Owns the
 arithmetic; moments come from outside.
 
-Invariant: whoever stands back for PATIENCE_S without a block gets one: there is always progress.
+Invariant: a job that stands back for PATIENCE_S without a block gets one: there is always progress.
 
 Paper: 4.3, jobs do not disturb each other.
 """

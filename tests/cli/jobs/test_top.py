@@ -169,7 +169,7 @@ def test_an_agent_that_lets_strangers_in_is_named_in_every_list(
         (line,) = (line for line in found.out.splitlines() if "web007" in line)
         assert line.rstrip().endswith("INSECURE")
         assert found.out.count("INSECURE") == 1
-        assert found.err == "INSECURE NETWORK: whoever reaches these agents is believed: web007\n"
+        assert found.err == "INSECURE NETWORK: any peer that reaches these agents is trusted: web007\n"
     many = [{"name": f"web{n}", "security": {"mode": INSECURE}} for n in range(WORST + 2)]
     assert insecurity(many).endswith("web4 and 2 more")
     for nonsense in ("INSECURE", 7, ["mode"], None):

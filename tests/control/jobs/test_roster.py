@@ -51,7 +51,7 @@ def test_a_member_is_required_from_its_start_until_its_eviction() -> None:
     assert [book.required(interval) for interval in (-1, 0, 4, 5, 7, 8, 99)] == [0, 1, 1, 3, 3, 2, 2]
     assert [book.changes_after(interval) for interval in (-1, 0, 5, 8)] == [0, 5, 8, END]
     assert [book.expects(0, interval) for interval in (7, 8)] == [True, False]
-    assert not book.expects(9, 0), "nobody has this number"
+    assert not book.expects(9, 0), "no member has this number"
 
 
 def test_a_member_that_has_begun_later_starts_there_and_never_earlier() -> None:
@@ -94,7 +94,7 @@ def test_agents_of_one_name_are_told_apart_by_their_ids() -> None:
         f"web ({'ab' * (ID_DIGITS // 2)})",
         f"web ({'cd' * (ID_DIGITS // 2)})",
     ]
-    assert book.names(1 << 40) == [], "a number that nobody has"
+    assert book.names(1 << 40) == [], "a number that no member has"
 
 
 def test_an_acknowledgement_counts_for_its_version_and_its_term() -> None:

@@ -1,4 +1,4 @@
-"""Messages of programs until somebody has acknowledged them."""
+"""Messages of programs until an agent has acknowledged them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.properties.statements import Maker
 from tests.properties.windows import sessions, windowed
 
 JOBS, ROWS, TABLES = 64, 24, 2
-"""Jobs, records of a stream, and how many times the streams are made anew."""
+"""Jobs, records of a stream, and how many times the streams are made again."""
 
 SESSIONS = 0.25
 

@@ -64,6 +64,6 @@ def test_a_job_beyond_its_share_that_has_yielded_nothing_is_not_named() -> None:
     account = Account(MemoryBudget(1_000), 0.5)
     cost = JobCost(memory=account)
     account.nbytes = 900
-    assert not cost.holds(900), "nobody else needed memory"
+    assert not cost.holds(900), "no other job needed memory"
     assert cost.describe()["memory_share_bytes"] == 500
     assert JobCost().describe()["memory_share_bytes"] is None

@@ -89,7 +89,7 @@ FOUNDING = small(
     safety_s=60.0,
     weather=LOSSY,
 )
-"""Jobs are deleted and begun anew while the agents that voted on their end come and go."""
+"""Jobs are deleted and begun again while the agents that voted on their end come and go."""
 RECOVERIES = small(kinds.RECOVERY, safety_s=150.0, trouble_s=10.0, hosts=5, weather=BUSY)
 """Jobs lose most of their voters, go on without them, and these come back."""
 CLIENTS = small(

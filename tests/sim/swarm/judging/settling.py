@@ -156,14 +156,14 @@ class Settling:
         An agent that was restarted cannot know since when the others are away: it counts from its own start.
         """
         running = [host for host in self._swarm.hosts if host.up]
-        gone = sorted(self._heard_until(running, *each) for each in self._swarm.history.gone.items())
+        gone = sorted(self._received_until(running, *each) for each in self._swarm.history.gone.items())
         starts = [up for host in running for _, up in host.away]
         until = 0.0
         while gone and len(running) <= len(gone):
             until = max(gone.pop(0), *starts, 0.0) + FORGOTTEN_S
         return until
 
-    def _heard_until(self, running: list[Host], agent: bytes, since: float) -> float:
+    def _received_until(self, running: list[Host], agent: bytes, since: float) -> float:
         """Since when all that run count an agent as away: what was on its way when it went counts as well."""
         now = asyncio.get_running_loop().time()
         known = [host.local.control.leadership.first.known_peers for host in running if host.local]
