@@ -117,7 +117,7 @@ def prose_of(source: str) -> str:
 
 
 def refused_sentences(source: str) -> list[str]:
-    """Comments and docstrings about nobody and somebody; as a string of data both are names like any other."""
+    """Comments and docstrings about nobody and somebody; in strings of data both may be names."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     prose = [t.string for t in tokens if t.type == tokenize.COMMENT or t.string.startswith('"""')]
     return re.findall(r"(?i)\b(?:nobody|somebody)\b", "\n".join(prose))
