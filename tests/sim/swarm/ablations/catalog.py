@@ -315,18 +315,6 @@ REGISTRY: dict[str, Ablation] = {
         ),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
-    "asked-by-the-waiting": Ablation(
-        "a change that a life has not heard of is made while an agent waits for it",
-        "D-16",
-        always(("asked-by-the-waiting", lambda self, message: False)),
-        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
-    ),
-    "made-by-another": Ablation(
-        "what another master has made of a request is not made again",
-        "D-16",
-        always(("made-by-another", lambda before, reported: before)),
-        shape=small(kinds.CRASH, kinds.PAUSE, clients=3, hosts=4, trouble_s=4.0),
-    ),
     "met-before": Ablation(
         "who is restarted joins through those it had met",
         "D-15",

@@ -9,7 +9,7 @@ from typing import Any
 from elfmesh.control.jobs.records import FIRST
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.ablations.names import Patch, always, instead, original
-from tests.sim.swarm.shapes import Shape, kept, lines, small
+from tests.sim.swarm.shapes import Shape, lines, small
 
 
 def _pending_revisions_forgotten() -> list[Patch]:
@@ -94,18 +94,6 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-1",
         always(("carried-counts", property(lambda self: ()))),
         LATE,
-    ),
-    "counted-before-the-start": (
-        "what a member has counted as expired before its first interval never goes up",
-        "D-1",
-        always(
-            ("counted-before-the-start:first", lambda self, entry: entry.start),
-            (
-                "counted-before-the-start:begun",
-                property(lambda self: FIRST if self.start is None else self.start),
-            ),
-        ),
-        kept("final-that-lacks-records-of-its-master"),
     ),
     "sealed-once": (
         "what no replay counts is counted again when its frame is annulled",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.register.vote_counts import Seen
 from tests.sim.swarm.ablations.names import Patch, always
-from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
+from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape, kept
 
 
 def unnoticed(self: Any, problem: str) -> None:
@@ -18,6 +19,18 @@ ELSEWHERE = {"voters-of-the-end": "tests/control/register/test_first_acceptors.p
 """No seed was asked yet: this test lets the nearest agents change after the end of a job."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
+    "counted-before-the-start": (
+        "what a member has counted as expired before its first interval never goes up",
+        "D-1",
+        always(
+            ("counted-before-the-start:first", lambda self, entry: entry.start),
+            (
+                "counted-before-the-start:begun",
+                property(lambda self: FIRST if self.start is None else self.start),
+            ),
+        ),
+        kept("final-that-lacks-records-of-its-master"),
+    ),
     "rot-of-votes": (
         "damage of the state log is not taken for a torn end",
         "D-4",
