@@ -124,10 +124,13 @@ REGRESSIONS: dict[str, str] = {
     " completeness 1.0 lacked nine records",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "record-where-none-was-promised": "after every message was delivered once more, an interval that had no"
+    " record has one with two lost blocks (`source_gap` 2) and no records (I14); the cause is not known",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (187,)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
