@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.member.test_lost_first_interval import (
+    test_what_is_counted_as_expired_never_goes_up_nor_is_covered as never_covered,
+)
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
@@ -76,13 +79,17 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
     assert found["invariant"], f"{safeguard} is not missed in {found['seeds']} seeds"
 
 
+NOTICED_BY = {"voters-of-the-end": begun_again, "counted-before-the-start": never_covered}
+
+
 @pytest.mark.parametrize("name", [name for name, ablation in REGISTRY.items() if ablation.elsewhere])
 def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) -> None:
-    if name == "voters-of-the-end":
-        assert REGISTRY[name].elsewhere == "tests/control/register/test_first_acceptors.py"
-        begun_again()
+    if name in NOTICED_BY:
+        notices = NOTICED_BY[name]
+        assert REGISTRY[name].elsewhere == f"{notices.__module__.replace('.', '/')}.py"
+        notices()
         with without(name), pytest.raises(AssertionError):
-            begun_again()
+            notices()
         return
     assert REGISTRY[name].elsewhere == "tests/ingest/worker/test_late_versions.py"
     with without(name):
