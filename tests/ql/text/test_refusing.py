@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from sqlglot import exp
 
@@ -23,6 +26,20 @@ FOREIGN = [
     ("SELECT float(a) FROM s", 1, 8, "ELF-QL has no function float", "double(x)"),
     ("SELECT frobnicate(a) FROM s", 1, 8, "unknown function frobnicate", "The page on ELF-QL"),
     ("SELECT vol(a) FROM s", 1, 8, "unknown function vol", "The page on ELF-QL"),
+    # what Spark reads, and what cannot be read
+    ("SELECT a /* b /* c */ FROM s", 1, 10, "comment is not terminated", "*/"),
+    ("SELECT a /* b /* c */ */ FROM s WHERE a = 'x", 1, 43, "quote is not terminated", "'"),
+    ("SELECT a >>> 2 FROM s", 1, 10, "no `>>>`", "shiftrightunsigned(x, n)"),
+    ("SELECT * FROM s, LATERAL explode(s.l) q", 1, 18, "LATERAL only behind JOIN", "JOIN LATERAL explode(x)"),
+    ("SELECT * FROM posexplode(l)", 1, 15, "no posexplode(...) in FROM", "LATERAL VIEW posexplode(x)"),
+    ("WITH t() AS (SELECT a FROM s) SELECT * FROM t", 1, 6, "columns of t must be names", "WITH t(a, b)"),
+    ("WITH t(x) AS (VALUES (1)) SELECT x FROM t", 1, 15, "ELF-QL has no VALUES", "into a file"),
+    ("SELECT * FROM json_tuple('{}', 'a')", 1, 15, "no json_tuple(...) in FROM", "get_json_object(text"),
+    ("SELECT * FROM s JOIN explode(l)", 1, 22, "FROM and JOIN take the name", "LATERAL VIEW explode(x)"),
+    ("SELECT a FROM s JOIN (SELECT a FROM t) ON s.b = a", 1, 49, "several inputs", "AS q, and write q.a"),
+    ("SELECT a FROM (s JOIN t ON s.a = t.a)", 1, 16, "no join and no name in brackets", "AS t."),
+    ("SELECT a FROM s WHERE a IN (SELECT * FROM (SELECT b, c FROM t) q)", 1, 36, "2 columns, and", "as many"),
+    ("SELECT 9223372036854775808 FROM s", 1, 8, "does not fit into 64 bits", "9223372036854775808BD"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
@@ -142,3 +159,29 @@ def test_every_type_of_the_table_is_refused_by_its_name() -> None:
 
 def test_every_form_of_the_table_is_one_that_the_parser_knows() -> None:
     assert set(UNKNOWN_NODES) <= {name.lower() for name in vars(exp)}
+
+
+ACCEPTED = [
+    ("WITH t(a, b) AS (SELECT k, v FROM s) SELECT a, sum(b) AS n FROM t GROUP BY a", [("a", 11), ("b", 7)]),
+    ("SELECT x.a, x.b + 1 AS z FROM (SELECT k, v FROM s) AS x(a, b) WHERE b > 6", [("b", 8)]),
+    ("WITH t AS (SELECT k, v FROM s) SELECT q.m FROM t q(l, m) WHERE l = 'b'", [(7,)]),
+    ("WITH t(a) AS (SELECT v FROM s UNION ALL SELECT v FROM s) SELECT count(a) AS n FROM t", [(6,)]),
+    ("WITH t AS (SELECT k FROM s) SELECT * FROM (WITH t AS (SELECT 3 n FROM s) SELECT n FROM t)", [(3,)] * 3),
+    ("SELECT s.k, t.v FROM s, s AS t WHERE s.v = t.v AND t.v > 5", [("a", 6), ("b", 7)]),
+    ("SELECT count(*) AS n FROM s, (SELECT v FROM s) t", [(9,)]),
+    ("SELECT v FROM s WHERE k LIKE ANY ('x%', 'b')", [(7,)]),
+    ("SELECT v FROM s WHERE k NOT LIKE ALL ('a%', 'x')", [(7,)]),
+    ("SELECT v FROM s WHERE k NOT LIKE ANY ('a%', 'x') AND v < 6", [(5,)]),
+    ("SELECT v FROM s WHERE k ILIKE ALL ('B', 'b%')", [(7,)]),
+    ("SELECT hex(X'0aF') AS h FROM s WHERE v = 7", [("00AF",)]),
+    ("SELECT k, any(v > 6) AS y FROM s GROUP BY k", [("a", False), ("b", True)]),
+    ("SELECT smallint('7') AS a, tinyint(v) AS b FROM s WHERE v = decimal('7')", [(7, 7)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "rows"), ACCEPTED, ids=lambda given: str(given)[:60])
+def test_sql_of_spark_that_costs_nothing_to_accept_means_what_it_means_there(
+    text: str, rows: list[tuple[object, ...]], rows_of: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    given = {"ts": [1, 2, 3], "k": ["a", "a", "b"], "v": [5, 6, 7]}
+    assert sorted(rows_of(text, given)) == rows
