@@ -16,7 +16,7 @@ def test_an_agent_that_has_lost_its_votes_contradicts_nothing(seed: int) -> None
     assert not broken(VOTES(draw(seed)), None)
 
 
-# In other seeds two of three voters go back. Neither votes before its next start: the job has no majority.
+# Not seed 1: two of its three voters go back, and neither votes before its next start.
 @pytest.mark.parametrize("seed", [0, 2, 3, 5])
 def test_an_agent_that_went_back_in_time_is_found_out_within_seconds(seed: int) -> None:
     assert not broken(ROLLBACKS(draw(seed)), None)

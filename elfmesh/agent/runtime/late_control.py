@@ -2,10 +2,10 @@
 
 Owns the events that need the engine and arrive before it is loaded, in their order. The first of them makes
 the machine give `LoadEngine`, which the pump carries out in a thread; afterwards the pump gives the events of
-`release` to the core again. Every other event goes to the control machine at once: the agent answers which
-jobs it knows, what runs and who is there, and the overlay and the trees pass multicasts on. The control
-machine knows nothing of all this. It only tells the hosts of a stream, by `Coming`, that the stream gets its
-first job: all of them load at the same time, and before they are asked whether they take part.
+`release` to the core again. Every other event goes to the control machine at once: the agent answers
+questions about known jobs, running jobs and agents, and the overlay and the trees pass multicasts on. The
+control machine knows nothing of all this. It only tells the hosts of a stream, by `Coming`, that the stream
+gets its first job: all of them load at the same time, and before they are asked whether they take part.
 
 Invariants: the engine is loaded once; an event that needs it is given once, in its order; at most KEPT_MAX
 events of KEPT_BYTES_MAX together are kept. A message beyond that is dropped as if the network had lost it; a

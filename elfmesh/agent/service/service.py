@@ -20,7 +20,7 @@ from elfmesh.storage.spill import SpillStore
 
 
 class Service:
-    """What a running agent is to its host; without `read`, SIGHUP changes nothing and says so."""
+    """Connects an agent to its service manager. Without `read`, SIGHUP logs that it changes nothing."""
 
     def __init__(
         self, notifier: Notifier, config: AgentConfig, read: Callable[[], AgentConfig] | None = None

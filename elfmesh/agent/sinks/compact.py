@@ -4,10 +4,10 @@
     STAGING/JOB/incarnation=I/2026-11-21-ID/     what takes the place of that day, while it is made
 
 A whole partition directory is made in STAGING, and both change places by RENAME_EXCHANGE. STAGING is outside
-of ROOT, because readers such as DuckDB list all directories below it. Then the commit log says so, and the
-old files go. Only days before the newest one are taken; a day that is written to meanwhile waits for the next
-run. Only neighbours with the same columns of the same types become one file, because a common type may not
-hold all values, and two spellings of a name are one column to Spark. See guarantees D-17.
+of ROOT, because readers such as DuckDB list all directories below it. The commit log records the exchange,
+and the old files are removed. Only days before the newest one are taken; a day that is written to meanwhile
+waits for the next run. Only neighbours with the same columns of the same types become one file, because a
+common type may not hold all values, and two spellings of a name are one column to Spark. See guarantees D-17.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     elf_result_hits{elf_sink="shown", elf_job="shop/top", path="/"} 91
 
 The last result is held in memory only: after a restart the newest interval comes again. No two samples of a
-name have the same labels, and a job has at most `series_max`; what is left out is counted.
+name have the same labels, and a job has at most `series_max`; the sink counts the samples beyond it.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RequestLimits:
-    """Counts who is inside. `until_gone` goes first, then `middleware`; `watch` looks after connections.
+    """Limits the requests that are handled at once: `until_gone` comes first, then `middleware`.
 
-    Where callers are told apart, `shares` goes behind what tells them apart.
+    `watch` counts connections. `shares` comes after the middleware that identifies the caller.
 
     Args:
         requests_max: requests at once.

@@ -35,7 +35,7 @@ SPREAD_LIMBS_MAX = _SPREAD_MAX + 2 * _FLOAT_LIMBS
 
 
 def gather(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-    """Limbs in short; None if it would not be shorter, or what is left does not fit in 62 bits."""
+    """Limbs in their short form; None if that form is not shorter or does not fit in 62 bits."""
     if not 2 <= len(limbs) <= _LIMBS_MAX or min(limbs) < LIMB_MIN:
         return None
     return kernel.active.short_sums(limbs)

@@ -34,7 +34,7 @@ class ClosingTerm:
 
     Attributes:
         start: the first interval that is not closed.
-        errors: the newest faults that people are told of.
+        errors: the newest faults that `describe` reports.
         rates: how many records members usually have.
         lacking: whom the decided intervals lack.
         sessions: those that are open.

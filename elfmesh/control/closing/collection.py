@@ -1,7 +1,7 @@
-"""What the members of a job have contributed to its open intervals, and what is known of who has not.
+"""Contributions of the members of a job to its open intervals, and the members that lack.
 
-Owns the partial stores, who has sealed how far, who is dead, and what has to be collected again. Decides
-nothing about an interval: `MemberIntervals` does.
+Owns the partial stores, the progress of each member, the dead members, and what has to be collected again.
+Decides nothing about an interval: `MemberIntervals` does.
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.
 """

@@ -13,7 +13,6 @@ from typing import Any
 from elfmesh.limits import FANOUT_MAX
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.network import CALM, Weather
-from tests.sim.swarm.regressions import scenario as kept_scenario
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.world.network import Faults
 
@@ -62,11 +61,6 @@ def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Sh
         return replace(base, **changes)
 
     return shape
-
-
-def kept(name: str) -> Shape:
-    """A kept scenario, whatever the seed: what the safeguard is there for is too rare for a random one."""
-    return lambda _: kept_scenario(name)
 
 
 AWAY = small(

@@ -8,7 +8,7 @@ from typing import Any
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.register.vote_counts import Seen
 from tests.sim.swarm.ablations.names import Patch, always
-from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape, kept
+from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
 
 
 def unnoticed(self: Any, problem: str) -> None:
@@ -32,7 +32,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
                 property(lambda self: FIRST if self.start is None else self.start),
             ),
         ),
-        kept("final-that-lacks-records-of-its-master"),
+        VOTES,
     ),
     "rot-of-votes": (
         "damage of the state log is not taken for a torn end",
@@ -59,7 +59,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         RECOVERIES,
     ),
     "won-too-late": (
-        "who has heard of a later term before it has won its own does not lead",
+        "an agent that knows a later term before it has won its own does not lead",
         "D-4",
         always(
             ("won-too-late:told", lambda self, job: None),
