@@ -46,8 +46,8 @@ def backend() -> FakeBackend:
     fake = FakeBackend()
     fake.replies["apply"] = Reply(0, 200, APPLIED)
     streams = [{"stream": name} for name in ("clicks", "access")]
-    fake.replies["streams"] = Reply(0, 200, {"streams": streams})
-    fake.replies["list"] = Reply(0, 200, {"jobs": [{"job": "shop/top"}]})
+    fake.lists("streams", streams)
+    fake.lists("list", [{"job": "shop/top"}])
     for index in range(5):
         fake.publish(index, table(("apple", index), ("\x1b[2Jbad", 1)))
     return fake
@@ -171,10 +171,8 @@ def test_no_agent_is_69_and_a_wrong_address_2(job: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["agent", "stream"])
-def test_what_is_not_there_is_named_with_what_to_do(
-    api: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Client, "get", lambda self, kind: [])
+def test_what_is_not_there_is_named_with_what_to_do(api: str, kind: str, backend: FakeBackend) -> None:
+    backend.lists(f"{kind}s", [])
     ran = elf("describe", kind, "nope", "--api", api)
     assert ran.exit_code == 1
     assert f"there is no {kind} 'nope'" in ran.stderr
@@ -299,9 +297,9 @@ def test_an_unknown_job_is_a_failure_at_run_time(api: str) -> None:
 
 def test_lists_and_descriptions_in_every_format(api: str, backend: FakeBackend) -> None:
     row = {"job": "shop/top", "version": 1, "state": "running", "stream": "clicks", "agents": 8, "id": "ab"}
-    backend.replies["list"] = Reply(0, 200, {"jobs": [row]})
+    backend.lists("list", [row])
     agents = [{"name": "web-1", "id": "ff", "address": "127.0.0.1:1", "labels": {"role": "web"}}]
-    backend.replies["agents"] = Reply(0, 200, {"agents": agents})
+    backend.lists("agents", agents)
     backend.replies["describe"] = Reply(
         0, 200, {**row, "text": TEXT, "roster": {"version": 1, "agents": agents}, "errors": ["x\x1b[m"]}
     )

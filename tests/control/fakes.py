@@ -51,6 +51,11 @@ class FakeBackend:
         )
         self.records.append((record, table_to_ipc(table)))
 
+    def lists(self, verb: str, rows: list[dict[str, Any]], silent: int = 0) -> None:
+        """Answer a question to all agents: eight of them, of which `silent` do not answer."""
+        asked = {"answered": 8 - silent, "expected": 8}
+        self.replies[verb] = Reply(0, 200, {("jobs" if verb == "list" else verb): rows, "asked": asked})
+
     async def publish_now(self, index: int, table: pa.Table) -> None:
         async with self.changed:
             self.publish(index, table)

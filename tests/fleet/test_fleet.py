@@ -108,6 +108,13 @@ class Hosts:
         found = [i for i, record in self.results().items() if i > after and record["completeness"] == 1.0]
         return max(found, default=None)
 
+    def described(self, web: str = "web2") -> dict[str, Any] | None:
+        """What the fleet knows of one agent; None while an agent that is busy has not answered."""
+        done = self.run("describe", "agent", web, "-o", "json")
+        assert done.returncode in (0, 69), done.stderr
+        found: dict[str, Any] | None = json.loads(done.stdout) if done.returncode == 0 else None
+        return found
+
     # -- the web servers ---------------------------------------------------------------------------------
 
     def place(self, web: str) -> Path:
@@ -257,7 +264,7 @@ def cut_off_and_back(hosts: Hosts, after: int) -> None:
 def renew(hosts: Hosts) -> None:
     """A new certificate is in use without a restart, and the id stays."""
     ca, place = str(hosts.root / "ca"), hosts.place("web2") / "tls" / "cert.pem"
-    before, process = hosts.elf("describe", "agent", "web2", "-o", "json"), hosts.agents["web2"].pid
+    before, process = eventually(hosts.described, PATIENCE_S, "web2 in the list"), hosts.agents["web2"].pid
     hosts.elf("ca", "renew", ca, str(place), tls=None)
     read = ["openssl", "x509", "-noout", "-serial"]
     serial = subprocess.run([*read, "-in", place], capture_output=True, text=True, check=True).stdout.strip()
@@ -279,8 +286,8 @@ def renew(hosts: Hosts) -> None:
     eventually(shown, PATIENCE_S, "the new certificate")
     assert hosts.agents["web2"].pid == process
     assert hosts.agents["web2"].poll() is None
-    after = json.loads(hosts.elf("describe", "agent", "web2", "-o", "json"))
-    assert after["id"] == json.loads(before)["id"]
+    after = eventually(hosts.described, PATIENCE_S, "web2 in the list again")
+    assert after["id"] == before["id"]
 
 
 def upgrade(hosts: Hosts) -> None:

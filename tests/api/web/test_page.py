@@ -19,7 +19,6 @@ from elfmesh.api.identity.identify import PRINCIPAL
 from elfmesh.api.identity.principal import LOOPBACK_READER, Principal, Role
 from elfmesh.api.web.page.files import INDEX, page_files
 from elfmesh.api.web.page.routes import functions, me
-from elfmesh.control.protocol.events import Reply
 from tests.control.fakes import FakeBackend
 
 Api = TestClient[Any, Any]
@@ -31,8 +30,8 @@ JOB = "CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(t
 def backend() -> FakeBackend:
     backend = FakeBackend()
     streams = [{"stream": "log", "formats": ["json"], "columns": [], "agents": ["web1"]}]
-    backend.replies["streams"] = Reply(0, 200, {"streams": streams})
-    backend.replies["list"] = Reply(0, 200, {"jobs": [{"job": "shop/top"}]})
+    backend.lists("streams", streams)
+    backend.lists("list", [{"job": "shop/top"}])
     return backend
 
 

@@ -114,11 +114,14 @@ class Api(BaseHTTPRequestHandler):
             rows = [agent(f"web{n:03}", at, {"t/hot": at * 0.3}) for n in range(AGENTS)]
             rows[7]["load"]["cpu_seconds"] = at * 0.9
             rows[7]["security"] = {"mode": Api.mode}
-            body: dict[str, Any] = {"agents": rows, "answered": AGENTS}
+            body: dict[str, Any] = {"agents": rows, "asked": {"answered": AGENTS, "expected": AGENTS}}
         else:
             jobs = [{"job": f"t/j{n:03}", "state": "running", "completeness": 1.0} for n in range(JOBS)]
             jobs[3] |= {"job": "t/evil\x1b[2J", "completeness": 1 / 3}
-            body = {"jobs": [*jobs, {"job": "t/hot", "state": "running"}], "answered": AGENTS}
+            body = {
+                "jobs": [*jobs, {"job": "t/hot", "state": "running"}],
+                "asked": {"answered": AGENTS, "expected": AGENTS},
+            }
         text = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

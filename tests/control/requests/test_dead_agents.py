@@ -125,8 +125,8 @@ def test_the_lists_show_status_and_when_an_agent_was_seen_last() -> None:
         {"name": "web1", "id": "a", "status": "alive"},
         {"name": "web2", "id": "b", "status": "dead", "last_seen": "2015-05-17T10:00:00Z"},
     ]
-    backend.replies["agents"] = Reply(0, 200, {"agents": agents})
-    backend.replies["list"] = Reply(0, 200, {"jobs": []})
+    backend.lists("agents", agents)
+    backend.lists("list", [])
     backend.replies["health"] = Reply(0, 200, {"agent": "web1", "status": "ok", "dead_agents": ["web2"]})
     with served(backend) as api:
         for words in (["get", "agents"], ["top"]):
@@ -144,7 +144,7 @@ def test_agents_of_one_name_are_listed_as_records_name_them() -> None:
     agents = [
         {"name": name, "id": id * 40, "status": "alive"} for name, id in (("a", "1"), ("a", "2"), ("b", "3"))
     ]
-    backend.replies["agents"] = Reply(0, 200, {"agents": agents})
+    backend.lists("agents", agents)
     with served(backend) as api:
         shown = CliRunner().invoke(elf, ["get", "agents", "--api", api]).stdout
         data = CliRunner().invoke(elf, ["get", "agents", "-o", "json", "--api", api]).stdout

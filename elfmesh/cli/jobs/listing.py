@@ -1,0 +1,163 @@
+"""`elf get` and `elf describe`: what all agents list, and one object of a list.
+
+An agent that does not answer in time is missing from a list. Both commands then print how many agents
+answered, because the list alone looks like that of a smaller fleet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import click
+
+from elfmesh.api.client.client import KINDS, Client
+from elfmesh.cli.common import (
+    api_option,
+    complete_jobs,
+    output_option,
+    print_json,
+    print_rows,
+    print_table,
+    say,
+    text_of,
+)
+from elfmesh.control.jobs.load import insecurity, security_of
+from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.text import printable, suggest
+
+WATCH_S = 2.0
+COLUMNS = {
+    "jobs": (
+        *("job", "version", "state", "stream", "agents", "latest", "result", "completeness", "missing"),
+        *("master", "created"),
+    ),
+    "agents": (
+        *("name", "status", "last_seen", "address", "labels", "streams", "jobs", "masters"),
+        *("skew_seconds", "security"),
+    ),
+    "streams": ("stream", "formats", "agents"),
+    "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
+}
+
+
+@click.command("get")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
+@output_option
+@api_option
+def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
+    """List the jobs, agents, streams or trees of the overlay."""
+    client = Client(api)
+    first = True
+    while True:
+        rows, silent = _listed(client, kind)
+        if watch and output == "table" and not first:
+            click.clear()
+        if rows or output != "table":
+            if kind == "agents" and (warning := insecurity(rows)):
+                say(warning)
+            shown = [_flat(row) for row in _distinguished(rows)] if output == "table" else rows
+            print_rows(output, COLUMNS[kind], shown)
+        else:
+            say(f"There are no {kind}.")
+        if silent:
+            say(f"{silent}: the list may be incomplete.")
+        first = False
+        if not watch:
+            return
+        time.sleep(WATCH_S)
+
+
+def _listed(client: Client, kind: str) -> tuple[list[dict[str, Any]], str]:
+    """What all agents list, and "4 of 5 agents answered" where that is not all of them."""
+    answer = client.ask("list" if kind == "jobs" else kind)
+    answered, expected = answer["asked"]["answered"], answer["asked"]["expected"]
+    silent = f"{answered} of {expected} agents answered" if answered < expected else ""
+    return answer[kind], silent
+
+
+def _distinguished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = Counter(row.get("name") for row in rows)
+    return [
+        {**row, "name": f"{row['name']} ({str(row['id'])[:6]})"}
+        if "id" in row and names[row.get("name")] > 1
+        else row
+        for row in rows
+    ]
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat = dict(row)
+    for key, value in row.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            flat[key] = [item.get("name", item) for item in value]
+    if "security" in row:
+        flat["security"] = security_of(row)
+    if "tree" in flat:
+        flat["tree"] = str(flat["tree"])[:12]
+    if "children" in flat and isinstance(flat["children"], list):
+        flat["children"] = len(flat["children"])
+    return flat
+
+
+@click.command("describe")
+@click.argument("kind", type=click.Choice(("job", "agent", "stream")))
+@click.argument("name", shell_complete=complete_jobs)
+@output_option
+@api_option
+def describe_command(kind: str, name: str, output: str, api: str | None) -> None:
+    """Show the details of one job, agent or stream."""
+    client = Client(api)
+    if kind == "job":
+        found = client.describe(name)
+    else:
+        key = "name" if kind == "agent" else "stream"
+        rows, silent = _listed(client, f"{kind}s")
+        match = [row for row in rows if row.get(key) == name or str(row.get("id", "")).startswith(name)]
+        if not match and silent:
+            raise Unreachable(f"{silent}, and none of them lists {kind} {name!r}", hint="Ask again.")
+        if not match:
+            hint = (
+                suggest(name, [str(row.get(key)) for row in rows]) or f"`elf get {kind}s` lists the {kind}s."
+            )
+            raise RuntimeFailure(f"there is no {kind} {name!r}", hint=hint)
+        found = match[0]
+    if output == "json":
+        print_json(found)
+    elif output == "csv":
+        print_rows("csv", list(found), [found])
+    else:
+        _print_description(found)
+
+
+def _print_description(found: dict[str, Any]) -> None:
+    for key, given in found.items():
+        value = _counted(given) if key == "counts" else given
+        if key == "text":
+            click.echo("text:")
+            for line in str(value).splitlines():
+                click.echo(f"    {printable(line)}")
+        elif isinstance(value, dict) and isinstance(value.get("agents"), list):
+            click.echo(f"{key}: version {value.get('version')}")
+            _print_objects(value["agents"])
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            click.echo(f"{key}:")
+            _print_objects(value)
+        elif isinstance(value, list) and value:
+            click.echo(f"{key}:")
+            for item in value:
+                click.echo(f"    {text_of(item)}")
+        else:
+            click.echo(f"{key}: {text_of(value) or '-'}")
+
+
+def _print_objects(items: list[dict[str, Any]]) -> None:
+    columns = list(items[0])
+    rows = [{**item, "counts": _counted(item.get("counts"))} for item in items]
+    print_table(["   ", *columns], [["", *(row.get(column) for column in columns)] for row in rows])
+
+
+def _counted(counts: Any) -> Any:
+    return {name: count for name, count in counts.items() if count} if isinstance(counts, dict) else counts

@@ -1,0 +1,34 @@
+"""`elf get` and `elf describe` where agents do not answer."""
+
+from __future__ import annotations
+
+from tests.cli.test_remote_cli import api, backend, elf
+from tests.control.fakes import FakeBackend
+
+__all__ = ["api", "backend"]
+
+WEB1 = {"name": "web1", "id": "aa", "status": "alive"}
+
+
+def test_a_list_that_lacks_agents_says_how_many_answered(api: str, backend: FakeBackend) -> None:
+    backend.lists("agents", [WEB1], silent=1)
+    for output in ("table", "json", "csv"):
+        ran = elf("get", "agents", "-o", output, "--api", api)
+        assert ran.exit_code == 0
+        assert "web1" in ran.stdout
+        assert "7 of 8 agents answered: the list may be incomplete." in ran.stderr
+    backend.lists("agents", [WEB1])
+    assert elf("get", "agents", "-o", "json", "--api", api).stderr == ""
+
+
+def test_an_agent_that_did_not_answer_is_not_called_unknown(api: str, backend: FakeBackend) -> None:
+    backend.lists("agents", [WEB1], silent=1)
+    assert elf("describe", "agent", "web1", "--api", api).exit_code == 0
+    ran = elf("describe", "agent", "web2", "--api", api)
+    assert ran.exit_code == 69
+    assert "7 of 8 agents answered, and none of them lists agent 'web2'" in ran.stderr
+    assert "Ask again." in ran.stderr
+    backend.lists("agents", [WEB1])
+    ran = elf("describe", "agent", "web2", "--api", api)
+    assert ran.exit_code == 1
+    assert "there is no agent 'web2'" in ran.stderr
