@@ -25,7 +25,7 @@ SCRIPT = """
 import base64, json, random, sys
 import msgspec
 sys.path.insert(1, sys.argv[1])
-from elfmesh.agent.runtime.core import MESSAGES, codec
+from elfmesh.agent.core import MESSAGES, codec
 from tests.fuzz.examples import examples
 found = {}
 for kind in MESSAGES:

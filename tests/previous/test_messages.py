@@ -24,7 +24,7 @@ VERSION = 2
 
 DECODE = """
 import sys
-from elfmesh.agent.runtime.core import codec
+from elfmesh.agent.core import codec
 read = codec()
 for line in sys.stdin.read().split():
     read.decode(bytes.fromhex(line))
