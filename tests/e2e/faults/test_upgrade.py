@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from elfmesh.api.identity.bearer import TOKEN_FILE
-from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import oracle
 from tests.e2e.test_agents import append, close, complete, records, without_closing
 from tests.previous import release
@@ -130,3 +130,83 @@ def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_and_downgrade
         assert "refused" not in agent.errors()
         assert "damaged" not in agent.errors()
         assert agent.get("/v1/agent")["transport"].get("protocol_errors", 0) == 0
+
+
+@pytest.mark.exhaustive
+def test_agents_of_both_releases_make_each_change_once_in_a_mixed_fleet(fleet: Fleet, tmp_path: Path) -> None:
+    """At each mixture every agent changes a job of its own, which an agent of either release leads.
+
+    An agent of the release before names no precondition, and a master of it does not know one.
+    """
+    before = release.code(tmp_path / "before")
+    fleet.start(AGENTS, options=",format=json,idle=1 h", environment=release.of(before))
+    for agent in fleet:
+        agent.apply(changed(agent, 1))
+    turns = [(number, place) for place in ({}, release.of(before)) for number in (2, 0, 1)]
+    version, masters = 1, set()
+    for number, environment in turns:
+        restarted = fleet[number]
+        assert restarted.terminate() == 0
+        restarted.environment = environment
+        restarted.start([other.overlay for other in fleet if other is not restarted])
+        restarted.wait_ready()
+        version += 1
+        for agent in fleet:
+            change(agent, version)
+            led_by = agent.get(f"/v1/jobs/e2e/{job(agent)}")["master"]
+            masters.add((bool(agent.environment), bool(named(fleet, led_by).environment)))
+    assert {(True, False), (False, True)} <= masters, "no agent asked a master of the other release"
+    for agent in fleet:
+        assert "damaged" not in agent.errors()
+        assert agent.get("/v1/agent")["transport"].get("protocol_errors", 0) == 0
+
+
+def job(agent: Agent) -> str:
+    return f"by{agent.number}"
+
+
+def named(fleet: Fleet, name: str) -> Agent:
+    return next(agent for agent in fleet if agent.name == name)
+
+
+def changed(agent: Agent, version: int) -> str:
+    return (
+        f"CREATE JOB e2e.{job(agent)} AS SELECT count(*) AS n, {version} AS v FROM log"
+        " GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
+    )
+
+
+def change(agent: Agent, version: int) -> None:
+    """Update its job, pause, resume, delete and begin it again, and see each change once."""
+    path = f"/v1/jobs/e2e/{job(agent)}"
+
+    def made(method: str, path: str, body: object = None) -> None:
+        def answered() -> bool:
+            try:
+                agent.ask(method, path, body)
+            except AssertionError as refused:
+                if ": 503 " in str(refused):  # ask again soon
+                    return False
+                raise
+            return True
+
+        eventually(answered, what=f"an answer to {method} {path}")
+
+    def is_at(state: str, version: int) -> bool:
+        with contextlib.suppress(AssertionError):
+            row = agent.get(path)
+            return (row["state"], row["version"]) == (state, version)
+        return False
+
+    creator = eventually(lambda: is_at("running", 1) and agent.get(path), what="the job")["creator"]
+    made(
+        "POST", "/v1/jobs", {"text": changed(agent, version), "job": f"e2e/{job(agent)}", "creator": creator}
+    )
+    eventually(lambda: is_at("running", 2), what="version 2")
+    made("POST", f"{path}/pause")
+    eventually(lambda: is_at("paused", 2), what="a paused job")
+    made("POST", f"{path}/resume")
+    eventually(lambda: is_at("running", 2), what="a resumed job")
+    made("DELETE", path)
+    made("POST", "/v1/jobs", {"text": changed(agent, version)})
+    eventually(lambda: is_at("running", 1), what="the job that began again")
