@@ -19,6 +19,9 @@ from tests.control.member.test_lost_first_interval import (
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
+from tests.control.register.test_first_acceptors import (
+    test_those_that_voted_on_the_end_and_are_not_near_any_more_are_asked_too as all_asked,
+)
 from tests.exhaustive import few
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
@@ -79,7 +82,11 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
     assert found["invariant"], f"{safeguard} is not missed in {found['seeds']} seeds"
 
 
-NOTICED_BY = {"voters-of-the-end": begun_again, "counted-before-the-start": never_covered}
+NOTICED_BY = {
+    "voters-of-the-end": begun_again,
+    "end-asks-all": all_asked,
+    "counted-before-the-start": never_covered,
+}
 
 
 @pytest.mark.parametrize("name", [name for name, ablation in REGISTRY.items() if ablation.elsewhere])

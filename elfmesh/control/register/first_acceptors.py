@@ -98,9 +98,8 @@ class FirstAcceptors:
         asked = (*self.known_peers.nearest(job, ALL_NEAR), *more)
 
         def received(terms: Terms | None, answers: Answers) -> None:
-            known = {each.id for each in (*asked, *answers.received.values())}
-            unasked = tuple(each for each in self._ended(job, answers) if each.id not in known)
-            if unasked:  # they need not be near any more
+            unasked = self._unasked(job, answers, asked)
+            if unasked:
                 self.survey(job, then, tries, (*more, *unasked))
                 return
             found = self._judge(job, terms, answers)
@@ -110,6 +109,12 @@ class FirstAcceptors:
                 then(found)
 
         self._terms_query.ask_all(job, asked, received)
+
+    @safeguard("end-asks-all")
+    def _unasked(self, job: bytes, answers: Answers, asked: tuple[Contact, ...]) -> tuple[Contact, ...]:
+        """Who voted on the end of a job and was not asked: they need not be near any more."""
+        known = {each.id for each in (*asked, *answers.received.values())}
+        return tuple(each for each in self._ended(job, answers) if each.id not in known)
 
     def _judge(self, job: bytes, terms: Terms | None, answers: Answers) -> Survey:
         if terms is not None and terms.acceptors and not self._is_dead(terms.manifest):

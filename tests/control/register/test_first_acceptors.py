@@ -17,6 +17,7 @@ from elfmesh.control.protocol.messages import Answered, Submit
 from elfmesh.control.register.first_acceptors import FEW_VOTERS, NOT_JOINED, SILENT, Survey
 from elfmesh.control.register.members import GONE_S
 from elfmesh.control.replicas.known_peers import FORGOTTEN_S, KIND, MET_MAX, KnownPeers
+from elfmesh.control.replicas.terms_query import ALL_NEAR
 from elfmesh.control.requests.requests import REQUEST_S
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay.events import Joined, PeerUp, Route
@@ -304,11 +305,13 @@ def test_half_of_the_known_is_no_majority() -> None:
     assert surveyed(world, nearest(world, 1)[0]).problem == SILENT
 
 
-def grown() -> tuple[SplitWorld, list[Agent]]:
-    """Three agents vote on a job until it is deleted; then two that are nearer to it join."""
-    numbers = sorted(range(8), key=lambda number: ids.distance(agent_id(number), JOB))
+def grown(
+    voters: tuple[int, ...] = (2, 4, 5), later: tuple[int, ...] = (0, 1), agents: int = 8
+) -> tuple[SplitWorld, list[Agent]]:
+    """Three agents vote on a job until it is deleted, then others join: rank 0 is the nearest to the job."""
+    numbers = sorted(range(agents), key=lambda number: ids.distance(agent_id(number), JOB))
     world = SplitWorld()
-    old = [world.add(numbers[rank]) for rank in (2, 4, 5)]
+    old = [world.add(numbers[rank]) for rank in voters]
     meet(world)
     world.apply(old[0])
     fill(world, intervals=8)
@@ -316,7 +319,7 @@ def grown() -> tuple[SplitWorld, list[Agent]]:
         go_on(world, intervals, 2.0)
     assert world.ask(old[1], "delete", {"job": "shop/top"}).status == 200
     world.run(3.0)
-    for rank in (0, 1):
+    for rank in later:
         world.add(numbers[rank])
     meet(world)
     return world, old
@@ -335,6 +338,16 @@ def test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew() -> 
     """Two agents that are nearer by now chose it without its old voters, whose votes were higher."""
     world, old = grown()
     assert world.apply(world.living[-1]).body["state"] == "new"
+    value = goes_on(world, 7)
+    assert {contact.id for contact in value.acceptors} == {agent.me.id for agent in old}
+    assert generation(value.epoch) == 0, "the register goes on"
+
+
+def test_those_that_voted_on_the_end_and_are_not_near_any_more_are_asked_too() -> None:
+    """Else they would count as away for as long as they are there, and the job could not begin again."""
+    far = (ALL_NEAR - 2, ALL_NEAR + 1, ALL_NEAR + 2)
+    world, old = grown(far, tuple(rank for rank in range(ALL_NEAR + 3) if rank not in far), agents=16)
+    assert world.apply(world.living[-1]).body.get("state") == "new"
     value = goes_on(world, 7)
     assert {contact.id for contact in value.acceptors} == {agent.me.id for agent in old}
     assert generation(value.epoch) == 0, "the register goes on"

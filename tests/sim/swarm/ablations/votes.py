@@ -17,6 +17,7 @@ def unnoticed(self: Any, problem: str) -> None:
 
 ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
+    "end-asks-all": "tests/control/register/test_first_acceptors.py",
     "counted-before-the-start": "tests/control/member/test_lost_first_interval.py",
 }
 """Stories that are too rare for seeds: the nearest agents change after the end of a job; a roster is lost."""
@@ -83,6 +84,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "who voted on the end of a job goes on with its register",
         "D-4",
         always(("voters-of-the-end", lambda self, job, answers: ())),
+        FOUNDING,
+    ),
+    "end-asks-all": (
+        "all that voted on the end of a job are asked before it begins again",
+        "D-4",
+        always(("end-asks-all", lambda self, job, answers, asked: ())),
         FOUNDING,
     ),
     "pages-before-votes": (
