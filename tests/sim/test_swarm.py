@@ -52,6 +52,7 @@ QUICK = (
     "late-by-version",
     "pages-before-votes",
     "generations",
+    "votes-seen",
     "won-too-late",
     "recovered-if-chosen",
     "recovered-roster",
