@@ -1,11 +1,12 @@
 """Phrases of other SQL that ELF-QL does not have: a few tokens beside each other, and what to write instead.
 
-Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, except `>>>` and
-arguments by name.
+Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, except `>>>`,
+`!>`, `!<` and arguments by name.
 
 Each phrase is a regular expression over the tokens, which are written one behind the other with a blank
 between: a keyword or symbol as it stands in capitals (`GROUP_BY`), a name as `x:NAME`, one in quotes as
 `` x:` ``, a number as `#`, a text as `'`, and `$end` behind the last. Its group is what the error points at.
+The tokenizer reads `>>` as two tokens. The second of them is `+>` if it touches the first, and so is `+<`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _VALUE = rf"(?:{_NAME}|\)|\]|#|')"
 """Behind what a value ends."""
 
 _INPUT = rf"(?:{_NAME}|\))"
+
+_OPERAND = r"(?![>+,)$])"
+"""What stands behind an operator, and not behind the `>` of a type: ARRAY<ARRAY<INT> >."""
 
 _LIMIT = "Write LIMIT 10 OFFSET 20."
 _STRUCT = "ELF-QL makes no structs"
@@ -84,10 +88,23 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (rf"{_VALUE} (x:MOD) (?:#|\(|{_NAME})", "ELF-QL has no operator MOD", "Write x % y, or mod(x, y)."),
     (rf"{_VALUE} (\* \*)", "ELF-QL has no `**`", "Write power(x, y)."),
     (rf"{_VALUE} (/ /)", "ELF-QL has no `//`", "Write x div y."),
-    (r"(> > >)", "ELF-QL has no `>>>`", "Write shiftrightunsigned(x, n)."),
+    (rf"(> \+?> \+?>) {_OPERAND}", "ELF-QL has no `>>>`", "Write shiftrightunsigned(x, n)."),
+    (rf"(> >) {_OPERAND}", "`>>` has no blank in it", "Write x >> n, or x > y."),
+    (r"(< <)", "`<<` has no blank in it", "Write x << n, or x < y."),
+    (r"(> =)", "`>=` has no blank in it", "Write x >= y."),
+    (r"(< >)", "`<>` has no blank in it", "Write x <> y."),
+    (r"(<= >|< = ?>)", "`<=>` has no blank in it", "Write x <=> y."),
+    (r"(< =) (?!>)", "`<=` has no blank in it", "Write x <= y."),
+    (r"(! =)", "`!=` has no blank in it", "Write x != y."),
+    (r"(= =)", "`==` has no blank in it", "Write x = y."),
+    (r"(\| \|)", "`||` has no blank in it", "Write x || y."),
+    (r"(: :)", "`::` has no blank in it", "Write CAST(x AS BIGINT), or x::BIGINT."),
+    (r"(! >)", "ELF-QL has no `!>`", "Write x <= y."),
+    (r"(! <)", "ELF-QL has no `!<`", "Write x >= y."),
     (r"(= <)", "ELF-QL has no `=<`", "Write x <= y."),
+    (r"(= >)", "ELF-QL has no `=>`", "Write x >= y."),
     (r"(=>)", "ELF-QL has no arguments by name", "Write x >= y, or f(a, b) with the arguments in order."),
-    (r"(&&)", "ELF-QL has no `&&`", "Write a AND b."),
+    (r"(&&|& &)", "ELF-QL has no `&&`", "Write a AND b."),
     (rf"{_VALUE} (x:MATCHES|x:MATCH) '", "ELF-QL has no operator MATCHES", _RLIKE),
     (rf"{_VALUE} (x:CONTAINS) '", "ELF-QL has no operator CONTAINS", "Write contains(x, 'a')."),
     (
@@ -110,12 +127,14 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (rf"CASE {_NAME} (?:[=<>]=?|<>) (?:#|'|{_NAME}) (THEN)", "THEN stands behind WHEN", _IF),
 )  # fmt: skip
 
+_HALVES = (TokenType.LT, TokenType.GT)
+
 _COMPILED = tuple((re.compile(rf"(?<= )(?:{each})"), Refusal(what, hint)) for each, what, hint in _PHRASES)
 
 
 def foreign_phrase(tokens: Sequence[Token]) -> tuple[Token, Refusal] | None:
     """The first token of a phrase of other SQL, and how it is refused; None: there is none. Cost: linear."""
-    words = ["", *map(_word, tokens), "$end", ""]
+    words = ["", *(_word(token, *tokens[at - 1 : at]) for at, token in enumerate(tokens)), "$end", ""]
     text = " ".join(words)
     found: tuple[int, Refusal] | None = None
     for pattern, refusal in _COMPILED:
@@ -129,7 +148,10 @@ def foreign_phrase(tokens: Sequence[Token]) -> tuple[Token, Refusal] | None:
     return tokens[bisect_right(begins, found[0]) - 2], found[1]
 
 
-def _word(token: Token) -> str:
+def _word(token: Token, before: Token | None = None) -> str:
+    if token.token_type in _HALVES and before is not None:
+        touches = before.token_type == token.token_type and before.end + 1 == token.start
+        return f"+{token.text}" if touches else token.text
     if token.token_type in (TokenType.STRING, TokenType.NUMBER):
         return "'" if token.token_type == TokenType.STRING else "#"
     if token.token_type == TokenType.IDENTIFIER:

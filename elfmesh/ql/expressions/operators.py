@@ -284,7 +284,7 @@ def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
     if kind == VOID:
         kind = BOOLEAN
     if kind == STRING and any(operand.raw is not None for operand in args):
-        kind = BINARY
+        kind, args = BINARY, [convert(operand, STRING) for operand in args]
     operands = [convert(operand, kind) for operand in args]
     if all(operand.constant for operand in operands[1:]):
         values = [operand.value() for operand in operands[1:]]

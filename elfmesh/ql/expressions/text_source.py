@@ -36,6 +36,10 @@ class SourceText:
             self.text.count("\n", 0, offset) + 1, offset - (self.text.rfind("\n", 0, offset) + 1) + 1
         )
 
+    def text_at(self, place: Place) -> str:
+        """What stands in the line of a place from there on."""
+        return self.text.split("\n")[place.line - 1][max(0, place.column - 1) :] if place.line else ""
+
     def error(self, message: str, at: int | Place, hint: str = "") -> QueryError:
         """A `QueryError` at an offset or place of this text; a very long word in the message is shortened."""
         place = self.place(at) if isinstance(at, int) else at if at != NOWHERE else Place(1, 1)

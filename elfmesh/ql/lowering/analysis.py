@@ -199,13 +199,14 @@ class _Analyser:
                 self._star = True
             else:
                 items += [Item(column, Field(column, True, at=expr.at), False) for column in star_columns]
-        seen: set[str] = set()
+        seen: dict[str, Item] = {}
         for item in items:
-            if item.name.lower() in seen:
-                raise self._error(
-                    item.expr, f"two columns are called {item.name}", "Name one of them: AS other_name."
-                )
-            seen.add(item.name.lower())
+            twin = seen.setdefault(item.name.lower(), item)
+            if twin is not item:  # the rows of an answer are JSON objects
+                hint = "Name one of them: AS other_name."
+                if any(self._source.text_at(place_of(each.expr)).startswith("*") for each in (twin, item)):
+                    hint = f"In place of `*` name the columns, and one of the two {item.name} AS other_name."
+                raise self._error(item.expr, f"two columns are called {item.name}", hint)
         return items
 
     def _ordinal(self, literal: Literal) -> Expr:

@@ -34,7 +34,7 @@ WRONG = [
     ("SELECT s.a FROM s JOIN LATEST b/c x ON s.a = x.a", 1, 32, "read at `/`", "JOIN LATEST namespace.job"),
     ("SELECT a b c FROM s", 1, 12, "cannot be read at `c`", "comma"),
     ("SELECT a FROM s ORDER a", 1, 17, "ORDER needs BY", "ORDER BY a, b"),
-    ("SELECT a\n  FROM s\n WHERE upper(a) = = 'x'", 3, 19, "", ""),
+    ("SELECT a\n  FROM s\n WHERE upper(a) = = 'x'", 3, 17, "`==` has no blank in it", "x = y"),
     # FROM and labels
     ("SELECT a FROM", 1, 14, "expected the name of a stream", ""),
     ("SELECT a FROM shop.top ON (role = 'web')", 1, 0, "results have no labels", "agents of a stream"),
@@ -143,6 +143,8 @@ WRONG = [
     ("SELECT $request_time FROM s", 1, 8, "the column `$request_time` does not exist", "write request_time"),
     ("SELECT strftime(ts, '%Y') FROM s", 1, 8, "no function strftime", "date_format(ts"),
     ("SELECT a AS x, b AS x FROM s", 1, 16, "two columns are called x", "AS other_name"),
+    ("SELECT a, t.* FROM (SELECT a FROM s) t", 1, 13, "two columns are called a", "In place of `*` name"),
+    ("SELECT q.*, A FROM (SELECT a FROM s) q", 1, 13, "two columns are called a", "a AS other_name"),
     ("SELECT a FROM s GROUP BY 2", 1, 26, "no column 2", "1 column."),
     ("SELECT a FROM s ORDER BY 3", 1, 26, "no column 3", "1 column."),
     ("SELECT count(*) AS n FROM s GROUP BY n", 1, 38, "GROUP BY cannot contain an aggregate", "fields"),
