@@ -7,9 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.properties.nodes import Node, raw, same
-from tests.properties.typed.rows import BIN, BOOL, DATE, DEC, INT, NUM, SORTS, TEXT, TEXTS, TIME, WIDE
+from tests.properties.typed.rows import (
+    BIN,
+    BOOL,
+    DATE,
+    DEC,
+    DOCUMENTS,
+    INT,
+    JSON,
+    LIST,
+    NUM,
+    NUMBERS,
+    SORTS,
+    TEXT,
+    TEXTS,
+    TIME,
+    WIDE,
+)
 
-SHORT = {"i": INT, "n": NUM, "d": DEC, "e": WIDE, "t": TEXT, "y": BIN, "a": DATE, "w": TIME, "b": BOOL}
+SHORT = {
+    "i": INT, "n": NUM, "d": DEC, "e": WIDE, "t": TEXT, "y": BIN, "a": DATE, "w": TIME, "b": BOOL,
+    "g": JSON, "l": LIST, "m": NUMBERS,
+}  # fmt: skip
 
 FORMS: dict[str, tuple[str, ...]] = {
     INT: (
@@ -26,8 +45,15 @@ FORMS: dict[str, tuple[str, ...]] = {
         "least({i}, {i})", "ascii({t})", "sign({i})", "extract(DOW FROM {a})", "extract(WEEK FROM {w})",
         "extract(YEAROFWEEK FROM {a})", "extract(DAYOFWEEK_ISO FROM {a})", "unix_micros({w})",
         "crc32({y})", "bit_count({i})",
-        "timestampdiff(HOUR, {w}, {w})", "timestampdiff(MONTH, {a}, {w})", "shiftleft({i}, 2)",
+        "shiftleft({i}, 2)",
         "levenshtein({t}, {t})", "find_in_set({t}, 'a,b,ab')",
+        "json_array_length({g})", "size(json_object_keys({g}))", "size({l})", "array_size({m})",
+        "array_position({l}, {t})", "element_at({m}, 1)", "try_element_at({m}, -1)", "array_max({m})",
+        "array_min({m})", "size(map('a', {i}, {t}, {i}))", "element_at(map('a', {i}, 'b', {i}), {t})",
+        "CAST(get_json_object({g}, '$.a') AS BIGINT)", "{m}[0]", "shiftright({i}, 1)",
+        "shiftrightunsigned({i}, 3)", "bit_get({i}, 1)", "regexp_count({t}, '[ab]')",
+        "regexp_instr({t}, 'b')", "position('a', {t}, 1)", "unix_timestamp({t}, 'yyyy-MM-dd')",
+        "unix_millis({w})", "second({w})",
     ),
     NUM: (
         "({n} + {n})", "({n} - {i})", "({n} * {n})", "(-{n})", "({i} / 4L)", "({n} / {n})", "({i} / {i})",
@@ -36,7 +62,9 @@ FORMS: dict[str, tuple[str, ...]] = {
         "sqrt(abs({n}))", "greatest({n}, {n})", "least({n}, {i})", "({n} % 3D)", "({d} * {n})",
         "({t} + {i})", "({t} * {n})",
         "({e} / {n})", "months_between({w}, {a})", "CAST({w} AS DOUBLE)", "signum({d})",
-        "nanvl({n}, {n})", "({t} / {t})",
+        "nanvl({n}, {n})", "({t} / {t})", "try_divide({n}, {i})", "cbrt({n})", "exp(least({n}, 5D))",
+        "ln(abs({n}))", "power({n}, 2D)", "rint({n})", "CAST(get_json_object({g}, '$.a') AS DOUBLE)",
+        "hypot({n}, {i})", "log10({n})", "({n} % {n})", "pmod({n}, 4D)", "degrees({n})", "atan2({n}, {i})",
     ),
     DEC: (
         "CAST(({d} + {d}) AS DECIMAL(8,2))", "CAST({i} AS DECIMAL(8,2))", "CAST({n} AS DECIMAL(8,2))",
@@ -69,6 +97,21 @@ FORMS: dict[str, tuple[str, ...]] = {
         "regexp_replace({t}, '[0-9]', '#')", "overlay({t} PLACING '_' FROM 2)", "soundex({t})",
         "format_number({n}, 2)",
         "format_number({d}, 1)", "dayname({a})", "typeof({d} + {e})", "typeof({a})", "nullif({t}, {i})",
+        "get_json_object({g}, '$.a')", "get_json_object({g}, '$.b.c')", "get_json_object({g}, '$.d[0]')",
+        "get_json_object({g}, '$.d')", "get_json_object({g}, '$.b.c.f[1]')", "get_json_object({g}, '$')",
+        "get_json_object({g}, '$[1]')", "get_json_object({g}, '$.d[0].g')", "get_json_object({t}, '$.a')",
+        "get_json_object({g}, '$[''a'']')", "array_join({l}, '-')", "array_join({l}, '-', '?')",
+        "element_at({l}, 2)", "try_element_at({l}, -1)", "{l}[0]", "array_min({l})", "array_max({l})",
+        "array_join({m}, ' ')", "array_join(map_keys(str_to_map({t}, '_', 'a')), ';')",
+        "element_at(str_to_map('a:1,b:2'), {t})", "array_join(json_object_keys({g}), '/')",
+        "to_json(from_json({g}, 'ARRAY<BIGINT>'))", "to_json(from_json({g}, 'MAP<STRING, STRING>'))",
+        "to_json({l})", "to_json({m})", "regexp_extract({t}, '([a-z])([0-9_]?)', 1)", "bin({i})",
+        "regexp_substr({t}, '[0-9]+')", "substring_index({t}, 'a', 1)", "sha2({y}, 256)", "conv({t}, 10, 16)",
+        "format_string('%s:%d', {t}, {i})", "from_unixtime({i})", "monthname({a})", "trim(BOTH 'a' FROM {t})",
+        "btrim({t})", "rtrim({t}, ' ')", "date_format({w}, 'MM/dd/yy HH:mm:ss.SSS')", "chr({i})", "space(2)",
+        "date_format({a}, 'EEEE, D, Q')", "regexp_replace({t}, '(a)(b)?', '<$1>')", "hex({t})", "ucase({t})",
+        "to_json(map('k', {i}))", "url_encode({t})", "url_decode({t})", "string({d})", "sha1({y})",
+        "typeof({i} / {i})", "typeof({d} * {d})", "typeof(coalesce({d}, {i}))", "typeof({t} || {y})",
     ),
     BIN: (
         "CAST({t} AS BINARY)", "unhex(hex({y}))", "({y} || {y})", "concat({y}, {y})",
@@ -85,7 +128,8 @@ FORMS: dict[str, tuple[str, ...]] = {
         "next_day({a}, 'MON')", "greatest({a}, {a})",
         "least({a}, {a})", "make_date(CAST({i} AS INT), 2, 28)", "({a} + INTERVAL '1' YEAR)", "({a} - 1)",
         "({a} + CAST({i} AS INT))", "trunc({w}, 'MM')", "date_from_unix_date(CAST({i} AS INT))",
-        "trunc({a}, 'Q')",
+        "trunc({a}, 'Q')", "to_date({t}, 'yyyy-MM-dd')", "date({w})", "next_day({w}, 'fri')",
+        "CAST(get_json_object({g}, '$.a') AS DATE)", "last_day({w})", "date_add({w}, 1)",
     ),
     TIME: (
         "({w} + INTERVAL '3' SECOND)", "({w} - INTERVAL '2' MINUTE)", "({w} + INTERVAL 1 MONTH)",
@@ -95,8 +139,11 @@ FORMS: dict[str, tuple[str, ...]] = {
         "date_trunc('QUARTER', {w})", "timestamp_seconds({i})", "({a} + INTERVAL '5' HOUR)",
         "CAST({i} AS TIMESTAMP)", "greatest({w}, {a})",
         "({w} + INTERVAL '26' HOUR)", "({w} - INTERVAL 14 MONTHS)",
-        "timestampadd(HOUR, CAST({i} AS INT), {w})", "timestampadd(MONTH, 1, {w})",
-        "make_timestamp(2024, 2, CAST({i} AS INT), 1, 2, 3.5D)", "from_utc_timestamp({w}, 'Asia/Tokyo')",
+
+        "make_timestamp(2024, 2, CAST({i} AS INT), 1, 2, 3.5D)", "to_timestamp({t}, 'yyyy-MM-dd HH:mm:ss')",
+        "to_utc_timestamp({w}, 'Europe/Paris')", "timestamp_millis({i})", "timestamp_micros({i})",
+        "date_trunc('HOUR', {w})", "date_trunc('YEAR', {a})",
+        "from_utc_timestamp({w}, 'Asia/Tokyo')",
         "coalesce({w}, {a})", "date_trunc('WEEK', {w})",
     ),
     BOOL: (
@@ -116,6 +163,25 @@ FORMS: dict[str, tuple[str, ...]] = {
         "CAST({t} AS BOOLEAN)", "CAST({i} AS BOOLEAN)", "CAST({n} AS BOOLEAN)",
         "({d} BETWEEN {i} AND {t})", "({a} BETWEEN {t} AND {w})", "isnan({n})", "({t} IN ({i}, {t}))",
         "({a} IN ({t}, {a}))", "({b} <=> {b})",
+        "array_contains({l}, {t})", "array_contains({m}, {i})", "({t} LIKE ANY ('a%', '%b'))",
+        "({t} NOT LIKE ALL ('a%', '%1'))", "({t} LIKE {t})", "map_contains_key(map('a', 1), {t})",
+        "(get_json_object({g}, '$.a') = {i})", "(get_json_object({g}, '$.d[0]') IS NULL)",
+        "regexp_like({t}, '^.$')",
+        "(({i}, {t}) = ({i}, {t}))", "({i} BETWEEN {t} AND {n})",
+    ),
+    JSON: ("coalesce({g}, {g})", "get_json_object({g}, '$.b')", "get_json_object({g}, '$.d')", "trim({g})"),
+    LIST: (
+        "split({t}, '')", "split({t}, 'b')", "split({t}, 'a', 2)", "array({t}, {t})", "array({t}, NULL)",
+        "sort_array({l})", "sort_array({l}, false)", "array_distinct({l})", "array_compact({l})",
+        "slice({l}, 1, 2)", "slice({l}, -1, 1)", "regexp_extract_all({t}, '[a-z]', 0)",
+        "json_object_keys({g})",
+        "from_json({g}, 'ARRAY<STRING>')", "map_values(map('a', {t}, 'b', {t}))",
+        "from_json(get_json_object({g}, '$.d'), 'ARRAY<STRING>')",
+    ),
+    NUMBERS: (
+        "array({i}, {i})", "array({i}, {i}, NULL)", "sort_array({m})", "sort_array({m}, false)",
+        "array_distinct({m})", "array_compact({m})", "slice({m}, 2, 2)", "from_json({g}, 'ARRAY<BIGINT>')",
+        "from_json(get_json_object({g}, '$.d'), 'ARRAY<BIGINT>')", "map_values(map('a', {i}, {t}, 5L))",
     ),
 }  # fmt: skip
 """By the type of the result; {i} and so on: an argument of that type."""
@@ -141,7 +207,7 @@ class Scope:
 
 def constant(rng: random.Random, sort: str) -> Node:
     """A literal, seldom NULL."""
-    if rng.random() < 0.05:
+    if rng.random() < 0.05 and sort in _KINDS:
         return same(sort, f"CAST(NULL AS {_KINDS[sort]})" if rng.random() < 0.7 else "NULL")
     return same(sort, raw(_literal(rng, sort)))
 
@@ -158,6 +224,12 @@ def _literal(rng: random.Random, sort: str) -> str:
         return f"CAST('{rng.randint(-9999, 50000) / 10000:.4f}' AS DECIMAL(20,4))"
     if sort == TEXT:
         return f"'{rng.choice(TEXTS)}'"
+    if sort == JSON:
+        return "'" + rng.choice(DOCUMENTS).replace("\\", "\\\\") + "'"
+    if sort == LIST:
+        return rng.choice(("array('a', 'b')", "array('b', NULL, 'a')", "split('', 'x')"))
+    if sort == NUMBERS:
+        return rng.choice(("array(1L, 2L)", "array(3L, NULL, 1L)", "array(7L)"))
     if sort == BIN:
         return rng.choice(("X''", "X'61'", "X'FF'", "X'6162'"))
     if sort == DATE:
@@ -170,19 +242,21 @@ def _literal(rng: random.Random, sort: str) -> str:
 
 _KINDS = {
     INT: "BIGINT", NUM: "DOUBLE", DEC: "DECIMAL(8,2)", WIDE: "DECIMAL(20,4)", TEXT: "STRING", BIN: "BINARY",
-    DATE: "DATE", TIME: "TIMESTAMP", BOOL: "BOOLEAN",
+    DATE: "DATE", TIME: "TIMESTAMP", BOOL: "BOOLEAN", JSON: "STRING",
 }  # fmt: skip
+_NESTED = (JSON, LIST, NUMBERS)
+"""Only functions take and give them."""
 
 
 def expression(rng: random.Random, scope: Scope, sort: str, depth: int, *, cast: float = 0.04) -> Node:
     """A random expression of a type, so deep at most; with the chance `cast` one that Spark casts to it."""
-    if rng.random() < cast:
+    if sort not in _NESTED and rng.random() < cast:
         sort = rng.choice(CASTS[sort])
     leaves = scope.of(sort)
     if depth <= 0 or rng.random() < 0.25:
         return rng.choice(leaves) if leaves and rng.random() < 0.85 else constant(rng, sort)
     shape = rng.random()
-    if shape < 0.2:
+    if shape < 0.2 and sort not in _NESTED:
         return choice(rng, scope, sort, depth)
     if sort == BOOL and shape < 0.5:
         return comparison(rng, scope, depth)

@@ -16,38 +16,54 @@ from tests.compat.golden.data import View
 INT, NUM, DEC, WIDE, TEXT, BIN, DATE, TIME, BOOL = (
     "int", "num", "dec", "wide", "text", "bin", "date", "time", "bool",
 )  # fmt: skip
+JSON = "json"
+"""A text that holds a document of JSON, or nearly one: only functions of JSON take it."""
+LIST, NUMBERS = "list", "numbers"
+"""Lists of texts and of integers: only values in between, because no column is one."""
 SORTS = (INT, NUM, DEC, WIDE, TEXT, BIN, DATE, TIME, BOOL)
 SPARK_TYPES = {
     INT: "bigint", NUM: "double", DEC: "decimal(8,2)", WIDE: "decimal(20,4)", TEXT: "string", BIN: "binary",
-    DATE: "date", TIME: "timestamp", BOOL: "boolean",
+    DATE: "date", TIME: "timestamp", BOOL: "boolean", JSON: "string",
 }  # fmt: skip
 TEXTS = (
     "a", "b", "B", "ab", "", "10", "01", " 7", "-3", "2.5", "1e2", "é", "2024-02-29", "2024-03-01 10:00:00",
     "true", "x", "a_b%", "2024-2-3", "0.10",
 )  # fmt: skip
 BYTES = (b"", b"a", b"ab", b"\xff", b"\x00\x01", b"10", b"\xc3\xa9")
+DOCUMENTS = (
+    '{"a": 1, "b": {"c": "x"}, "d": [1, 2, 3]}', '{"a": "1.5", "b": null, "d": []}',
+    '{"a": true, "d": [{"g": "y"}]}',
+    '{"b": {"c": {"f": [10, null]}}, "a": null}', '{"a": "q\\"r", "d": ["b", ["c"]]}', "[1, 2, 3]",
+    '["x", null]',
+    "{}", "[]", "", "oops", '{"a": 2', "null", '"text"', "-7", '{"A": 3, "a": 1e2}',
+    '{"a": 12345678901234567890}',
+    '{"d": {"0": "zero"}, "a": "\\u00e9"}', ' {"a" : 4.50 , "d" : [ 5 ] } ',
+    '{"a": "2024-02-29", "d": [[1, 2], [3]]}',
+)  # fmt: skip
 BASE = datetime(2024, 2, 28, 23, 59, 30)
 
 Columns = Mapping[str, str]
 SCHEMAS: Mapping[str, Columns] = {
     "t": {
         "id": INT, "ts": TIME, "k": TEXT, "s": TEXT, "i": INT, "j": INT, "x": NUM, "d": DEC, "e": WIDE,
-        "y": BIN, "a": DATE, "b": DATE, "w": TIME, "f": BOOL,
+        "y": BIN, "a": DATE, "b": DATE, "w": TIME, "f": BOOL, "g": JSON,
     },
     "u": {
         "uid": INT, "ts": TIME, "uk": TEXT, "us": TEXT, "ui": INT, "ux": NUM, "ud": DEC, "ue": WIDE,
-        "uy": BIN, "ua": DATE, "uw": TIME, "uf": BOOL,
+        "uy": BIN, "ua": DATE, "uw": TIME, "uf": BOOL, "ug": JSON,
     },
 }  # fmt: skip
 
 
 def views(rng: random.Random) -> dict[str, View]:
-    """The rows of all streams; now and then one is empty, and a column has nulls only."""
+    """The rows of all streams; now and then one is empty, a column has nulls only, or nearly all are ties."""
     found = {}
     for name, schema in SCHEMAS.items():
         count = 0 if rng.random() < 0.08 else rng.randint(1, 10)
         nulls = {column: rng.choice((0, 0.2, 0.2, 0.5, 1 if rng.random() < 0.1 else 0)) for column in schema}
         pool = rng.sample(TEXTS, 6)
+        tied = rng.random() < 0.2
+        few = {column: [value(rng, sort, pool) for _ in range(2)] for column, sort in schema.items()}
         rows = []
         for number in range(count):
             row: list[Any] = []
@@ -57,7 +73,7 @@ def views(rng: random.Random) -> dict[str, View]:
                 elif column != "ts" and rng.random() < nulls[column]:
                     row.append(None)
                 else:
-                    row.append(written(value(rng, sort, pool)))
+                    row.append(written(rng.choice(few[column]) if tied else value(rng, sort, pool)))
             rows.append(tuple(row))
         found[name] = View(tuple((column, SPARK_TYPES[sort]) for column, sort in schema.items()), tuple(rows))
     return found
@@ -77,6 +93,8 @@ def value(rng: random.Random, sort: str, pool: list[str]) -> Any:
         )
     if sort == TEXT:
         return rng.choice(pool)
+    if sort == JSON:
+        return rng.choice(DOCUMENTS)
     if sort == BIN:
         return rng.choice(BYTES)
     if sort == DATE:

@@ -10,81 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.properties.nodes import NOTHING, Node, listed, same, spare
+from tests.properties.typed.calls import AGGREGATES, DISTANCES, FRAMES, OF_AGGREGATES, OVERS, RANKS, UNFRAMED
 from tests.properties.typed.expressions import Scope, comparison, expression, form
-from tests.properties.typed.rows import BIN, BOOL, DATE, DEC, INT, NUM, SCHEMAS, SORTS, TEXT, TIME, WIDE
+from tests.properties.typed.rows import BIN, BOOL, DATE, DEC, INT, SCHEMAS, SORTS, TEXT, TIME
 
-AGGREGATES: dict[str, tuple[str, ...]] = {
-    INT: (
-        "count(*)", "count({i})", "count({y})", "count(DISTINCT {t})", "count(DISTINCT {d}, {a})",
-        "sum({i})",
-        "sum(DISTINCT {i})", "min({i})", "max({i})", "count_if({b})",
-        "length(max({t}))",
-    ),
-    NUM: (
-        "sum({n})", "avg({i})", "avg({n})", "min({n})", "max({n})", "median({i})",
-        "percentile({n}, 0.5D)", "sum({t})", "avg({t})",
-        "var_pop({i})", "stddev_samp({n})", "percentile_cont(0.25D) WITHIN GROUP (ORDER BY {i})",
-    ),
-    DEC: ("min({d})", "max({d})", "CAST(sum({d}) AS DECIMAL(8,2))", "CAST(avg({d}) AS DECIMAL(8,2))"),
-    WIDE: (
-        "min({e})", "max({e})", "CAST(sum({e}) AS DECIMAL(20,4))", "CAST(avg({e}) AS DECIMAL(20,4))",
-        "max_by({e}, {i} + {e})",
-    ),
-    TEXT: (
-        "min({t})", "max({t})", "listagg({t}, '+') WITHIN GROUP (ORDER BY {=})",
-        "listagg({i}, '+') WITHIN GROUP (ORDER BY {=})", "min(hex({y}))", "typeof(sum({d}))",
-        "typeof(avg({e}))",
-        "listagg({t}, '-') WITHIN GROUP (ORDER BY {i}, {=})",
-        "listagg({t}, ',') WITHIN GROUP (ORDER BY {a} DESC, {=})",
-        "listagg({i}, ',') WITHIN GROUP (ORDER BY {n} DESC NULLS FIRST, {=} DESC)",
-        "listagg({t}) WITHIN GROUP (ORDER BY {e}, {y}, {=})",
-    ),
-    BIN: ("min({y})", "max({y})"),
-    DATE: ("min({a})", "max({a})"),
-    TIME: ("min({w})", "max({w})"),
-    BOOL: ("bool_and({b})", "bool_or({b})", "min({b})", "max({b})", "every({t} = {t})"),
-}  # fmt: skip
-OVERS: dict[str, tuple[str, ...]] = {
-    INT: (
-        "row_number()", "rank()", "dense_rank()", "ntile(3)", "count(*)", "count({y})", "sum({i})",
-        "max({i})", "min({i})",
-        "lag({i})", "lead({i}, 2)", "lag({i}, 1, 0L)", "lead({i}, 1, -1L)", "nth_value({i}, 2)",
-        "nth_value({i}, 2) IGNORE NULLS",
-        "lag({i}) IGNORE NULLS", "lead({i}, 2) IGNORE NULLS",
-    ),
-    NUM: (
-        "percent_rank()", "cume_dist()", "avg({n})", "min({n})", "first_value({n})", "sum({n})",
-        "lag({n}, 1)", "avg({i})",
-    ),
-    DEC: (
-        "min({d})", "max({d})", "last_value({d})", "lead({d})", "sum({d})", "avg({d})",
-        "lag({d}, 1, {d})", "first_value({d}) IGNORE NULLS",
-    ),
-    WIDE: ("min({e})", "max({e})", "sum({e})", "avg({e})", "nth_value({e}, 2)", "lag({e}, 2)"),
-    TEXT: (
-        "max({t})", "lag({t})", "first_value({t})", "nth_value({t}, 2)", "last_value({t}) IGNORE NULLS",
-        "lag({t}, 1, '?')", "min({t})",
-    ),
-    BIN: ("min({y})", "lead({y})", "last_value({y})", "max({y})"),
-    DATE: ("min({a})", "max({a})", "lag({a})", "first_value({a})", "lag({a}, 1, DATE '2024-01-01')"),
-    TIME: ("min({w})", "lead({w})", "max({w})", "last_value({w})"),
-    BOOL: ("bool_or({b})", "lag({b})", "bool_and({b})", "lead({b}, 1, true)"),
-}  # fmt: skip
-RANKS = ("rank", "dense_rank", "percent_rank", "cume_dist")
-UNFRAMED = ("row_number", *RANKS, "ntile", "lag", "lead")
-FRAMES = (
-    "", "", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
-    " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
-    " ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING", " ROWS UNBOUNDED PRECEDING",
-    " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
-)  # fmt: skip
-DISTANCES = {
-    INT: (
-        "2", "3", "INTERVAL '5' SECOND", "INTERVAL '400' DAY", "30",
-    ),
-}  # fmt: skip
 JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 SETS = (*("UNION", "UNION ALL") * 6, "INTERSECT", "EXCEPT")
 
@@ -168,14 +97,19 @@ class Maker:
             return NOTHING
         if shape < 0.8 or depth < 2:
             return spare(same("", " WHERE {0}", expression(self.rng, Scope(source.leaves), BOOL, 2)))
-        return spare(same("", " WHERE {0}", self.subquery(source)))
+        return spare(same("", " WHERE {0}", self.subquery(source, depth)))
 
-    def subquery(self, source: Source) -> Node:
-        """IN, EXISTS, or a comparison with one value of another query."""
+    def subquery(self, source: Source, depth: int) -> Node:
+        """IN, EXISTS, or a comparison with one value of another query, so deep at most."""
         rng, other = self.rng, self.stream()
         inner, scope = Scope(other.leaves), Scope(source.leaves)
         self.features.add("subquery")
-        condition = same("", " WHERE {0}", expression(rng, inner, BOOL, 1)) if rng.random() < 0.5 else NOTHING
+        condition = NOTHING
+        if depth > 1 and rng.random() < 0.5:
+            self.features.add("nested subquery")
+            condition = spare(same("", " WHERE {0}", self.subquery(other, depth - 1)))
+        elif rng.random() < 0.5:
+            condition = spare(same("", " WHERE {0}", expression(rng, inner, BOOL, 1)))
         shape = rng.randrange(4)
         sort = rng.choice(SORTS)
         if shape == 0:
@@ -188,8 +122,11 @@ class Maker:
         if shape == 1:
             word = rng.choice(("EXISTS", "NOT EXISTS"))
             on = self.equation(source, other)
-            return same(BOOL, f"{word} (SELECT 1 AS {self.name('k')} FROM {{0}} WHERE {{1}})", other.text, on)
-        on = NOTHING
+            if condition is NOTHING or rng.random() < 0.5:
+                text = f"{word} (SELECT 1 AS {self.name('k')} FROM {{0}} WHERE {{1}})"
+                return same(BOOL, text, other.text, on)
+            return same(BOOL, f"{word} (SELECT * FROM {{0}}{{1}})", other.text, condition)
+        on = condition
         if shape == 2:
             key = rng.choice((INT, TEXT, DATE))
             on = same(
@@ -208,8 +145,9 @@ class Maker:
     # -- SELECT
 
     def aggregate(self, scope: Scope, sort: str) -> Node:
-        made = form(self.rng, scope, self.rng.choice(AGGREGATES[sort]), sort, self.rng.choice((1, 1, 2)))
-        if self.rng.random() < 0.12:
+        text = self.rng.choice(AGGREGATES[sort])
+        made = form(self.rng, scope, text, sort, self.rng.choice((1, 1, 2)))
+        if self.rng.random() < 0.12 and text.split("(")[0] not in OF_AGGREGATES and " FILTER " not in text:
             return same(
                 sort, "{0}{1}", made,
                 spare(same("", " FILTER (WHERE {0})", expression(self.rng, scope, BOOL, 1))),

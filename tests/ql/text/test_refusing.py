@@ -56,6 +56,8 @@ FOREIGN = [
     ("SELECT a FROM (s JOIN t ON s.a = t.a)", 1, 16, "no join and no name in brackets", "AS t."),
     ("SELECT a FROM s WHERE a IN (SELECT * FROM (SELECT b, c FROM t) q)", 1, 36, "2 columns, and", "as many"),
     ("SELECT 9223372036854775808 FROM s", 1, 8, "does not fit into 64 bits", "9223372036854775808BD"),
+    ("SELECT a, t.* FROM (SELECT a FROM s) t", 1, 13, "two columns are called a", "In place of `*` name"),
+    ("SELECT q.*, A FROM (SELECT a FROM s) q", 1, 13, "two columns are called a", "a AS other_name"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
