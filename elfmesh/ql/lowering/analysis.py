@@ -272,6 +272,8 @@ class _Analyser:
         return self._split
 
     def _grouping_hint(self, name: str) -> str:
+        if name.lower() == "grouping__id":  # Spark has it from Hive
+            return "Write grouping_id()."
         outputs = [item.name for item in self._items if not item.name.startswith("#")]
         ways = f"Add it to GROUP BY, or write min({name}) or max({name})"
         near = "" if name in outputs else suggest(name, outputs)

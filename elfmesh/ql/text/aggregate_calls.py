@@ -54,7 +54,8 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     if shares and not isinstance(node.parent, exp.WithinGroup):
         raise translator.error(node, f"{name} needs WITHIN GROUP", f"Write {form.signature}.")
     if distinct and not form.distinct:
-        raise translator.error(node, f"{name}(DISTINCT) is not supported", f"Write {form.signature}.")
+        hint = f"Write {form.signature} over a query in brackets: FROM (SELECT DISTINCT k, x FROM s) q."
+        raise translator.error(node, f"{name}(DISTINCT) is not supported", hint)
     made = Aggregate(kind, args, distinct, at=place)
     return _ignoring(translator, made, node) if ignore else made
 

@@ -58,6 +58,8 @@ FOREIGN = [
     ("SELECT 9223372036854775808 FROM s", 1, 8, "does not fit into 64 bits", "9223372036854775808BD"),
     ("SELECT a, t.* FROM (SELECT a FROM s) t", 1, 13, "two columns are called a", "In place of `*` name"),
     ("SELECT q.*, A FROM (SELECT a FROM s) q", 1, 13, "two columns are called a", "a AS other_name"),
+    ("SELECT grouping__id FROM s GROUP BY CUBE(a)", 1, 8, "must be in GROUP BY", "grouping_id()"),
+    ("SELECT corr(DISTINCT a, b) FROM s", 1, 8, "corr(DISTINCT) is not supported", "SELECT DISTINCT k, x"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
