@@ -34,7 +34,7 @@ def take_revision(
     placed = replace(event, parts=(accounting.place(counted, again=True), *others))
     if (
         contributions.revise(placed)
-        or _revise_pending(placed, pending)
+        or _revise_pending(event, pending)  # what is placed with it is added when it goes up
         or accounting.revise(placed, had_nothing=counted[0].counts == event.added)
     ):
         accounting.added(event)

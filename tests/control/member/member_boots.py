@@ -97,7 +97,7 @@ class Boot:
 
     # -- the member ------------------------------------------------------------------------------------
 
-    def start(self, *, begun: int | None = None) -> None:
+    def start(self, *, begun: int | None = None, leaving: bool = False) -> None:
         """A new boot, with the terms that it has known; the first one begins before it has a number."""
         self.on_disk: list[Sealed] = []
         self.context = new_context(ME)
@@ -107,11 +107,12 @@ class Boot:
         self.member = Member(self.context, MANIFEST, plan, master, 0, copy_store, self.ledger)
         if begun is not None:
             self.member.begin(begun)
+        self.member.requests.leaving = leaving
         self.tell_terms()
 
-    def tell_terms(self, *, at_once: bool = True) -> None:
+    def tell_terms(self, *, at_once: bool = True, until: int | None = None) -> None:
         *older, newest = self.stages
-        entry = RosterEntry(ME, self.context.me, "agent-3", self.first)
+        entry = RosterEntry(ME, self.context.me, "agent-3", self.first, until)
         self.member.roster(
             Terms(
                 manifest=newest.manifest,
@@ -272,10 +273,10 @@ class Boot:
         self.epoch += 1
         self.tell_terms(at_once=at_once)
 
-    def restart(self, _: int = 0) -> None:
+    def restart(self, _: int = 0, *, leaving: bool = False) -> None:
         self.epoch += 1
         self.up.clear()
-        self.start()
+        self.start(leaving=leaving)
 
     def finish(self) -> Counts:
         """Everything is closed, and the pending corrections goes up."""

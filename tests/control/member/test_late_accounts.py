@@ -124,3 +124,18 @@ def test_what_came_late_for_what_is_closed_is_late_once(records_in_time: int, re
         boot.restart()
     totals = boot.finish()
     assert (totals[CONTRIBUTED], totals[LATE]) == (boot.written - 1, 1)
+
+
+def test_what_went_up_with_a_contribution_counts_once_if_it_is_revised_while_it_waits() -> None:
+    """A restarted member that leaves holds back what it says again until it has a last interval."""
+    boot = Boot(First())
+    boot.seal(2)
+    boot.close(0)
+    boot.watermark()
+    boot.seal(1)
+    assert sum(boot.up[1][1]) == 3, "the record of its interval, and the pending corrections"
+    boot.restart(leaving=True)
+    assert not boot.up, "it waits"
+    boot.late(0)
+    boot.tell_terms(until=9)
+    assert sum(boot.up[1][1]) == 4
