@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.job_rows import JobRows
@@ -72,6 +73,15 @@ def test_an_example_of_the_reference_runs(
     if rows:
         shown = [row for _, table in sorted(results.items()) for row in rows_to_json(table)]
         assert shown == [json.loads(line) for line in rows.splitlines()]
+
+
+@pytest.mark.parametrize("text", [text for text, _ in EXAMPLES], ids=lambda given: given.strip()[:30])
+def test_an_agent_accepts_an_example_as_a_job(text: str) -> None:
+    for statement in parse_many(text):
+        every = "" if statement.window is not None else " EVERY '1 min'"
+        begun = "" if statement.job is not None else f"CREATE JOB ref.example{every} AS\n"
+        names, _ = read_job(begun + statement.text)
+        assert names.qualified
 
 
 def test_the_reference_names_every_function_and_no_other() -> None:
