@@ -122,6 +122,7 @@ class FrameLog:
         self._garbage_bytes = garbage_bytes if limit_bytes is None else min(garbage_bytes, limit_bytes // 8)
         self._file: AppendFile = storage.open(FILE_NAME)
         self._jobs: dict[str, _Job] = {}
+        self._appended: set[str] = set()  # jobs with a contribution since the log was opened
         self._size = 0
         self._failed = False
         self.recovery = self._recover()
@@ -166,6 +167,8 @@ class FrameLog:
         self._guard(lambda: self._file.append(data))
         self._index(frame, self._size, len(data))
         self._size += len(data)
+        if isinstance(frame, Sealed):
+            self._appended.add(frame.job)
 
     def _write_again(self) -> None:
         """A sync that failed before this start may have lost what still reads well, unknown to other agents.
@@ -218,6 +221,15 @@ class FrameLog:
     def received(self, job: str) -> int:
         state = self._jobs.get(job)
         return state.received if state else 0
+
+    @safeguard("damage-once")
+    def undeclared(self, job: str) -> bool:
+        """Whether damage may have taken contributions of a job that no frame declares as lost.
+
+        The first frame that a job appends after a start declares them.
+        """
+        damaged = self.recovery.rotten or self.recovery.torn.get(job, 0) > self.received(job)
+        return damaged and job not in self._appended
 
     @safeguard("keep-until-closed")
     def unreleased(self, job: str) -> Iterator[Sealed]:

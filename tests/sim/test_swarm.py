@@ -36,6 +36,9 @@ from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import PAGED
 from tests.sim.swarm.soak import one
 from tests.sim.test_tree_ablations import ABLATIONS
+from tests.storage.test_framelog_rot import (
+    test_a_job_that_begins_again_goes_on_with_the_gap_that_it_has_declared as declared_once,
+)
 
 pytestmark = pytest.mark.apart
 
@@ -87,6 +90,7 @@ NOTICED_BY = {
     "voters-of-the-end": begun_again,
     "end-asks-all": all_asked,
     "counted-before-the-start": never_covered,
+    "damage-once": declared_once,
 }
 
 

@@ -6,16 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.jobs.records import FIRST, SOURCE_GAP
-from elfmesh.control.jobs.terms import Stage
 from elfmesh.errors import ConfigError, DiskFull, StorageError
-from elfmesh.ingest.worker.recovered import recover
 from elfmesh.storage import failpoints, framescan
 from elfmesh.storage.framelog import DAMAGED, FILE_NAME, FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Released, Sealed, SealedInterval
 from elfmesh.storage.storage import DiskStorage, MemoryStorage
 from tests.hostile.cost import cut_off
-from tests.storage.rot.station import MANIFEST
 
 
 def sealed(job: str, index: int, size: int = 20) -> Sealed:
@@ -333,16 +329,3 @@ def test_frames_of_another_agent_are_nobodys(caplog: pytest.LogCaptureFixture) -
     assert kept is not None
     assert (kept.start, kept.owner) == (sealed("j", 7).start, b"me")
     assert DAMAGED in storage.files
-
-
-def test_a_job_declares_a_gap_where_the_end_of_the_frame_log_was_damaged() -> None:
-    storage = MemoryStorage()
-    log = FrameLog(storage)
-    for index in range(3):
-        log.append(sealed("j", index))
-    storage.files[FILE_NAME].data[-1] ^= 1
-    found = recover(FrameLog(storage), "j", 0, (Stage(FIRST, MANIFEST, 1),), 1)
-    assert found.last is not None
-    ((interval, _, counts),) = found.last.carried
-    assert (interval, counts[SOURCE_GAP]) == (2, 1)
-    assert "damaged" in found.lost[0]

@@ -69,13 +69,15 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
 
     From `start` on, everything sealed that is not released: released frames are closed, so their ranges are
     said to be empty; contributions that a damaged frame took are a source gap in the last interval of each.
+    Other damage is a source gap in the first open interval; a frame says so before the job goes on, because
+    neither a crash nor another beginning of the worker may forget or repeat it.
     Before `start`, what was closed meanwhile, with or without this agent.
     """
-    found = Recovered(frames.last(key))
-    if frames.recovery.rotten:
+    found, undeclared = Recovered(frames.last(key)), frames.undeclared(key)
+    if undeclared and frames.recovery.rotten:
         found.lost = (DAMAGED_END,)
     if found.last is None:
-        if frames.recovery.rotten:  # it may have had frames there
+        if undeclared:  # it may have had frames there
             found.carried = ((None, FIRST, tuple(_lost(start, partitions).counts)),)
         return found
     released = frames.released(key)
@@ -84,12 +86,13 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
     annulled, at = _annulled(kept, stages, found.floor)
     if annulled:
         found.last = _rewound(annulled, at)
-        found.frames = [found.last]
         kept = [*kept[: -len(annulled)], *(frame.below(at) for frame in annulled)]
-    received, torn = frames.received(key), frames.recovery.torn.get(key, 0)
-    if torn > received or frames.recovery.rotten:
+    if undeclared:
         lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
-        found.last = msgspec.structs.replace(found.last, carried=[*(found.last.carried or ()), lost])
+        found.last = _declaring(lost, found.last, annuls=at if annulled else None)
+    if annulled or undeclared:
+        found.frames = [found.last]
+    received = frames.received(key)
     revised = (each for frame in kept for each in frame.revised)
     found.revised = [each for each in revised if is_reported_again(each, received, found.floor)]
     _say(found, kept, start, _holes(frames, key, start), partitions)
@@ -175,6 +178,19 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
         annuls=at,
         turns=list(positions_of(first.turns)),
         newest=last.newest,
+    )
+
+
+def _declaring(lost: Carried, last: Sealed, annuls: int | None) -> Sealed:
+    """The frame to go on from, which contributes nothing and carries a loss."""
+    return msgspec.structs.replace(
+        last,
+        start=last.stop,
+        entries=[],
+        revised=[],
+        once=None,
+        annuls=annuls,
+        carried=[*(last.carried or ()), lost],
     )
 
 

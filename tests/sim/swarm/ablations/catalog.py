@@ -162,6 +162,12 @@ REGISTRY: dict[str, Ablation] = {
         always(("frame-checksum", lambda data: 0)),
         shape=small(kinds.BIT_FLIP, trouble_s=2.0),
     ),
+    "damage-once": Ablation(
+        "a job that begins again does not declare the same damage again",
+        "D-1",
+        disk.damage_declared_at_each_beginning,
+        elsewhere="tests/storage/test_framelog_rot.py",
+    ),
     "effects-wait": Ablation(
         "what follows a write waits for it",
         "D-1",

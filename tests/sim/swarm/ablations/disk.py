@@ -30,6 +30,17 @@ def no_frames_reported_again() -> list[Patch]:
     return instead("say-again", recover)
 
 
+def damage_declared_at_each_beginning() -> list[Patch]:
+    """No job knows what its frames declare."""
+    found = original("damage-once")
+
+    def undeclared(self: Any, job: str) -> Any:
+        self._appended.clear()
+        return found(self, job)
+
+    return instead("damage-once", undeclared)
+
+
 def effects_do_not_wait() -> list[Patch]:
     """What follows a write does not wait for it."""
     found = original("effects-wait")
