@@ -16,6 +16,9 @@ import pytest
 from tests.control.member.test_lost_first_interval import (
     test_what_is_counted_as_expired_never_goes_up_nor_is_covered as never_covered,
 )
+from tests.control.member.test_lost_first_interval import (
+    test_what_went_up_before_a_roster_was_lost_is_counted_once as raised,
+)
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
@@ -91,6 +94,7 @@ NOTICED_BY = {
     "end-asks-all": all_asked,
     "counted-before-the-start": never_covered,
     "damage-once": declared_once,
+    "decided-by-its-number": raised,
 }
 
 

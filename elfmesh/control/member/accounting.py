@@ -28,7 +28,9 @@ from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import DeadLetter, Persist, Revised, Sealed
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.interval_map import END
 from elfmesh.machine import Index
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 from elfmesh.wire import UNREADABLE
 
@@ -121,6 +123,12 @@ class Accounting:
                 del self._numbers[early]
             self._persist()
 
+    @property
+    @safeguard("decided-by-its-number:counted")
+    def numbered_from(self) -> int:
+        """The first interval that this member has had a number for; none below goes up."""
+        return min(self._numbers, default=END)
+
     def correct_pre_start(self, counts: Counts, below: int) -> None:
         """These records are of intervals below our first one: they never go up.
 
@@ -129,7 +137,7 @@ class Accounting:
             below: the range has said these intervals up to here: what comes late for one of them is a pending
                 correction of itself, also where the range had nothing.
         """
-        if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
+        if not self._open:  # a restart does not count them again
             self._settled = max(self._settled, below)
         if any(counts):
             self.pre_start = max(self.pre_start, below)

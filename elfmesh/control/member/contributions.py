@@ -104,15 +104,25 @@ class Contributions:
         kept, self._kept = self._kept, deque()
         self._backlog.clear()
         for each in kept:
-            if each.number != number and each.event.start < first:
-                # What went up under the old number is decided under the old number.
-                self._kept.append(Kept(each.event.within(each.event.start, first), each.number, each.sent))
+            self._kept += self._decided_as_it_went_up(each, number, first)
             if each.event.stop > first:
                 self._again(each, number, first)
         self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
         if self._timer is not None:
             self._timer.cancel()
         self._pace()
+
+    @safeguard("decided-by-its-number:kept")
+    def _decided_as_it_went_up(self, each: Kept, number: int, first: int) -> list[Kept]:
+        """What this term does not expect of us is decided under the number that it went up by.
+
+        That may be the same number, where a master did not know the roster of its predecessor.
+        """
+        if each.event.stop <= first:
+            return [each]
+        if each.number == number or each.event.start >= first:
+            return []
+        return [Kept(each.event.within(each.event.start, first), each.number, each.sent)]
 
     def _again(self, each: Kept, number: int, first: int) -> None:
         if each.number != number:

@@ -318,14 +318,21 @@ class Member:
             self._context.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
     def _placed(self, event: Sealed) -> Sealed:
-        """A range, as far as this member may contribute it: nothing below its first interval."""
+        """A range with the pending corrections that go up with it, as far as this member has had a number.
+
+        What lies below the present first interval was expected by an earlier master; its roster may be lost.
+        It is decided when it is closed, like what went up then.
+        """
         first = self._first_of(self.entry) if self.entry is not None else event.start
-        if event.start < first:
+        below = min(first, self.accounting.numbered_from)
+        if event.start < below:
             self.accounting.correct_pre_start(
-                self._pre_start_counts.count(event, first), min(event.stop, first)
+                self._pre_start_counts.count(event, below), min(event.stop, below)
             )
-        counted, *others = (within(run, first, END) for run in event.parts)
-        return replace(event, parts=(self.accounting.place(counted, again=event.again), *others))
+        counted, *others = (within(run, below, END) for run in event.parts)
+        early = self.accounting.place(within(counted, below, first), again=True)
+        goes_up = self.accounting.place(within(counted, first, END), again=event.again)
+        return replace(event, parts=((*early, *goes_up), *others))
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
         self.copy_sender.add(event, number, self.epoch)

@@ -178,9 +178,11 @@ class Boot:
 
     def begin(self, effect: StartWorker) -> None:
         """A worker obeys, also one whose stages are of the past: it knows of no others."""
-        self._saying = Saying(MANIFEST, effect.begun)
+        self._saying, self.begins = Saying(MANIFEST, effect.begun), effect.start
         self.worker = effect.stages or (Stage(FIRST, effect.manifest, effect.manifest.version),)
         self.again |= self.frames.annul(self.worker)
+        for index in [each for each in self.again if each < effect.start]:
+            self.written -= self.again.pop(index)  # the worker itself counts them as expired
         known = [each for interval in self.frames.kept.values() for each in interval.revisions]
         for each in sorted(known, key=lambda each: each.seq):
             if is_reported_again(each, self.frames.received, self.frames.released):
@@ -191,7 +193,8 @@ class Boot:
         self.hand_over()
 
     def next(self) -> int:
-        return max([self.frames.released - 1, *self.frames.kept]) + 1
+        """The next interval to seal: a worker seals nothing below the one that it was to begin with."""
+        return max([self.begins - 1, self.frames.released - 1, *self.frames.kept]) + 1
 
     def seal(self, number: int) -> None:
         """More intervals of one version, or those that were annulled once more, any part of them late now."""
@@ -243,6 +246,7 @@ class Boot:
             self.published[self.closed] = self.up.pop(self.closed) if inside else (0, NOT_COUNTED)
             self.closed += 1
         elif self.closed < min(self.first, self.next()):
+            self.published[self.closed] = (0, NOT_COUNTED)
             self.closed += 1
 
     def watermark(self, _: int = 0) -> None:
@@ -272,6 +276,13 @@ class Boot:
         self.up.clear()
         self.epoch += 1
         self.tell_terms(at_once=at_once)
+
+    def renumber(self, ahead: int) -> None:
+        """Another master lacks the roster, and gives the member its number again for a later interval."""
+        self.first = max(self.first, self.next() + ahead)
+        self.epoch += 1
+        self.up.clear()
+        self.tell_terms()
 
     def restart(self, _: int = 0, *, leaving: bool = False) -> None:
         self.epoch += 1

@@ -1,12 +1,17 @@
-"""A roster that is lost gave a member a late first interval, and the next master an earlier one.
+"""A roster that is lost gave a member another first interval than the next master does.
 
-The records below the late one are counted as expired by then. They must not go up as well, and the master
-must not take their intervals for complete.
+Where it was later, the records below it are counted as expired by then. They must not go up as well, and the
+master must not take their intervals for complete. Where it was earlier, the records went up to a master that
+closed nothing with them, and count as expired.
 """
 
 from __future__ import annotations
 
-from elfmesh.control.jobs.records import FIRST
+import random
+
+import pytest
+
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST
 from elfmesh.srt.events import Contribute
 from tests.control.member.member_boots import Boot, First
 
@@ -53,3 +58,51 @@ def test_a_restart_remembers_below_which_interval_nothing_goes_up() -> None:
     boot = numbered_late_then_early()
     boot.start(begun=FIRST)
     assert boot.member.requests.enrolment().start == 5
+
+
+STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "watermark", "renumber")
+
+
+def raised_first(seed: int) -> tuple[int, int]:
+    """How many records stand in all buckets in the end, and how many were written.
+
+    Now and then a master lacks the roster of its predecessor: it expects the member from a later interval on.
+    """
+    rng = random.Random(f"renumbered/{seed}")
+    boot = Boot(rng)
+    for _ in range(rng.randrange(10, 60)):
+        step = rng.choice(STEPS)
+        getattr(boot, step)(rng.randrange(3) if step != "close" else rng.choice((0, 1, 1)))
+    return sum(boot.finish()) + sum(boot.member.accounting.pending_corrections), boot.written
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_record_of_a_member_whose_first_interval_is_raised_is_counted_once(seed: int) -> None:
+    found, written = raised_first(seed)
+    assert found == written
+
+
+def _count_what_went_up(more: int, restarts: int) -> None:
+    boot = Boot(First(1))
+    for _ in range(5):
+        boot.seal(2)
+    boot.renumber(3)
+    for _ in range(more):
+        boot.seal(2)
+    for _ in range(restarts):
+        boot.restart()
+    while boot.next() < boot.first:
+        boot.seal(2)
+    early = boot.written
+    totals = boot.finish()
+    assert (totals[CONTRIBUTED], totals[EXPIRED]) == (boot.written - early, early)
+
+
+def test_what_went_up_before_a_roster_was_lost_is_counted_once() -> None:
+    _count_what_went_up(more=1, restarts=0)
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_a_restart_after_a_roster_was_lost_counts_the_same(more: int, restarts: int) -> None:
+    _count_what_went_up(more, restarts)

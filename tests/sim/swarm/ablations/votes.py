@@ -7,6 +7,7 @@ from typing import Any
 
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.register.vote_counts import Seen
+from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
 
@@ -18,7 +19,10 @@ def unnoticed(self: Any, problem: str) -> None:
 ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
     "end-asks-all": "tests/control/register/test_first_acceptors.py",
-    "counted-before-the-start": "tests/control/member/test_lost_first_interval.py",
+    **dict.fromkeys(
+        ("counted-before-the-start", "decided-by-its-number"),
+        "tests/control/member/test_lost_first_interval.py",
+    ),
 }
 """Stories that are too rare for seeds: the nearest agents change after the end of a job; a roster is lost."""
 
@@ -32,6 +36,15 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
                 "counted-before-the-start:begun",
                 property(lambda self: FIRST if self.start is None else self.start),
             ),
+        ),
+        VOTES,
+    ),
+    "decided-by-its-number": (
+        "what went up before its member's first interval was raised is decided by the number it went up by",
+        "D-1",
+        always(
+            ("decided-by-its-number:kept", lambda self, each, number, first: []),
+            ("decided-by-its-number:counted", property(lambda self: END)),
         ),
         VOTES,
     ),
