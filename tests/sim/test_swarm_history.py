@@ -10,10 +10,11 @@ import pytest
 
 from elfmesh.agent.runtime.assembly import LocalAgent
 from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.jobs.terms import Stage
-from elfmesh.control.protocol.events import Append, Persist
+from elfmesh.control.protocol.events import Append, Persist, ReadLog
 from elfmesh.errors import DiskFull
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.messages import Ping
@@ -21,11 +22,15 @@ from elfmesh.srt.events import Unsubscribe
 from elfmesh.storage.durable import Durable
 from elfmesh.storage.framelog import FILE_NAME, FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Sealed
+from elfmesh.storage.results.journal import pack
+from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.storage import DiskStorage
 from tests.control.member.support import TEXT
 from tests.sim.swarm.judging.aftermath import standing
 from tests.sim.swarm.judging.history import History
-from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append
+from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append, on_put_back
+from tests.storage.results.records import JOB as JOB_ID
+from tests.storage.results.records import record
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))
@@ -143,3 +148,14 @@ def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not
     assert votes.done == [vote, Persist("result", b"\0\0\0\0\0\0\0\2" + b"j" * 20, b"-")]
     durable.write(wanted)
     assert (noted, records.done, wanted) == ([append], [append], [])
+
+
+def test_a_record_that_the_state_log_has_twice_is_put_back_once(tmp_path: Path) -> None:
+    """On a full disk, records that their log has no room for are remembered again by the next try."""
+    results, noted = ResultsLogs(tmp_path), list[int]()
+    results.append(Append(JOB_ID, "a", record(5), b""))
+    on_put_back(results, lambda effect: noted.append(effect.record.index))
+    results.put_back([pack(Append(JOB_ID, "a", record(index), b"")) for index in (6, 7, 6, 7)])
+    read = results.read(ReadLog(1, JOB_ID, None, None, 9))
+    assert [each.index for each, _ in decode_page(read.page)] == [5, 6, 7]
+    assert noted == [6, 7]

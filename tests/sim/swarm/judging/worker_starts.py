@@ -63,7 +63,8 @@ def on_append(local: LocalAgent, noted: Callable[[Append], None]) -> None:
 def on_put_back(results: ResultsLogs, noted: Callable[[Append], None]) -> None:
     """Have `noted` called for the records that an agent puts back as it starts.
 
-    One that was killed behind the sync of vote and record had not begun to write the record to its log.
+    One that was killed behind the sync of vote and record had not begun to write the record to its log. The
+    state log may have a record twice, because an agent remembers it again after its log had no room.
     """
     put_back = results.put_back
 
@@ -71,8 +72,10 @@ def on_put_back(results: ResultsLogs, noted: Callable[[Append], None]) -> None:
         there = {(info.job, info.incarnation): info.latest for info in results.found()}
         for entry in map(unpack, prepared):
             record, rows = entry.result()
-            latest = there.get((entry.job, entry.incarnation), record.index)
+            log = (entry.job, entry.incarnation)
+            latest = there.get(log, record.index)
             if latest is None or record.index > latest:
+                there[log] = record.index
                 noted(Append(entry.job, entry.incarnation, record, rows))
         put_back(prepared)
 
