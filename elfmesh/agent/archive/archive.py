@@ -119,11 +119,9 @@ class Archive:
         self._files = {
             path: path.stat() for path in sorted(self.directory.glob("date=*/*.parquet"), key=_number)
         }
-        self._reader = StreamReader(pattern, formats)
+        self._pattern = pattern
         begun = found is not None
-        wanted = (RAW, *self._columns) if config.what == "parsed" else ()
-        positions = self.state.positions
-        self._reader.add(READER, wanted, positions=positions, read_from="resume" if begun else read_from)
+        self._reader = self._new_reader("resume" if begun else read_from)
         if not begun:  # files that come later are read from their beginning, whatever was there now
             self._write_state(self._reader.positions(READER))
 
@@ -136,9 +134,13 @@ class Archive:
         """Read what is there, write a file if one is due; returns the bytes read."""
         taken = 0
         if self._held < self.config.file_bytes:
-            for delivery in self._reader.poll(bytes_max):
-                taken += len(delivery.block.data)
-                self._take(delivery)
+            try:
+                for delivery in self._reader.poll(bytes_max):
+                    taken += len(delivery.block.data)
+                    self._take(delivery)
+            except BaseException:
+                self._read_again()
+                raise
             self._new["gaps"] += len(self._reader.gaps(READER))
         due = self._since is not None and self._clock() - self._since >= self.config.every_s
         if due or self._held >= self.config.file_bytes:
@@ -203,6 +205,18 @@ class Archive:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _new_reader(self, read_from: ReadFrom) -> StreamReader:
+        reader = StreamReader(self._pattern, self._formats)
+        wanted = (RAW, *self._columns) if self.config.what == "parsed" else ()
+        reader.add(READER, wanted, positions=self.state.positions, read_from=read_from)
+        return reader
+
+    def _read_again(self) -> None:
+        """Go back to what the last file has: the reader is beyond a block whose rows could not be made."""
+        self._reader.close()
+        self._tables, self._held, self._since, self._new = [], 0, None, Counter()
+        self._reader = self._new_reader("resume")
 
     def _take(self, delivery: Delivery) -> None:
         block, framing = delivery.block, self._formats.framing

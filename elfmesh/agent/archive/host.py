@@ -19,6 +19,7 @@ from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.lazy import lazy_module
+from elfmesh.storage.starving import is_lack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,12 +103,14 @@ class Archives:
         while True:
             try:
                 taken = await each.thread.run(each.archive.step)
-            except (OSError, ElfError, pa.ArrowException) as error:
+            except Exception as error:  # no archive ends without a word
+                expected = isinstance(error, (OSError, ElfError, pa.ArrowException)) or is_lack(error)
                 reason = (
                     os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-                )
+                ) or type(error).__name__
                 if reason != each.problem:
-                    log.warning("archive of %s waits: %s: %s", name, each.archive.directory, reason)
+                    where = (name, each.archive.directory, reason)
+                    log.warning("archive of %s waits: %s: %s", *where, exc_info=None if expected else error)
                 each.problem, each.failures = reason, each.failures + 1
                 await asyncio.sleep(self._again_s)
                 continue

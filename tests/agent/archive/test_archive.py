@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.archive.host import Archives
+from elfmesh.agent.archive.rows import raw_rows
 from elfmesh.agent.settings.config import config_of
 from elfmesh.cli.host.archive import archive_command
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
@@ -294,6 +295,33 @@ async def _until(holds: Any) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what changes is in another thread
             await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("lack", [MemoryError(), pa.ArrowMemoryError("malloc of 64 bytes failed")], ids=repr)
+async def test_lines_whose_rows_find_no_memory_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: Exception
+) -> None:
+    rig = Rig(tmp_path)
+    stream = StreamConfig(path=rig.stream.path, format="json", archive=ArchiveConfig(every="1 ms"))
+    failures = [lack, lack]
+
+    def short_of_memory(*args: Any) -> pa.Table:
+        if failures:
+            raise failures.pop()
+        return raw_rows(*args)
+
+    monkeypatch.setattr("elfmesh.agent.archive.archive.raw_rows", short_of_memory)
+    rig.write(*(f'{{"n": {n}}}' for n in range(10)))
+
+    def formats(name: str, each: StreamConfig) -> Any:
+        return format_of(each, name=name)
+
+    archives = Archives({"app": stream}, formats, tmp_path / "out", "h1", look_s=0.01, again_s=0.01)
+    archives.start()
+    await _until(lambda: archives.describe()["app"]["rows"] == 10)
+    assert archives.describe()["app"]["failures"] == 2
+    await archives.close()
+    assert [json.loads(row["_raw"])["n"] for row in rig.rows] == [*range(10)]
 
 
 def test_the_command_catches_up_and_the_next_call_adds_nothing(tmp_path: Path) -> None:
