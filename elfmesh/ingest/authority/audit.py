@@ -116,7 +116,7 @@ class AuditLog:
         self._minute, self._refused, self._unsaid = 0, 0, 0
         self._day, self._refused_bytes = 0, 0
         self._file = storage.open(NAME)
-        self._head = self._recovered()
+        self._head = self._kept = self._recovered()
 
     def write(
         self,
@@ -159,17 +159,28 @@ class AuditLog:
         self._file.close()
 
     def _follow(self) -> None:
-        with self._lock:
-            self._follower = None
         try:
             self._keep()
         except StorageError as error:
             log.error("%s: %s", HEAD, error)
             self._behind = True
+        with self._lock:
+            if self._follower is threading.current_thread():  # else the log is being closed
+                self._follower = None
+                if self._kept is not self._head and not self._behind:  # lines came meanwhile
+                    self._follow_later()
+
+    def _follow_later(self) -> None:
+        """One thread at a time: it may wait for long until it can write."""
+        self._follower = threading.Timer(self._head_s, self._follow)
+        self._follower.daemon = True
+        self._follower.start()
 
     def _keep(self) -> None:
         with self._keeping:  # never an older one over a newer one
-            self._storage.write(HEAD, json_with_sum(msgspec.json.encode(self._head)))
+            head = self._head
+            self._storage.write(HEAD, json_with_sum(msgspec.json.encode(head)))
+            self._kept = head
 
     def _too_many(self) -> bool:
         minute = self._wall_us() // 60_000_000
@@ -196,9 +207,7 @@ class AuditLog:
         if self._head_s <= 0.0:
             self._keep()
         elif self._follower is None:
-            self._follower = threading.Timer(self._head_s, self._follow)
-            self._follower.daemon = True
-            self._follower.start()
+            self._follow_later()
         return len(line)
 
     def _rotate(self) -> None:

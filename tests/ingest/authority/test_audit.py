@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,7 @@ from elfmesh.ingest.authority.audit import (
     verify,
 )
 from elfmesh.storage.storage import DiskStorage, MemoryStorage
+from tests.patience import PATIENCE_S
 
 
 def log_of(directory: Path, lines: int = 0, **other: int) -> DiskStorage:
@@ -167,6 +170,31 @@ def test_the_head_follows_its_line_and_nothing_happens_while_it_cannot(tmp_path:
     late.write("sam", "token", "delete", allowed=True, job="shop/a")
     assert [msgspec.json.decode(each)["seq"] for each in storage.heads] == [3, 4]
     late.close()
+
+
+def test_one_thread_waits_to_write_the_head_however_many_lines_come() -> None:
+    """It waits for a file descriptor, perhaps for hours; lines are appended to a file that is open."""
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    class Waiting(MemoryStorage):
+        def write(self, name: str, data: bytes) -> None:
+            begun.set()
+            assert may_go_on.wait(PATIENCE_S)
+            super().write(name, data)
+
+    storage, before = Waiting(), threading.active_count()
+    log = AuditLog(storage, lambda: 1_000_000, head_s=0.001)
+    log.write("sam", "token", "pause", allowed=True)
+    assert begun.wait(PATIENCE_S)
+    for _ in range(20):
+        log.write("sam", "token", "pause", allowed=True)
+    assert threading.active_count() == before + 1
+    may_go_on.set()
+    end = time.monotonic() + PATIENCE_S
+    while msgspec.json.decode(storage.read(HEAD) or b"{}").get("seq") != 21:
+        assert time.monotonic() < end, "the head does not follow the lines that came while it was written"
+        time.sleep(0.001)
+    log.close()
 
 
 def test_who_has_no_rights_cannot_make_it_forget(tmp_path: Path) -> None:
