@@ -323,6 +323,12 @@ def _report(error: Exception, text: str, code: int) -> int:
         import traceback
 
         traceback.print_exception(error)
+    from elfmesh.storage.starving import no_descriptor
+
+    if lack := no_descriptor(error):
+        text += (
+            f"\n  {lack[0].upper()}{lack[1:]}. Raise the limit: `ulimit -n`, or LimitNOFILE= of the service."
+        )
     # A path, a line of a log or another agent's word may be in it: a terminal would obey their escapes.
     click.echo("elf: " + "\n".join(printable(line) for line in text.split("\n")), err=True)
     return code

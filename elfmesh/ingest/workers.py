@@ -197,6 +197,13 @@ class WorkerHost:
         """Why reading waits; "" as long as the disk has room."""
         return self._writer.problem
 
+    def lacks(self, problem: str) -> None:
+        """Report to the masters what a thread of this agent waits for; "" once none waits any more."""
+        for job in self._jobs.values():
+            if not job.failed:
+                error = problem or job.functions.problem
+                self._emit(ctl.WorkerReport(job.manifest.job_id, error=error))
+
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
         return {name: ingest.stream.describe() for name, ingest in self.ingests.items()}

@@ -16,7 +16,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
@@ -39,6 +39,25 @@ _waiting: dict[str, str] = {}
 """By name of the thread: what it waits for."""
 
 
+_watchers: list[Callable[[], None]] = []
+"""Called when a thread begins to wait, and when it goes on; in that thread."""
+
+
+def watch(notified: Callable[[], None]) -> Callable[[], None]:
+    """Have it called whenever a thread begins to wait or goes on, until what this returns is called."""
+    _watchers.append(notified)
+    return lambda: _watchers.remove(notified)
+
+
+def _reported(thread: str, why: str) -> None:
+    before = _waiting.pop(thread, "")
+    if why:
+        _waiting[thread] = why
+    if bool(before) != bool(why):
+        for notified in [*_watchers]:
+            notified()
+
+
 def problem(threads: str = "") -> str:
     """What one of the threads whose names begin so waits for; "" while none does."""
     return next((why for name, why in [*_waiting.items()] if name.startswith(threads)), "")
@@ -46,16 +65,33 @@ def problem(threads: str = "") -> str:
 
 def is_lack(error: BaseException) -> bool:
     """Whether an error, or one it was raised from, is a lack of memory, descriptors or threads."""
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
+    for each in _chain(error):
         if isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno in _ERRNOS):
             return True
         if isinstance(each, RuntimeError) and _NO_THREAD in str(each):
             return True
-        each = each.__cause__ or each.__context__
     return False
+
+
+def no_descriptor(error: BaseException) -> str:
+    """Whose descriptors are exhausted, by an error or one it was raised from; "" if it says nothing of it."""
+    for each in _chain(error):
+        match each.errno if isinstance(each, OSError) else None:
+            case errno.EMFILE:
+                soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+                return f"the process has no file descriptor left (RLIMIT_NOFILE is {soft})"
+            case errno.ENFILE:
+                return "the host has no file descriptor left"
+    return ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__ or each.__context__
 
 
 def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = time.sleep) -> T:
@@ -77,8 +113,9 @@ def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = t
             except Exception as error:
                 if not is_lack(error):
                     raise
-                line = f"{what} waits for {waited_s:.0f} s: the host lacks a resource: {error}"
-                _waiting[threading.current_thread().name] = line
+                lack = ": ".join(filter(None, (no_descriptor(error), str(error) or type(error).__name__)))
+                line = f"{what} waits for {waited_s:.0f} s: the host lacks a resource: {lack}"
+                _reported(threading.current_thread().name, line)
                 if waited_s - reported_s >= SAY_AGAIN_S:
                     log.error("%s", line)
                     reported_s = waited_s
@@ -89,7 +126,7 @@ def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = t
             sleep(AGAIN_S)
             waited_s += AGAIN_S
     finally:
-        _waiting.pop(threading.current_thread().name, None)
+        _reported(threading.current_thread().name, "")
 
 
 def off_the_loop(work: Callable[[], T], what: str) -> T:

@@ -68,6 +68,7 @@ def reader_over(path: Path, text: str) -> StreamReader:
 def test_a_block_waits_for_descriptors_and_none_of_its_lines_is_a_parse_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     waits: list[float] = []
     monkeypatch.setattr(reader_module, "retried", partial(starving.retried, sleep=waits.append))
     reader = reader_over(tmp_path / "a.log", '{"v":1}\n{"v":2}\n')
@@ -84,7 +85,14 @@ def test_a_block_waits_for_descriptors_and_none_of_its_lines_is_a_parse_error(
     assert (delivery.parsed.rows, delivery.parsed.errors) == (2, 0)
     assert waits == [starving.AGAIN_S] * 3
     reported = [record.getMessage() for record in caplog.records]
-    assert sum("lacks a resource: [Errno 24]" in line for line in reported) == 1
+    assert (
+        sum(
+            f"lacks a resource: the process has no file descriptor left (RLIMIT_NOFILE is {soft}): [Errno 24]"
+            in line
+            for line in reported
+        )
+        == 1
+    )
     assert any("goes on after 1.5 s" in line for line in reported)
 
 

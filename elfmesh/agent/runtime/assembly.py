@@ -7,6 +7,7 @@ as `Parts`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
 from elfmesh.srt import Forest
+from elfmesh.storage import starving
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.storage.deadletters import DeadLetters
 from elfmesh.storage.framelog import FrameLog
@@ -195,6 +197,18 @@ class LocalAgent:
         """Whether all groups this agent belongs to have a place for it: a job applied now reaches it."""
         trees = [info for info in self.forest.trees() if info.subscribed]
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
+
+    def lacking(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """What any thread may call when a thread begins to wait for a resource, or goes on."""
+
+        def report() -> None:
+            self.host.lacks(starving.problem())
+
+        def notified() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+                loop.call_soon_threadsafe(report)
+
+        return notified
 
     def facts(self, topic: str) -> dict[str, Any]:
         """What this agent knows about itself: "agent", "trees", "limits", "functions", "clock", "problem"."""

@@ -122,6 +122,10 @@ class LateWorkers:
         if self._host is not None:
             self._host.release(job, stop, received)
 
+    def lacks(self, problem: str) -> None:
+        if self._host is not None:
+            self._host.lacks(problem)
+
     async def close(self) -> None:
         """Stop reading, seal nothing early, flush the frame log."""
         if self._host is not None:

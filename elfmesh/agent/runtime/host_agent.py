@@ -55,6 +55,7 @@ from elfmesh.ingest.stream_infos import in_a_child
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.tap import Taps
 from elfmesh.machine import Contact
+from elfmesh.storage import starving
 from elfmesh.storage.crashes import CrashGuard
 from elfmesh.storage.identity import load_identity
 from elfmesh.storage.results.logs import ResultsLogs
@@ -226,6 +227,7 @@ async def _main(
         stack.push_async_callback(agent.pump.stop)
         stack.push_async_callback(sinks.close)  # before the pump: they ask it
         stack.push_async_callback(inputs.close)  # before the pump: making room asks the frame log
+        stack.callback(starving.watch(agent.lacking(asyncio.get_running_loop())))
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping.asked):
             return

@@ -25,9 +25,9 @@ COLUMNS = ("agent", "status", "problem", "sinks")
 def health_command(alive: bool, timeout: str, output: str, api: str | None) -> None:
     """Report the health of the agent at --api.
 
-    The exit code is 0 if the agent is healthy, 1 if it is degraded or waits for disk space, and 69 if it
-    does not answer in time. With --alive, any answer counts as success, because a restart would not
-    remove the reported fault.
+    The exit code is 0 if the agent is healthy, 1 if it is degraded or waits for disk space or a file
+    descriptor, and 69 if it does not answer in time. With --alive, any answer counts as success,
+    because a restart would not remove the reported fault.
     """
     timeout_s = parse_duration_us(timeout) / 1_000_000
     if timeout_s <= 0:

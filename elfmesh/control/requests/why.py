@@ -82,7 +82,8 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
         + _lacking(newest)
         + _without_rows(master)
         + _voters(master)
-        + _names(master),
+        + _names(master)
+        + _waiting(context),
     }
 
 
@@ -118,6 +119,11 @@ def _names(master: Master) -> str:
     if not shared:
         return ""
     return f"; several agents have the name {', '.join(shared)}: give each a name of its own"
+
+
+def _waiting(context: Context) -> str:
+    problem = context.facts("problem").get("problem")
+    return f"; {context.name}, which leads the job, waits: {problem}" if problem else ""
 
 
 def _stage(master: Master, due: float | None, missing: int) -> str:
@@ -196,7 +202,10 @@ def _sentence(
             "fetching earlier results": "a new master fetches the results that it lacks",
             "founding": "the job begins: agents that carry its stream are still being gathered",
         }.get(stage, stage)
-    named = [f"{each['agent']} {_MEANING[each['state']]}" for each in agents[:NAMED]]
+    named = [
+        f"{each['agent']} {_MEANING[each['state']]}" + (f" ({each['error']})" if each["error"] else "")
+        for each in agents[:NAMED]
+    ]
     more = f", and {missing - len(named)} more" if missing > len(named) else ""
     since = "" if held is None else f"; due for {format_duration(round(held * 1_000_000))}"
     return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.plan.on_straggler.upper()})"

@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,8 +23,13 @@ STANDARD = 3
 """Descriptors of every process: of more than these none can be opened any more."""
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="prlimit(2) is Linux's")
-def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path) -> None:
+EXHAUSTED = f"the process has no file descriptor left (RLIMIT_NOFILE is {STANDARD})"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prlimit(2) is Linux's")
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path, leads: bool) -> None:
     numbers = itertools.count()
 
     def write(fleet: Fleet, count: int = 50) -> None:
@@ -39,7 +45,8 @@ def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path) ->
         write(fleet)
         eventually(lambda: fleet[0].results("e2e/first"), what="results")
         names = {agent.name: agent for agent in fleet}
-        starved = names[fleet[0].get("/v1/jobs/e2e/first")["master"]]
+        master = names[fleet[0].get("/v1/jobs/e2e/first")["master"]]
+        starved = master if leads else next(agent for agent in fleet if agent is not master)
         other = next(agent for agent in fleet if agent is not starved)
         assert starved.process is not None
         kept = http.client.HTTPConnection(starved.api, timeout=PATIENCE_S)
@@ -54,7 +61,13 @@ def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path) ->
         resource.prlimit(starved.process.pid, resource.RLIMIT_NOFILE, (STANDARD, limits[1]))
         write(fleet)
         waiting = eventually(lambda: (found := health())["status"] == "waiting" and found, what="the wait")
-        assert "the host lacks a resource: [Errno 24]" in waiting["problem"]
+        assert EXHAUSTED in waiting["problem"]
+        kept.request("GET", "/v1/jobs/e2e/first/why", headers=starved.headers())
+        reported = json.loads(kept.getresponse().read())
+        if leads:
+            assert f"{starved.name}, which leads the job, waits: " in reported["because"]
+        else:
+            eventually(lambda: EXHAUSTED in str(other.get("/v1/jobs/e2e/first")["errors"]), what="its reason")
         log = fleet.log(starved.number)
         log.rename(log.with_name(log.name + ".1"))
         log.touch()
@@ -76,5 +89,36 @@ def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path) ->
             assert (result["state"], result["completeness"]) == ("FINAL", 1.0)
             assert result["agents"] == {"in": 3, "expected": 3, "missing": []}
             assert not result["counts"].get("source_gap")
+        eventually(lambda: not other.get("/v1/jobs/e2e/first")["errors"], what="no error any more")
         assert "waits for 0 s: the host lacks a resource" in starved.errors()
         assert starved.terminate() == 0
+
+
+def test_an_agent_that_starts_without_descriptors_says_so_and_loses_nothing(tmp_path: Path) -> None:
+    """It ends with an error that names the limit, wherever in the start it needs one more."""
+    with Fleet(tmp_path) as fleet:
+        fleet.start(1, options=",format=json,idle=1 s")
+        agent = fleet[0]
+        agent.apply(TEXT.format("first"))
+        line = {"ts": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "k": "a"}
+        with fleet.log(0).open("a") as file:
+            file.write(f"{json.dumps(line)}\n")
+        found = eventually(lambda: agent.results("e2e/first"), what="results")
+        assert agent.terminate() == 0
+        for limit in (8, 11, 14):
+            done = subprocess.run(
+                ["/bin/sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *agent.command([])],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PATIENCE_S,
+            )
+            assert (done.returncode, done.stdout) == (1, "")
+            assert f"The process has no file descriptor left (RLIMIT_NOFILE is {limit})." in done.stderr
+            assert "Traceback" not in done.stderr
+        agent.start()
+        known = agent.id
+        agent.wait_ready()
+        assert agent.id == known
+        again = eventually(lambda: agent.results("e2e/first"), what="the results that it had")
+        assert again[: len(found)] == found
