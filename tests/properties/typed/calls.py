@@ -12,7 +12,7 @@ AGGREGATES: dict[str, tuple[str, ...]] = {
         "count(*)", "count({i})", "count({y})", "count(DISTINCT {t})", "count(DISTINCT {d}, {a})",
         "sum({i})",
         "sum(DISTINCT {i})", "min({i})", "max({i})", "count_if({b})",
-        "length(max({t}))", "count({i}, {t})", "count(DISTINCT {t}) FILTER (WHERE {b})", "bit_and({i})",
+        "length(max({t}))", "count({i}, {t})", "count(DISTINCT {t}) FILTER (WHERE {b})",
         "coalesce(sum({i}) + count(*), 7L)", "max(length({t}))", "size(collect_set({i}))",
         "size(collect_list({t}))", "coalesce(sum({i}), 0L)", "sum(if({b}, 1L, 0L))",
         "approx_count_distinct({i})",

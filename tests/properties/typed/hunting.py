@@ -39,7 +39,7 @@ from tests.properties.typed.windows import windowed
 
 BATCHES = {"expression": 60, "aggregate": 24, "over": 24}
 """Of each class, so many columns that one statement of Spark asks for."""
-STATEMENTS = {"select": 8, "window": 3}
+STATEMENTS = {"select": 8, "window": 6}
 SHRINK_TRIES = 60
 
 
