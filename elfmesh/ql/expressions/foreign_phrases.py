@@ -116,6 +116,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(->>|#>|#>>|@>|<@)", "ELF-QL has no operators for JSON", _JSON),
     (rf"{_VALUE} ((?:@ >)|(?:\? [|'&]))", "ELF-QL has no operators for JSON", _JSON),
     # values
+    (r"(') \(", "a text in quotes is no name of a function", "Write the name without quotes."),
     (r"(x:E) '", "ELF-QL has no E'...'", "Write '...': a backslash means the same in every text."),
     (r"(x:SAFE) \. \S+ \(", "ELF-QL has no SAFE.", "Leave it out: what has no value gives NULL."),
     (r"(\{) ['x}]", _STRUCT, _COLUMNS),

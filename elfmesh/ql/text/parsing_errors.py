@@ -36,10 +36,12 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     if missing:
         return origin.error(f"`{missing[1]}` is missing before `{word}`", place, f"Add {missing[1]}.")
     if description.startswith(("Required keyword", "Expected table")):
-        hint = "The text ends too early." if at_end else ""
+        at_end = at_end and word != ")"
+        hint = "The text ends too early." if at_end else "A name, a value or an expression belongs there."
         if word.lower() in _WORDS and not at_end:
             hint = f"To use it as a column name, write `{word}` in backquotes."
-        return origin.error(f"something is missing after `{word}`", place, hint)
+        side = "after" if at_end else "before"
+        return origin.error(f"something is missing {side} `{word}`", place, hint)
     misspelt = _misspelt(origin, tokens, place)
     if misspelt is not None:
         return misspelt

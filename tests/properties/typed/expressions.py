@@ -111,7 +111,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "btrim({t})", "rtrim({t}, ' ')", "date_format({w}, 'MM/dd/yy HH:mm:ss.SSS')", "chr({i})", "space(2)",
         "date_format({a}, 'EEEE, D, Q')", "regexp_replace({t}, '(a)(b)?', '<$1>')", "hex({t})", "ucase({t})",
         "to_json(map('k', {i}))", "url_encode({t})", "url_decode({t})", "string({d})", "sha1({y})",
-        "typeof({i} / {i})", "typeof({d} * {d})", "typeof(coalesce({d}, {i}))", "typeof({t} || {y})",
+        "typeof({i} / {i})", "typeof({d} * {d})", "typeof({t} || {y})",
     ),
     BIN: (
         "CAST({t} AS BINARY)", "unhex(hex({y}))", "({y} || {y})", "concat({y}, {y})",

@@ -138,7 +138,7 @@ WRONG = [
     ),
     ("SELECT case FROM s", 1, 8, "cannot be read at `case`", "is written `case`"),
     ("SELECT count(*) AS n FROM s WHERE from = 'a'", 1, 40, "the name of a stream", "written `from`"),
-    ("SELECT count(*) AS n FROM s WHERE a > 1 AND having = 2", 1, 45, "after `having`", "write `having`"),
+    ("SELECT count(*) AS n FROM s WHERE a > 1 AND having = 2", 1, 45, "before `having`", "write `having`"),
     ("SELECT from FROM s", 1, 1, "selects nothing", "written `from`"),
     ("SELECT $request_time FROM s", 1, 8, "the column `$request_time` does not exist", "write request_time"),
     ("SELECT strftime(ts, '%Y') FROM s", 1, 8, "no function strftime", "date_format(ts"),

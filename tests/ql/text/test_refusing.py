@@ -60,6 +60,10 @@ FOREIGN = [
     ("SELECT q.*, A FROM (SELECT a FROM s) q", 1, 13, "two columns are called a", "a AS other_name"),
     ("SELECT grouping__id FROM s GROUP BY CUBE(a)", 1, 8, "must be in GROUP BY", "grouping_id()"),
     ("SELECT corr(DISTINCT a, b) FROM s", 1, 8, "corr(DISTINCT) is not supported", "SELECT DISTINCT k, x"),
+    ("SELECT a + FROM s", 1, 12, "something is missing before `FROM`", "a value"),
+    ("SELECT a FROM s WHERE (a > )", 1, 28, "something is missing before `)`", "a value"),
+    ("SELECT a FROM s WHERE a >", 1, 25, "something is missing after `>`", "ends too early"),
+    ("SELECT \"f\"(a) FROM s", 1, 8, "no name of a function", "without quotes"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
