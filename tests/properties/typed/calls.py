@@ -16,7 +16,7 @@ AGGREGATES: dict[str, tuple[str, ...]] = {
         "coalesce(sum({i}) + count(*), 7L)", "max(length({t}))", "size(collect_set({i}))",
         "size(collect_list({t}))", "coalesce(sum({i}), 0L)", "sum(if({b}, 1L, 0L))",
         "approx_count_distinct({i})",
-        "max_by({i}, {i})", "min_by({i}, {i})", "sum(CASE WHEN {b} THEN {i} END)",
+        "sum(CASE WHEN {b} THEN {i} END)",
     ),
     NUM: (
         "sum({n})", "avg({i})", "avg({n})", "min({n})", "max({n})", "median({i})",
@@ -39,7 +39,7 @@ AGGREGATES: dict[str, tuple[str, ...]] = {
         "listagg({t}, ',') WITHIN GROUP (ORDER BY {a} DESC, {=})",
         "listagg({i}, ',') WITHIN GROUP (ORDER BY {n} DESC NULLS FIRST, {=} DESC)",
         "listagg({t}) WITHIN GROUP (ORDER BY {e}, {y}, {=})", "array_join(sort_array(collect_set({t})), '|')",
-        "array_join(sort_array(array_agg({t})), '|')", "max(get_json_object({g}, '$.a'))", "typeof(sum({i}))",
+        "array_join(sort_array(array_agg({t})), '|')", "max(get_json_object({g}, '$.a'))",
         "min(date_format({a}, 'E'))",
     ),
     BIN: ("min({y})", "max({y})"),
