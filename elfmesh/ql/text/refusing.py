@@ -169,6 +169,9 @@ def _marked(
         if _is_named_query(tokens, at):
             message = f"the columns of {token.text} must be names in parentheses"
             raise source.error(message, token.start, "Write WITH t(a, b) AS (SELECT ...).")
+        if at and tokens[at - 1].token_type == TokenType.JOIN:
+            hint = "JOIN takes the name of a stream, or a query in brackets."
+            raise source.error(f"ELF-QL has no {token.text}(...) in JOIN", token.start, hint)
         hint = suggest(name, (*declared, *OURS))
         hint = (
             hint

@@ -64,6 +64,7 @@ FOREIGN = [
     ("SELECT a FROM s WHERE (a > )", 1, 28, "something is missing before `)`", "a value"),
     ("SELECT a FROM s WHERE a >", 1, 25, "something is missing after `>`", "ends too early"),
     ("SELECT \"f\"(a) FROM s", 1, 8, "no name of a function", "without quotes"),
+    ("SELECT * FROM s JOIN f(1) AS f(x) ON s.a = f.x", 1, 22, "ELF-QL has no f(...) in JOIN", "name of a stream"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
