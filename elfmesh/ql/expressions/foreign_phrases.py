@@ -1,7 +1,7 @@
 """Phrases of other SQL that ELF-QL does not have: a few tokens beside each other, and what to write instead.
 
 Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, except `>>>`,
-`!>`, `!<` and arguments by name.
+`!>`, `!<`, IDENTIFIER(...) and arguments by name.
 
 Each phrase is a regular expression over the tokens, which are written one behind the other with a blank
 between: a keyword or symbol as it stands in capitals (`GROUP_BY`), a name as `x:NAME`, one in quotes as
@@ -116,6 +116,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(->>|#>|#>>|@>|<@)", "ELF-QL has no operators for JSON", _JSON),
     (rf"{_VALUE} ((?:@ >)|(?:\? [|'&]))", "ELF-QL has no operators for JSON", _JSON),
     # values
+    (r"(x:IDENTIFIER) \( '", "ELF-QL has no IDENTIFIER(...)", "Write the name itself: a, or `a b`."),
     (r"(') \(", "a text in quotes is no name of a function", "Write the name without quotes."),
     (r"(x:E) '", "ELF-QL has no E'...'", "Write '...': a backslash means the same in every text."),
     (r"(x:SAFE) \. \S+ \(", "ELF-QL has no SAFE.", "Leave it out: what has no value gives NULL."),

@@ -234,7 +234,10 @@ def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowe
     )
 
 
-@function("datediff date_diff", 2, signature="$(end, start)")
+@function(
+    "datediff date_diff", 2,
+    signature="$(end, start) for days, unix_seconds(end) - unix_seconds(start) for smaller units",
+)  # fmt: skip
 def _datediff(context: Context, call: Call, args: list[Operand]) -> Operand:
     end, start = (argument(context, call, args, at, DATE) for at in range(2))
 
@@ -244,7 +247,10 @@ def _datediff(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(BIGINT, lambda a, b: pc.subtract(days(a), days(b)), end, start)
 
 
-@function("date_add dateadd date_sub", 2, signature="$(date, days)")
+@function(
+    "date_add dateadd date_sub", 2,
+    signature="$(date, days), add_months(date, months), or ts + INTERVAL '1' HOUR",
+)  # fmt: skip
 def _date_add(context: Context, call: Call, args: list[Operand]) -> Operand:
     if args[1].type not in (BIGINT, STRING, VOID):
         raise context.error(

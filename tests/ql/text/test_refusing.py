@@ -64,7 +64,10 @@ FOREIGN = [
     ("SELECT a FROM s WHERE (a > )", 1, 28, "something is missing before `)`", "a value"),
     ("SELECT a FROM s WHERE a >", 1, 25, "something is missing after `>`", "ends too early"),
     ("SELECT \"f\"(a) FROM s", 1, 8, "no name of a function", "without quotes"),
-    ("SELECT * FROM s JOIN f(1) AS f(x) ON s.a = f.x", 1, 22, "ELF-QL has no f(...) in JOIN", "name of a stream"),
+    ("SELECT * FROM s JOIN f(1) AS f(x) ON s.a = f.x", 1, 22, "no f(...) in JOIN", "the name of a stream"),
+    ("SELECT a FROM IDENTIFIER('s')", 1, 15, "no IDENTIFIER(...)", "Write the name itself"),
+    ("SELECT dateadd(QUARTER, 5, a) FROM s", 1, 8, "dateadd does not take 3", "add_months(date"),
+    ("SELECT date_diff(HOUR, a, b) FROM s", 1, 8, "date_diff does not take 3", "unix_seconds(end)"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
