@@ -1,1 +1,1 @@
-"""The `elf` command, and the commands that work on this host."""
+"""The `elf` command."""

@@ -1,4 +1,4 @@
-"""`python -m elfmesh.cli` is the `elf` command."""
+"""Runs the `elf` command as `python -m elfmesh.cli`."""
 
 from elfmesh.cli.entry import main
 

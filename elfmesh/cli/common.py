@@ -1,6 +1,7 @@
-"""What several commands of the command line share: options, tables, errors with a caret.
+"""Options and output functions that several commands share.
 
-Owns how things look on a terminal. Text that came from logs or other people goes through `printable`.
+The module owns the appearance of tables, CSV and errors on a terminal. Text from logs or from other users
+passes through `printable`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FORMATS = ("table", "json", "csv")
 
 
 def api_option(command: Command) -> Command:
-    """--api HOST:PORT, or ELF_API; and what is shown to the agent there, see `identity/credentials.py`."""
+    """Add --api and the options for certificates and tokens (see `identity/credentials.py`) to a command."""
     for name, text in (
         (
             "token_file",
@@ -67,13 +68,13 @@ def _chosen(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 COMPLETION_S = 1.0
-"""How long a shell waits for names: a user who presses Tab does not wait for an agent that hangs."""
+"""Time limit for completing names, because a user who presses Tab does not wait for an agent that hangs."""
 
 
 def complete_jobs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Names of the overlay's jobs that begin so, as `ns/name` or, where a dot was typed, `ns.name`.
+    """Return the names of jobs that start with `begun`, as `ns/name`, or as `ns.name` if it has a dot.
 
-    Nothing where no agent answers soon: a shell has no place for errors.
+    The list is empty if no agent answers in time, because a shell cannot show errors during completion.
     """
     from elfmesh.api.client.client import Client
     from elfmesh.errors import ElfError
@@ -88,12 +89,10 @@ def complete_jobs(context: click.Context, parameter: click.Parameter, begun: str
 
 
 def job_argument(command: Command) -> Command:
-    """JOB, completed by the shell."""
     return click.argument("job", shell_complete=complete_jobs)(command)
 
 
 def output_option(command: Command) -> Command:
-    """-o table|json|csv."""
     return click.option(
         "-o",
         "--output",
@@ -105,30 +104,28 @@ def output_option(command: Command) -> Command:
 
 
 def file_option(command: Command) -> Command:
-    """-f FILE, - for stdin."""
+    """Add the option -f FILE; - reads standard input."""
     return click.option(
         "-f", "--file", "path", metavar="FILE", required=True, help="ELF-QL file; - reads standard input."
     )(command)
 
 
 def signature_option(command: Command) -> Command:
-    """--signature FILE."""
     return click.option(
         "--signature", metavar="FILE", help="File that `elf sign` wrote. [default: FILE.sig, if it exists]"
     )(command)
 
 
 def creator_option(command: Command) -> Command:
-    """--creator NAME."""
     return click.option("--creator", metavar="NAME", help="Owner of the job. [default: local]")(command)
 
 
 def read_signatures(path: str, given: str | None) -> dict[str, str]:
-    """The envelopes beside a file of jobs, as they travel, by the SHA-256 of the texts they are about.
+    """Read the encoded signatures of a file of jobs, by the SHA-256 of the text that each one signs.
 
     Raises:
-        RuntimeFailure: the file that was named cannot be read.
-        DataError: it is no file of signatures.
+        RuntimeFailure: the signature file that the user named cannot be read.
+        DataError: the file is not a signature file.
     """
     beside = given or f"{path}.sig"
     if given is None and (path == "-" or not Path(beside).exists()):
@@ -137,11 +134,11 @@ def read_signatures(path: str, given: str | None) -> dict[str, str]:
 
 
 def read_envelopes(path: str) -> list[Envelope]:
-    """The envelopes of a signature file, one a line; all have a payload that can be read.
+    """Read the envelopes of a signature file, one per line. Lines without a readable payload are left out.
 
     Raises:
-        RuntimeFailure: it cannot be read.
-        DataError: it is no file of signatures.
+        RuntimeFailure: the file cannot be read.
+        DataError: the file is not a signature file.
     """
     text, source = read_text(path)
     try:
@@ -152,7 +149,7 @@ def read_envelopes(path: str) -> list[Envelope]:
 
 
 def with_caret(error: QueryError, text: str) -> QueryError:
-    """The error with the line it is about, and a caret under the place."""
+    """Return the error with its source line, and a caret under its column."""
     lines = text.splitlines()
     if not 0 < error.line <= len(lines):
         return error
@@ -165,13 +162,13 @@ def with_caret(error: QueryError, text: str) -> QueryError:
 
 
 def within(error: QueryError, text: str, part: str, source: str) -> QueryError:
-    """An error about a statement as one about the file that it stands in, with the line and a caret.
+    """Convert an error in a statement to an error in the file that contains the statement.
 
     Args:
-        error: its line and column count from the begin of the statement.
-        text: of the file.
-        part: of the statement.
-        source: what the file is called.
+        error: the error; its line and column count from the beginning of the statement.
+        text: text of the file.
+        part: text of the statement.
+        source: name of the file in messages.
     """
     before = text[: max(text.find(part), 0)]
     line, column = error.line, error.column
@@ -183,7 +180,7 @@ def within(error: QueryError, text: str, part: str, source: str) -> QueryError:
 
 
 def text_of(value: Any) -> str:
-    """A value as a cell: safe to print, lists and objects in short."""
+    """Format a value as a table cell: escaped for terminals, with lists and objects in a short form."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -196,14 +193,14 @@ def text_of(value: Any) -> str:
 
 
 NAME_COLUMNS = 40
-"""The first column of a table has at least so much of what it needs."""
+"""Minimum width of the first column of a table, if its values are that long."""
 
 PIPE_COLUMNS = 10_000
-"""No line is folded where a program reads it."""
+"""Width of a table on a pipe, large enough that no line is folded."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """An aligned table; as wide as it needs to be without a terminal."""
+    """Print an aligned table. Without a terminal, the table is as wide as its content."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -220,7 +217,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for row in rows:
         table.add_row(*(Text(text_of(value)) for value in row))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
-    if columns:  # what a row is called is not folded, nor a heading, where there is room for them
+    if columns:  # headings and values of the first column are not folded if the terminal is wide enough
         widest = max((len(text_of(row[0])) for row in rows), default=0)
         table.columns[0].min_width = max(min(widest, NAME_COLUMNS), len(columns[0]))
     if sum((each.min_width or 0) + 2 for each in table.columns) > console.width:
@@ -230,12 +227,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One object, one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def csv_line(values: Sequence[Any]) -> str:
-    """One line of csv: null is empty, lists and objects are JSON."""
+    """Format one line of CSV: null is empty; lists and objects are JSON."""
     out = io.StringIO()
     plain = [
         "" if value is None else json.dumps(value) if isinstance(value, list | dict | bool) else value
@@ -248,7 +244,7 @@ def csv_line(values: Sequence[Any]) -> str:
 def print_rows(
     output: str, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, header: bool = True
 ) -> None:
-    """Objects in the wanted format; tables and csv show `columns` only."""
+    """Print objects in the chosen format. Tables and CSV contain only `columns`."""
     if output == "json":
         for row in rows:
             print_json(row)
@@ -264,19 +260,21 @@ def print_rows(
 
 
 def end_with_reader() -> None:
-    """End as Ctrl-C does once no process reads a pipe that this process writes to.
+    """Interrupt this process when the reader of its standard output closes the pipe.
 
-    For what waits long between two lines: a write would tell, but `elf results --follow | head` has none.
+    A command that waits long between two lines needs this: it would notice a closed pipe only at its next
+    write, and `elf results --follow | head` may not write again.
     """
     try:
         output = sys.stdout.fileno()
-    except (AttributeError, OSError):  # closed, or an object in its place
+    except (AttributeError, OSError):  # standard output is closed, or replaced by an object
         return
     if not stat.S_ISFIFO(os.fstat(output).st_mode):
         return
     waiting, main, ending = select.poll(), threading.main_thread(), signal.SIGINT
     waiting.register(output, 0)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's script starts what ends with `&`
+    # a shell script starts background commands with SIGINT ignored
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         ending = signal.SIGUSR1
         signal.signal(ending, signal.default_int_handler)
 
@@ -289,5 +287,5 @@ def end_with_reader() -> None:
 
 
 def say(text: str) -> None:
-    """A message for people: on stderr, never between data."""
+    """Print a message on standard error, so that it is never mixed with data."""
     click.echo(printable(text), err=True)

@@ -1,11 +1,11 @@
-"""The `elf` command: finds the right subcommand, loads only what it needs, and turns errors into exit codes.
+"""The `elf` command: finds the subcommand, imports only what it needs, and converts errors to exit codes.
 
-Owns the list of commands and what the user sees when something goes wrong: one clear message on stderr and
-the exit code of the error tree (elfmesh.errors), a traceback only with -vv. Knows nothing of what the
-commands do; each is imported when it is called, so that `elf --help` costs no pyarrow.
+The module owns the list of commands and the output of errors: one message on standard error, the exit code of
+the error tree (elfmesh.errors), and a traceback only with -vv. It imports a command when the command is
+called, so that `elf --help` does not load pyarrow.
 
-Every command takes -q and -v, and every flag also comes from the environment: as ELF_<FLAG> for all commands
-that have it, as ELF_<COMMAND>_<FLAG> for one, which goes first.
+Every command accepts -q and -v. An environment variable sets each option: ELF_<FLAG> for all commands that
+have the option, and ELF_<COMMAND>_<FLAG>, which takes precedence, for one command.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from elfmesh.text import nearest, printable
 from elfmesh.version import VERSION
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-"""Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
+"""The package multiplies no matrices, and the thread pool that numpy creates for this delays each start by 50
+ms."""
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-"""Arrow's own pool keeps freed memory for long: blocks come and go, and the process would be 20 MB larger."""
+"""Arrow's own memory pool keeps freed memory, which makes the process 20 MB larger."""
 
 WITHOUT_PANDAS = ("agent", "run")
-"""Commands that never use it; the others may begin Spark, which asks for it."""
+"""Commands that never use pandas. The other commands may start Spark, which requires it."""
 
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
@@ -114,44 +115,43 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Print a completion script for bash, zsh or fish.",
     ),
 }
-"""Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""
+"""Name of each command: its location ("module:attribute", or a module with `add_commands(group)`) and its
+line in --help."""
 
 verbosity = 0
-"""-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
+"""-1: errors only, 0: normal, 1: more messages, 2: with tracebacks. Set while the command line is parsed."""
 
 
 VARIABLES = "ELF"
-"""What the names of variables that set options begin with; the flag, or the command and the flag, follow."""
+"""Prefix of the environment variables that set options. The flag, or the command and the flag, follow."""
 
 OWN_MEANING = frozenset(
     {
-        "ELF_AGENT_API",  # where it listens; ELF_API is the agent to ask
-        "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is how answers are written
+        "ELF_AGENT_API",  # the agent's own API address; ELF_API is the address of the agent to query
+        "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is an output format
         "ELF_SAVEPOINT_CREATE_OUTPUT",
         "ELF_SIGN_OUTPUT",
-        "ELF_SIGN_KEY",  # signs jobs; ELF_KEY is that of a client's certificate
-        "ELF_CA_SERVE_LISTEN",  # of the authority; ELF_LISTEN is the agent's
+        "ELF_SIGN_KEY",  # a key that signs jobs; ELF_KEY is the key of a client certificate
+        "ELF_CA_SERVE_LISTEN",  # the address of the authority; ELF_LISTEN is the address of an agent
         "ELF_EXPLAIN_SAMPLE",  # a log; ELF_SAMPLE is a number of records
-        "ELF_PUBLISH_NAME",  # of a table; ELF_NAME is the agent's
-        "ELF_TOP_AGENTS",  # what to show; ELF_AGENTS is how many the demo begins
+        "ELF_PUBLISH_NAME",  # the name of a table; ELF_NAME is the name of an agent
+        "ELF_TOP_AGENTS",  # a choice of what to show; ELF_AGENTS is the number of agents of the demo
     }
 )
-"""Flags that mean something else than others of their name: one variable would set both."""
+"""Options that share a name with an option of another meaning. A shared variable would set both."""
 
 
 class _ReaderGone(ControlFlow):
-    """No process reads standard output any more."""
+    """Raised when the reader of standard output has closed the pipe."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is called, not before."""
+    """Command group that imports a subcommand only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order a user meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command."""
         if cmd_name not in COMMANDS:
             return None
         module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -169,14 +169,14 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the subcommand. Click would end a broken pipe with 1, before any other part sees it."""
+        """Run the subcommand. Converts BrokenPipeError, because click would exit with code 1 for it."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderGone from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command list of --help, without importing anything."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
@@ -256,7 +256,7 @@ def elf() -> None:
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the completion script: eval "$(elf completion bash)"."""
+    """Print a completion script. Use it as eval "$(elf completion bash)"."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -265,7 +265,7 @@ def completion_command(shell: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the `elf` script. Always ends in SystemExit."""
+    """Run the `elf` script. Always raises SystemExit."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in WITHOUT_PANDAS:
         hide("pandas")
@@ -282,7 +282,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
     except (_ReaderGone, BrokenPipeError):
-        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
+        # The reader closed the pipe, as `head` does. Without this, Python would fail again when it
+        # flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
     except ElfError as error:
@@ -329,6 +330,7 @@ def _report(error: Exception, text: str, code: int) -> int:
         text += (
             f"\n  {lack[0].upper()}{lack[1:]}. Raise the limit: `ulimit -n`, or LimitNOFILE= of the service."
         )
-    # A path, a line of a log or another agent's word may be in it: a terminal would obey their escapes.
+    # The text may contain a path, a log line or a message of another agent; a terminal would
+    # interpret its escapes.
     click.echo("elf: " + "\n".join(printable(line) for line in text.split("\n")), err=True)
     return code

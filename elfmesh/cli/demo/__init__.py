@@ -1,1 +1,1 @@
-"""`elf demo`: the main job end to end on one machine."""
+"""The command `elf demo`."""

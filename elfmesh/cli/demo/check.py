@@ -1,9 +1,10 @@
-"""Is what the agents answered what one process computes from the same files? Compared, never assumed.
+"""Compares the results of agents with the results of one process over the same files.
 
-An interval with all agents in it must equal `elf run` over all files; one that names missing agents must
-equal `elf run` over the files of the others. Intervals must follow each other without a gap.
+An interval that contains all agents must equal `elf run` over all files. An interval that names missing
+agents must equal `elf run` over the files of the other agents. Intervals must follow each other without a
+gap.
 
-Paper: none; the promise is D-10 and the first sentence of the guarantees.
+Paper: none. The module checks promise D-10 and the first sentence of the guarantees.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from typing import Any
 
 Rows = list[dict[str, Any]]
 Oracle = Callable[[Sequence[Path]], Mapping[int, Rows]]
-"""Rows of every interval that has any, by index, computed from these files by one process."""
+"""Computes in one process the rows of each interval that has rows, by interval index, from these files."""
 
 DIFFERENCES_SHOWN = 5
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What the comparison of one job's results gave.
+    """Result of comparing one job with the oracle.
 
     Attributes:
-        compared: intervals by who was missing in them, in the order met.
-        rows: rows compared.
-        differences: one line for each interval that differs, was left out or was not asked for.
+        compared: number of compared intervals by the agents that they name as missing, in order of
+            occurrence.
+        rows: number of compared rows.
+        differences: one line for each interval that differs, is absent, or was not expected.
     """
 
     compared: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -36,17 +38,17 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """Whether something was compared and nothing differs."""
+        """Whether at least one interval was compared and no interval differs."""
         return bool(self.compared) and not self.differences
 
 
 def compare(records: Sequence[dict[str, Any]], logs: Mapping[str, Path], oracle: Oracle) -> Verdict:
-    """Compare a job's results, as JSON objects in order of their interval, with the oracle's.
+    """Compare the results of a job with those of the oracle.
 
     Args:
-        records: of consecutive intervals.
-        logs: agent's name to its log file.
-        oracle: run once for each set of agents that is missing somewhere.
+        records: records of consecutive intervals as JSON objects, in order.
+        logs: log file of each agent, by name.
+        oracle: called once for each distinct set of missing agents.
     """
     verdict = Verdict()
     answers: dict[tuple[str, ...], Mapping[int, Rows]] = {}

@@ -1,15 +1,16 @@
-"""`elf demo`: the main job end to end, on one machine, in about a minute, checked.
+"""`elf demo`: runs a fleet on one machine for about a minute and checks every result.
 
-Agents on loopback read the click streams of a generated shop; the paper's three jobs run on it, the third one
-over the results of the others; one agent is killed half-way; at the end every published interval is compared
-with what one process computes from the same files, and the results are read as a Spark DataFrame.
+Agents on loopback read the generated click streams of a shop. The paper's three jobs run on the streams; the
+third job reads the results of the other two. The demo kills one agent half-way. At the end it compares every
+published interval with what one process computes from the same files, and reads the results as a Spark
+DataFrame.
 
-Owns the story and its exit code. Invariant: nothing on the screen is a constant that should have been
-measured, and no process or file of the demo survives it (but the directory, with --keep).
+The module owns the sequence of steps and the exit code. Invariants: every number on the screen is measured;
+no process and no file of the demo survives it, except for the directory with --keep.
 
 Paper: ELF 1, Figure 1. Deviation: a bundle is two products that the same people like or buy, not a component
-of their graph, and sale prediction reads what the other jobs publish instead of asking their masters; both as
-in the paper are programs of `examples/programs`.
+of their graph, and sale prediction reads the published results of the other jobs instead of querying their
+masters. `examples/programs` contains both as in the paper.
 """
 
 from __future__ import annotations
@@ -69,15 +70,16 @@ JOBS_NOTE = """\
 The paper's three jobs: micro-promotion (which games are popular now), product bundling (which games the same
 people like or buy), and sale prediction, which reads the results of the other two."""
 JOINING_TIMEOUT_S = 60.0
-"""How long agents may take to work on the jobs, on a busy machine."""
+"""Time limit for all agents to take part in the jobs; generous because the machine may be busy."""
 
 CLOSING_TIMEOUT_S = 60.0
-"""How long the last intervals may take to close after the traffic ended, on a busy machine."""
+"""Time limit for the last intervals to close after the traffic has ended; generous because the machine may be
+busy."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One job of the demo and the results it gave, by interval; `reads`: the jobs whose results it reads."""
+    """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads."""
 
     name: str
     text: str
@@ -86,12 +88,10 @@ class Job:
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def ordered(self) -> list[dict[str, Any]]:
-        """The results in the order of their intervals."""
         return [self.records[index] for index in sorted(self.records)]
 
 
 def demo_jobs() -> list[Job]:
-    """The jobs the demo runs."""
     return [
         Job("shop/micro_promotion", MICRO_PROMOTION, 5_000_000),
         Job("shop/product_bundling", PRODUCT_BUNDLING, 10_000_000),
@@ -160,7 +160,7 @@ def _story(
         fleet.open()
         asked = fleet.agents[0]
         _tell(console, f"All are ready after {time.monotonic() - began:.1f} s; this demo asks {asked.name}.")
-        # Anyone but the agent we talk to: that one's death would only show that a demo needs an agent to ask.
+        # Never the agent that this demo queries, because the demo could not continue without it.
         victim = random.Random(seed).choice([agent.name for agent in fleet.agents[1:]])
         client = connect(asked.api)
         for job in jobs:
@@ -180,9 +180,9 @@ def _story(
 
 
 def _wait_for_all(console: Console, client: Client, jobs: list[Job], agents: int) -> None:
-    """Wait until every agent takes part in every job, before the shop opens.
+    """Wait until every agent takes part in every job, before the traffic starts.
 
-    An agent that was still finding its place when a job was applied takes part from a declared interval on.
+    An agent that was still joining when a job was applied takes part from a later, declared interval on.
     """
     deadline = time.monotonic() + JOINING_TIMEOUT_S
     for job in jobs:
@@ -199,7 +199,10 @@ def _wait_for_all(console: Console, client: Client, jobs: list[Job], agents: int
 
 
 def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds: float, victim: str) -> None:
-    """Open the shop, show results as they close, kill the victim half-way, wait for the last interval."""
+    """Run the traffic, show results as intervals close, and kill the victim half-way.
+
+    Returns when the last interval has closed.
+    """
     results: queue.Queue[dict[str, Any] | ElfError] = queue.Queue()
     over = threading.Event()
     for job in jobs:
@@ -246,7 +249,7 @@ def _done(job: Job, last_us: int) -> bool:
 def _follow(
     client: Client, job: str, results: queue.Queue[dict[str, Any] | ElfError], over: threading.Event
 ) -> None:
-    """Hand on a job's results as they close; runs in a thread of its own."""
+    """Put the results of a job into the queue as they arrive; runs in its own thread."""
     try:
         for record in client.results(job, follow=True):
             results.put(record)
@@ -258,7 +261,7 @@ def _follow(
 
 
 def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job], view: View) -> None:
-    """Show what has come; waits a tenth of a second for the first."""
+    """Show the results in the queue; wait at most 0.1 s for the first one."""
     try:
         item = results.get(timeout=0.1)
         while True:
@@ -304,7 +307,6 @@ def _tell_verdict(console: Console, job: Job, verdict: Verdict) -> None:
 
 
 def job_rows(jobs: Sequence[Job]) -> JobRows:
-    """What jobs have published, to be read by another."""
     from elfmesh.ingest.job_rows import JobRows
     from elfmesh.ql import parse
 
@@ -322,7 +324,7 @@ def job_rows(jobs: Sequence[Job]) -> JobRows:
 
 
 def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int, Rows]:
-    """The rows of a job's intervals by index, as one process computes them."""
+    """Compute the rows of a job's intervals in this process, by interval index."""
     from elfmesh.control.jobs.records import encode_json, rows_to_json
     from elfmesh.local.embedded import LogRun
     from elfmesh.ql import parse
@@ -335,7 +337,10 @@ def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int
 
 
 def _spark(console: Console, jobs: list[Job], api: str) -> bool:
-    """Show the first job's results as a DataFrame; False only if its rows are not the published ones."""
+    """Show the first job's results as a DataFrame.
+
+    Returns False only if its rows differ from the published ones.
+    """
     from elfmesh import spark_bridge
 
     _tell(console, "\nStarting a local Spark session (its own messages are on stderr) ...")
@@ -375,7 +380,7 @@ def _tell(console: Console, text: str) -> None:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that everything is cleaned up."""
+    """Make SIGTERM unwind the stack as Ctrl-C does, so that all processes and files are removed."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)

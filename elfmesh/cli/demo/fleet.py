@@ -1,7 +1,7 @@
-"""The demo's fleet: agent processes on loopback, each beside a web server that writes a log.
+"""The fleet of the demo: agent processes on loopback, each with a simulated web server that writes its log.
 
-Owns the thread that writes the agents' logs. Refuses to know jobs and results. Invariant: `Fleet.stop` leaves
-no process and no thread behind, whatever happened before.
+The module owns the thread that writes the logs. It does not know jobs or results. Invariant: after
+`Fleet.stop`, no process and no thread of the fleet exists.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from elfmesh.errors import ElfError
 STREAM = "clicks"
 TICK_S = 0.02
 USERS = 500
-"""So few that within seconds some like several products."""
+"""Small, so that within seconds some users like several products."""
 
 
 class Fleet(LocalAgents):
-    """Agents and their logs below one directory. Use as a context manager: leaving it stops everything.
+    """Agents and their logs in one directory. Used as a context manager, it stops everything on exit.
 
     Args:
-        directory: where logs and data directories go.
-        count: how many agents.
-        seed: of the shop's traffic.
+        directory: directory for logs and data directories.
+        count: number of agents.
+        seed: random seed of the shop's traffic.
         rate_per_s: lines per second of each web server.
     """
 
@@ -40,10 +40,10 @@ class Fleet(LocalAgents):
         )
 
     def open(self) -> None:
-        """Start all agents; returns when each has printed its ready line.
+        """Start all agents, and return when each of them has printed its ready line.
 
         Raises:
-            RuntimeFailure: one did not become ready.
+            RuntimeFailure: an agent did not become ready.
         """
         self.start(
             {
@@ -53,28 +53,27 @@ class Fleet(LocalAgents):
         )
 
     def kill(self, name: str) -> AgentProcess:
-        """Kill an agent with SIGKILL, and silence its web server."""
         agent = super().kill(name)
         self.traffic.silence(name)
         return agent
 
     def check(self, *, dead: str | None = None) -> None:
-        """Raise RuntimeFailure if an agent other than `dead` has ended, or the traffic has."""
+        """Raise RuntimeFailure if an agent other than `dead` has ended, or if writing the logs has failed."""
         super().check(dead=dead)
         self.traffic.check()
 
     def stop(self) -> None:
-        """End traffic and agents: asked first, killed if they do not listen."""
+        """Stop the traffic, then terminate the agents; agents that do not end in time are killed."""
         self.traffic.stop()
         super().stop()
 
 
 class ShopLogs:
-    """The web servers: one thread that appends to every agent's log, stamped with the clock.
+    """The web servers: one thread that appends lines with the current time to the log of every agent.
 
     Args:
-        paths: agent's name to log file.
-        seed: of the shop.
+        paths: log file of each agent, by name.
+        seed: random seed of the shop.
         rate_per_s: lines per second and log.
     """
 
@@ -92,7 +91,6 @@ class ShopLogs:
             path.touch()
 
     def start(self) -> None:
-        """Open the shop."""
         now = time.time_ns() // 1000
         with self._lock:
             self._writers = {
@@ -107,17 +105,16 @@ class ShopLogs:
         self._thread.start()
 
     def silence(self, name: str) -> None:
-        """Let one web server write no more."""
         with self._lock:
             self._silent.add(name)
 
     def check(self) -> None:
-        """Raise what the thread failed with, if it did."""
+        """Raise the error that ended the thread, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
-        """Close the shop; nothing is written after this returns."""
+        """Stop all web servers. No line is written after this returns."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -127,13 +124,13 @@ class ShopLogs:
 
     @property
     def lines(self) -> int:
-        """Lines written so far, all logs."""
+        """Number of lines written so far to all logs."""
         with self._lock:
             return sum(writer.written for writer in self._writers.values())
 
     @property
     def last_us(self) -> int:
-        """Time of the newest line in any log."""
+        """Timestamp of the newest line in all logs, in microseconds."""
         with self._lock:
             return max((writer.last_us for writer in self._writers.values()), default=0)
 

@@ -1,12 +1,12 @@
-"""A web shop's click stream, generated: something to run on before one has logs of one's own.
+"""Generates the click stream of a web shop, for trying elfmesh without real logs.
 
-Owns the shop (Zipf-popular products in directories, users with locations) and its log lines as NDJSON, shaped
-as the paper's: clicks, likes and buys with product, directory, counts and user. Refuses to know agents and
-queries.
+The module owns the shop (products in directories with Zipf popularity, users with locations) and its log
+lines: NDJSON in the shape of the paper's, that is, clicks, likes and buys with product, directory, counts and
+user. It does not know agents or queries.
 
-Invariants: line i of agent a under seed s has the same content however it is asked for, only its time is the
-caller's; all agents of one seed share one shop; every write is whole lines. No clock is read here: times are
-arguments, the command below passes the real one.
+Invariants: line i of agent a under seed s has the same content however many lines a caller requests at a
+time; only its timestamp comes from the caller. All agents of a seed share one shop. Each write consists of
+whole lines. The classes do not read the clock; the command at the end passes the current time.
 
 Paper: ELF 1 (Figure 1, the user activity log) and 2.1 (Figure 4).
 """
@@ -30,7 +30,7 @@ from elfmesh.units import MICROS
 DIRECTORIES = ("Video Games", "Books", "Music", "Toys", "Kitchen", "Garden", "Outdoor")
 _DIRECTORY_SHARES = (0.4, 0.2, 0.1, 0.1, 0.08, 0.07, 0.05)
 LOCATIONS = ("Ohio", "Georgia", "California", "Texas", "Oregon", "Maine", "Berlin", "Lyon", "Osaka", "test")
-"""Where users are; "test" marks the shop's own probes, which a query leaves out."""
+"""Locations of users; "test" marks the shop's own probes, which a query excludes."""
 _LOCATION_SHARES = (0.2, 0.16, 0.16, 0.14, 0.1, 0.08, 0.06, 0.05, 0.03, 0.02)
 
 _FIRST = (
@@ -47,23 +47,24 @@ _ACTIONS = (("click", 1, 0, 0), ("click", 2, 0, 0), ("click", 3, 0, 0), ("like",
 _ACTION_SHARES = (0.70, 0.12, 0.03, 0.10, 0.05)
 
 BLOCK = 4096
-"""Lines drawn at a time, so that content does not depend on how many lines a caller asks for."""
+"""Number of lines drawn at a time, so that their content does not depend on how many lines a caller requests.
+"""
 
 STAMP_SPREAD_US = 20_000
-"""Lines written together are stamped over at most this long before now, as a server stamps what it writes."""
+"""Lines that are written together get timestamps from at most this long ago, like those of a real server."""
 
 Times = npt.NDArray[np.int64]
 
 
 class ShopTraffic:
-    """The log lines of one agent's web server.
+    """Generator of the log lines of one agent's web server.
 
     Args:
-        agent: number of the web server; each has its own visitors' order, all share one shop.
-        seed: of the shop and of all its visitors.
-        products: size of the catalogue; popularity is Zipf's with exponent `skew`.
-        users: how many people visit.
-        skew: Zipf's exponent.
+        agent: number of the web server. Each has its own sequence of visitors; all share one shop.
+        seed: random seed of the shop and of all visitors.
+        products: number of products; their popularity is Zipf with exponent `skew`.
+        users: number of users.
+        skew: Zipf exponent.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class ShopTraffic:
         self._drawn: list[str] = []
 
     def lines(self, times_us: Times | Sequence[int]) -> bytes:
-        """The next lines, one for each time (microseconds UTC). Cost: about a microsecond a line."""
+        """Return the next lines, one per timestamp (microseconds UTC). Cost: about 1 µs per line."""
         stamps = np.asarray(times_us, dtype=np.int64)
         while len(self._drawn) < len(stamps):
             self._drawn += self._draw()
@@ -117,13 +118,13 @@ class ShopTraffic:
 
 
 class TrafficWriter:
-    """Appends an agent's lines to its log file at a steady rate.
+    """Appends the lines of an agent to its log file at a constant rate.
 
     Args:
-        path: the log file; made if missing, appended to if not.
-        traffic: what to write.
+        path: log file; created if it does not exist.
+        traffic: generator of the lines.
         rate_per_s: lines per second.
-        now_us: when it starts.
+        now_us: start time in microseconds.
 
     Raises:
         StorageError: the file cannot be opened or written.
@@ -141,7 +142,7 @@ class TrafficWriter:
             raise StorageError(f"cannot write: {error.strerror}", where=str(path)) from None
 
     def advance(self, now_us: int) -> int:
-        """Write the lines due by `now_us`, stamped just before it; returns how many."""
+        """Write the lines that are due, with timestamps just before `now_us`. Returns their number."""
         due = int((now_us - self._begun_us) * self._rate_per_s / MICROS) - self.written
         since = max(self._last_us, now_us - STAMP_SPREAD_US)
         if due <= 0 or now_us <= since:
@@ -154,18 +155,20 @@ class TrafficWriter:
 
     @property
     def last_us(self) -> int:
-        """Time of the newest line; the start while there is none."""
+        """Timestamp of the newest line; the start time if there is no line."""
         return self._last_us
 
     def close(self) -> None:
-        """Close the file; the writer is then done."""
         self._file.close()
 
 
 def write_bulk(
     path: Path, count: int, traffic: ShopTraffic, *, start_us: int, rate_per_s: float = 1_000.0
 ) -> int:
-    """Append `count` lines whose times run on from `start_us` at `rate_per_s`; returns the bytes written."""
+    """Append `count` lines with timestamps from `start_us` on at `rate_per_s`.
+
+    Returns the number of bytes written.
+    """
     size = 0
     try:
         with path.open("ab", buffering=0) as file:
@@ -189,7 +192,7 @@ def _write_all(file: IO[bytes], data: bytes, path: Path) -> int:
 
 
 def _catalogue(count: int, shop: np.random.Generator) -> list[str]:
-    """Products by falling popularity; the first is the paper's own, and names never repeat."""
+    """Return products in order of decreasing popularity. The first one is the paper's; names are unique."""
     names = [f"{first} {second}" for second in _SECOND.split() for first in _FIRST.split()]
     order = [0, *(int(i) for i in 1 + shop.permutation(len(names) - 1))]
     directories = shop.choice(len(DIRECTORIES), size=count, p=_DIRECTORY_SHARES)
@@ -214,7 +217,7 @@ def _people(count: int, shop: np.random.Generator) -> list[str]:
 
 
 def _spoken(second: int) -> str:
-    """The paper's spelling of a time: "Fri Feb 08 01:10:17 +0000 2013"."""
+    """Format a time as the paper does: "Fri Feb 08 01:10:17 +0000 2013"."""
     return datetime.fromtimestamp(second, UTC).strftime("%a %b %d %H:%M:%S +0000 %Y")
 
 

@@ -1,6 +1,6 @@
-"""What the demo shows while it runs: a live table on a terminal, plain lines elsewhere.
+"""Output of the demo while it runs: a live table on a terminal, plain lines elsewhere.
 
-Refuses to know where results come from. Values from logs are escaped before they are shown.
+The module does not know where results come from. It escapes values from logs.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ from elfmesh.text import printable
 BAR_WIDTH = 28
 EVENTS_SHOWN = 4
 ROWS_SHOWN = (10, 5)
-"""Of the first job and of each other, on a screen that has room for them."""
+"""Maximum number of rows of the first job, and of each other job."""
 
 AROUND_ROWS = 5
-"""Lines of a table that are not rows: the heading above it, its frame, the names of its columns."""
+"""Lines of a table that are not rows: the heading above it, its frame, its column names."""
 
 
 class View(Protocol):
-    """Where the demo's story is told."""
+    """Interface of the two kinds of output."""
 
     def say(self, text: str) -> None:
-        """Something happened."""
+        """Show an event."""
         ...
 
-    def result(self, record: dict[str, Any]) -> None:
-        """An interval of a job closed."""
-        ...
+    def result(self, record: dict[str, Any]) -> None: ...
 
     def status(self, text: str) -> None:
-        """How far the demo is; replaces what it said before."""
+        """Show the progress of the demo in place of the previous status."""
         ...
 
     def __enter__(self) -> View: ...
@@ -49,20 +47,18 @@ class View(Protocol):
 
 
 class PlainView:
-    """One line per event and interval, for pipes and log files."""
+    """Output with one line per event and interval, for pipes and log files."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def say(self, text: str) -> None:
-        """Print it."""
         self._print(text)
 
     def status(self, text: str) -> None:
-        """Not shown: a log needs no clock."""
+        """Ignored, because a log file does not need a clock."""
 
     def result(self, record: dict[str, Any]) -> None:
-        """Print the interval's head and its first rows."""
         best = ", ".join(
             " ".join(printable(str(value)) for value in row.values()) for row in record["rows"][:3]
         )
@@ -81,7 +77,7 @@ class PlainView:
 
 
 class LiveView:
-    """The newest interval of each job as a table, redrawn in place, with the last events above it."""
+    """Output with the newest interval of each job as a table, redrawn in place below the last events."""
 
     def __init__(self, console: Console) -> None:
         self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
@@ -93,15 +89,12 @@ class LiveView:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Add it to the events."""
         self._events.append(f"{time.monotonic() - self._began:5.1f} s  {text}")
 
     def status(self, text: str) -> None:
-        """Show it below the tables."""
         self._status = text
 
     def result(self, record: dict[str, Any]) -> None:
-        """Show it in place of the job's interval before; one without rows takes no place of one with rows."""
         if record["job"] not in self._order:
             self._order.append(record["job"])
         if record["rows"] or not self._newest.get(record["job"], record)["rows"]:
@@ -131,14 +124,14 @@ class LiveView:
 
 
 def rows_shown(lines: int, jobs: int) -> tuple[int, int]:
-    """How many rows of the first job and of each other fit into so many lines; one at least."""
+    """Return how many rows of the first job, and of each other job, fit into `lines`. At least one each."""
     room = max(lines - AROUND_ROWS * jobs, jobs)
     first = min(ROWS_SHOWN[0], max(room // 2, 1)) if jobs > 1 else min(ROWS_SHOWN[0], room)
     return first, min(ROWS_SHOWN[1], max((room - first) // max(jobs - 1, 1), 1))
 
 
 def heading(record: dict[str, Any]) -> str:
-    """One line about an interval: job, window, completeness, agents, who is missing."""
+    """Return one line about an interval: job, window, completeness, and agents. It names missing agents."""
     agents = record["agents"]
     window = record["interval"]
     missing = (
@@ -151,7 +144,7 @@ def heading(record: dict[str, Any]) -> str:
 
 
 def clock(iso: str | None) -> str:
-    """The time of day of "2026-05-17T10:05:00Z"."""
+    """Return the time of day of a timestamp such as "2026-05-17T10:05:00Z"."""
     return iso[11:19] if iso else "-"
 
 

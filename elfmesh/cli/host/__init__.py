@@ -1,1 +1,1 @@
-"""Verbs that run, configure and examine the agent of a host."""
+"""Commands that run, configure and examine the agent of this host."""

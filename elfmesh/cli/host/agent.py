@@ -1,7 +1,7 @@
-"""`elf agent`: the command line of a host's agent.
+"""`elf agent`: command line of the agent of a host.
 
-Owns options and the ready line; everything else is in runtime.py. Light to import: the configuration is
-checked before anything heavy is loaded.
+The module owns the options and the ready line; `runtime/host_agent.py` runs the agent. The module checks the
+configuration before it imports anything large.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def agent_command(
         config = read()
         if not token:
             check_join(config, config_path or "")
-        if config.limits.engine == "start":  # else what knows formats is loaded with the first job
+        if config.limits.engine == "start":  # otherwise the formats are loaded with the first job
             from elfmesh.ingest.stream_formats import format_of
 
             for stream_name, stream in config.streams.items():
@@ -175,7 +175,10 @@ def _placed(error: ConfigError, path: str | None) -> ConfigError:
 
 
 def _enrol(token: str, place: str) -> None:
-    """Get this host's certificates, if it has none yet: after a restart the spent token changes nothing."""
+    """Get certificates for this host if it has none.
+
+    A restart with a token that was used before changes nothing.
+    """
     from elfmesh.cli.host.ca import token_text
     from elfmesh.control.jobs.signing import check_cryptography
 

@@ -1,4 +1,4 @@
-"""`elf archive`: bring the archives of this host up to date once, without an agent."""
+"""`elf archive`: brings the archives of this host up to date once, without an agent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _named(config: AgentConfig, streams: tuple[str, ...], path: str) -> list[str
     for name in found:
         if not config.streams[name].path:
             raise UsageError(
-                f"stream {name} is not a files",
+                f"stream {name} does not read files",
                 hint="Its agent archives what it receives; this command cannot.",
             )
     return found

@@ -1,4 +1,4 @@
-"""`elf audit`: look at an agent's audit log, and see that it was not changed. Needs no agent."""
+"""`elf audit`: shows and verifies the audit log of an agent. Needs no running agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`elf backup` and `elf restore`: a data directory to a file, and into one of a new agent."""
+"""`elf backup` and `elf restore`: back up a data directory to a file, and create one from a backup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def backup_command(data_dir: Path, target: Path) -> None:
     head, count = backup(data_dir, target, wall_clock_us())
     say(f"{target}: {count} files of agent {head.agent}")
     left = ", ".join(f"{name} ({size} bytes)" for name, size in head.left_out.items())
-    say(f"not in it: {head.votes} votes, {head.contributions} contributions that are not closed; {left}")
+    say(f"not included: {head.votes} votes, {head.contributions} contributions that are not closed; {left}")
 
 
 @click.command("restore")

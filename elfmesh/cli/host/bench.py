@@ -1,4 +1,4 @@
-"""`elf bench host`: what an agent costs on this machine, before it is put on a web server."""
+"""`elf bench host`: measures what an agent costs on this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`elf ca`: certificates for agents and people.
+"""`elf ca`: manages certificates for agents and users.
 
-Owns what the user types and sees; what a certificate says stands in `elfmesh.api.identity`.
+The module owns the command line. `elfmesh.api.identity` defines the content of certificates.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def revoke_command(directory: str, name: str) -> None:
     authority = _authority(directory)
     path = _issued(authority, name)
     serials = authority.revoke(_read(path))
-    say(f"{len(serials)} revoked where {authority.directory / 'deny'} is the deny list")
+    say(f"{len(serials)} certificates are on the deny list {authority.directory / 'deny'}")
     for serial in serials:
         click.echo(serial)
 
@@ -228,14 +228,14 @@ def enroll_command(token: str, out: str) -> None:
 
 
 def token_text(given: str) -> str:
-    """The join token that a file holds which no other user may read; "-" is stdin.
+    """Return the join token in a file that only its owner can read; "-" reads standard input.
 
-    Never of the command line: every user of a host sees the arguments of all processes, and the first of them
-    is the host.
+    The token itself is not accepted as an argument, because every user of a host can see the arguments of all
+    processes.
 
     Raises:
-        ConfigError: there is no such file, or others may read it.
-        UsageError: it is the token itself.
+        ConfigError: the file does not exist, or other users can read it.
+        UsageError: the argument is the token itself.
     """
     from elfmesh.api.identity.bearer import read_private
     from elfmesh.api.identity.joining import TOKEN_CHARACTERS_MAX
@@ -261,10 +261,10 @@ def list_command(directory: str, output: str) -> None:
 
 
 def parse_role(text: str) -> tuple[Role, str]:
-    """A role and its namespace of "agent", "operator", "reader" or "submitter:NAMESPACE".
+    """Parse "agent", "operator", "reader" or "submitter:NAMESPACE" to a role and its namespace.
 
     Raises:
-        UsageError: none of them.
+        UsageError: the text is not a role.
     """
     name, colon, namespace = text.partition(":")
     if name not in list(Role) or bool(colon and namespace) != (name == Role.SUBMITTER):

@@ -1,4 +1,4 @@
-"""`elf check` and `elf repair`: a data directory whose agent does not run."""
+"""`elf check` and `elf repair`: find and repair damage in the data directory of a stopped agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`elf compact`: the small files of old days of a Parquet sink become few large ones."""
+"""`elf compact`: merges the small files of a Parquet sink into large ones, day by day."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The JSON schema of agent.toml, made from the configuration's own declaration (`elf schema`).
+"""The JSON schema of agent.toml (`elf schema`), generated from the configuration structs.
 
-Owns nothing that could diverge: types, defaults and bounds are msgspec's reading of `config`, the sentences
-are the attributes of its docstrings. What no schema can say (an address on loopback, a size, a stream with
-both path and listen) `elf validate` says.
+Types, defaults and bounds come from msgspec; the descriptions come from the docstrings of the structs. `elf
+validate` checks what a schema cannot express, such as a loopback address, a size, or a stream with both path
+and listen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _ATTRIBUTE = re.compile(r"^(\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 
 
 def config_schema() -> dict[str, Any]:
-    """A JSON schema (draft 2020-12) of agent.toml."""
     schema = msgspec.json.schema(AgentConfig)
     parts = (config, stream_settings, sinks)
     for name, definition in schema["$defs"].items():

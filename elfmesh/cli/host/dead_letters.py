@@ -1,4 +1,4 @@
-"""`elf dead-letters`: what an agent had sealed for intervals that were closed without it."""
+"""`elf dead-letters`: prints what an agent sealed for intervals that had been closed without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`elf health`: whether an agent is well, as an exit code; for health checks of containers and monitors."""
+"""`elf health`: reports the health of an agent as an exit code, for containers and monitors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an agent costs its host at a rate of lines: a real agent process over a log that grows at that rate.
+"""Measures what an agent costs its host: runs an agent process over a log that grows at a given rate.
 
-Owns the made-up log, the process and the reading of the kernel's accounts. What is measured is what the host
-has less: processor of the whole agent process (user and system) and its resident memory; and how long after
-the end of a window of a second its result is at a reader.
+The module owns the generated log, the agent process, and the reading of the kernel's accounting. It measures
+the processor time of the agent process (user and system), its resident memory, and the time from the end of a
+one-second window until a reader has the window's result.
 
 Paper: none.
 """
@@ -27,11 +27,12 @@ from elfmesh.ingest.memory import rss_bytes
 
 TICK_S = 0.02
 LINES_KNOWN = 2000
-"""Different lines, before their time: enough keys and lengths, made once."""
+"""Number of distinct lines without their timestamps; they are generated once, with enough keys and lengths.
+"""
 
 IDLE_S = 2.0
 WARM_S = 2.0
-"""Before anything is counted: the job begins, its code is loaded."""
+"""Warm-up time before the measurement, in which the job starts and its code is loaded."""
 
 JOB = """CREATE JOB bench.host LATENESS '0 s' AS SELECT status, count(*) AS hits, sum(bytes) AS bytes
 FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), status"""
@@ -41,18 +42,18 @@ FORMATS = ("combined", "common", "json")
 
 @dataclass(frozen=True, slots=True)
 class HostCost:
-    """What was measured.
+    """Result of a measurement.
 
     Attributes:
-        rate: lines per second that were written.
-        seconds: for how long.
-        cpu_percent: of one core, all of the agent.
-        idle_percent: the same with the job but no lines.
-        cpu_percent_per_10k: of one core for each 10,000 lines per second, without what it takes idle.
-        rss_bytes: resident, at most.
-        rss_idle_bytes: resident before there was a job.
-        lag_p50_s: from the end of a window to its result at a reader, median.
-        lag_p99_s: the same that 99 of 100 do not exceed.
+        rate: lines written per second.
+        seconds: duration of the measurement.
+        cpu_percent: processor time of the agent in percent of one core.
+        idle_percent: the same with the job but without lines.
+        cpu_percent_per_10k: percent of one core per 10,000 lines per second, without the idle share.
+        rss_bytes: maximum resident memory.
+        rss_idle_bytes: resident memory before there was a job.
+        lag_p50_s: median time from the end of a window until a reader has its result.
+        lag_p99_s: 99th percentile of this time.
         lines_counted: lines in these results.
     """
 
@@ -68,17 +69,17 @@ class HostCost:
     lines_counted: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain numbers, rounded where digits say nothing."""
+        """Return the attributes as plain numbers, rounded for JSON."""
         return {key: round(value, 4) for key, value in asdict(self).items()}
 
 
 def measure(
     *, rate: float, seconds: float, format_name: str, progress: Callable[[str], None] = lambda reported: None
 ) -> HostCost:
-    """Run an agent for so long under so many lines a second.
+    """Run an agent for `seconds` over a log that grows by `rate` lines per second.
 
     Raises:
-        RuntimeFailure: this host could not write that fast, or the agent did not become ready.
+        RuntimeFailure: this host could not write at this rate, or the agent did not become ready.
     """
     with tempfile.TemporaryDirectory(prefix="elf-bench-") as name:
         log = Path(name) / "log"
@@ -129,7 +130,7 @@ def _under_load(
 
 
 class Lags:
-    """Follows the job: how late each window's result was, and how many lines it had."""
+    """Follows the results of the job, and records the lag of each window and the number of its lines."""
 
     def __init__(self, api: str) -> None:
         self._api, self._since_s = api, float("inf")
@@ -137,12 +138,11 @@ class Lags:
         self.lines = 0
 
     def start(self) -> None:
-        """From now on; windows that ended before do not count."""
+        """Start recording. Windows that ended before are not counted."""
         self._since_s = time.time()
         threading.Thread(target=self._follow, daemon=True).start()
 
     def take(self) -> list[float]:
-        """What was seen, in seconds."""
         return [*self._late]
 
     def _follow(self) -> None:
@@ -153,14 +153,16 @@ class Lags:
                     self._late.append(time.time() - end_s)
                     self.lines += found["counts"]["contributed"]
         except ElfError:
-            return  # the agent has ended
+            return  # the agent has stopped
 
 
 class Writer:
-    """A log that grows evenly. Use as a context manager: leaving it ends the thread.
+    """Appends lines to a log at a constant rate in a thread.
+
+    Used as a context manager, it ends the thread on exit.
 
     Args:
-        path: of the log.
+        path: log file.
         format_name: one of `FORMATS`.
         rate: lines per second.
     """
@@ -181,7 +183,10 @@ class Writer:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise RuntimeFailure if the rate was not kept: the figures would be of another one."""
+        """Raise RuntimeFailure if this host did not keep the rate.
+
+        The measured values would belong to another rate.
+        """
         if self._slowest > 1.0:
             raise RuntimeFailure(
                 f"this host could not write {self.rate:,.0f} lines per second: {self._slowest:.1f} s behind",
@@ -206,7 +211,10 @@ class Writer:
 
 
 def parts_of(format_name: str) -> tuple[Sequence[str], Sequence[str], str]:
-    """What stands before and behind the time of each known line, and how the time is written."""
+    """Return the text before and after the timestamp of each distinct line.
+
+    Also returns the timestamp's format.
+    """
     rng = random.Random(7)
     heads, tails = [], []
     for _ in range(LINES_KNOWN):
@@ -227,6 +235,6 @@ def parts_of(format_name: str) -> tuple[Sequence[str], Sequence[str], str]:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds of a process so far, user and system, by the kernel's accounts."""
+    """Processor time of a process so far in seconds, user and system, as the kernel accounts it."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

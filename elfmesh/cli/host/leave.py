@@ -1,4 +1,4 @@
-"""`elf leave`: an agent goes for good, and no interval misses it."""
+"""`elf leave`: removes an agent permanently, without missing intervals."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ def leave_command(wait: str, output: str, api: str | None) -> None:
         raise RuntimeFailure(text, hint="It stops after its last interval; `elf why JOB` shows details.")
     if output == "table":
         jobs = found["jobs"]
-        click.echo(f"{printable(str(found['agent']))} has left {jobs} job{'' if jobs == 1 else 's'} and ends")
+        click.echo(
+            f"{printable(str(found['agent']))} has left {jobs} job{'' if jobs == 1 else 's'} and stops"
+        )
     else:
         print_rows(output, COLUMNS, [found])

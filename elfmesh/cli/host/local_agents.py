@@ -1,7 +1,6 @@
-"""Agent processes on loopback: started one by one, known once they are ready, stopped whatever happened.
+"""Starts agent processes on loopback, waits until they are ready, and stops them.
 
-Owns the processes of a demonstration; knows nothing of what they are shown with. Invariant: `stop` leaves no
-process behind.
+The module owns the processes of demonstrations and measurements. Invariant: `stop` leaves no process.
 """
 
 from __future__ import annotations
@@ -20,16 +19,17 @@ from typing import IO, Any, Self
 from elfmesh.errors import RuntimeFailure
 
 IDLE_S_MAX = 60.0
-"""An agent that uses no processor time for so long makes no progress. A busy machine only makes it slow."""
+"""An agent that uses no processor time for this long makes no progress. On a busy machine, an agent is only
+slow."""
 JOIN_TIMEOUT = "10 min"
-"""The agents start at once, so the one that others join may be slow to answer."""
+"""Long, because all agents start at once, so the agent that the others join may answer late."""
 
 STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(slots=True)
 class AgentProcess:
-    """One host: its name, and the agent on it. Addresses are known once it is ready."""
+    """An agent process; its addresses are empty until it is ready."""
 
     name: str
     errors: Path
@@ -39,15 +39,14 @@ class AgentProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
         return self.process.poll() is None
 
 
 class LocalAgents:
-    """Agents below one directory. Use as a context manager: leaving it stops them.
+    """Agent processes with their data in one directory. Used as a context manager, it stops them on exit.
 
     Args:
-        directory: where data directories and what the agents say on stderr go.
+        directory: directory for the data directories and for the standard error output of the agents.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -63,23 +62,22 @@ class LocalAgents:
         self.stop()
 
     def start(self, hosts: dict[str, Sequence[str]]) -> None:
-        """Start an agent for each name, with these options; returns when each has printed its ready line.
+        """Start an agent with these options for each name, and return when each has printed its ready line.
 
         Raises:
-            RuntimeFailure: one did not become ready.
+            RuntimeFailure: an agent did not become ready.
         """
         started = []
         for name, options in hosts.items():
             join = self.agents[0].overlay if self.agents else None
             started.append(self._spawn(name, options, join))
-            self.agents.append(started[-1])  # one by one: `stop` must know each
+            self.agents.append(started[-1])  # one by one, so that `stop` knows each process
             if join is None:
                 _wait_ready(started.pop())
         for agent in started:
             _wait_ready(agent)
 
     def kill(self, name: str) -> AgentProcess:
-        """Kill an agent with SIGKILL."""
         agent = next(agent for agent in self.agents if agent.name == name)
         agent.process.kill()
         agent.process.wait()
@@ -94,7 +92,7 @@ class LocalAgents:
                 )
 
     def stop(self) -> None:
-        """End the agents: asked first, killed if they do not listen."""
+        """Terminate the agents; those that do not end in time are killed."""
         for agent in self.agents:
             if agent.alive:
                 agent.process.terminate()
@@ -109,7 +107,7 @@ class LocalAgents:
                 agent.process.stdout.close()
 
     def command(self, name: str, options: Sequence[str], join: str | None) -> list[str]:
-        """What starts an agent; `join`: another one's address in the overlay."""
+        """Return the command that starts an agent; `join` is the overlay address of another agent."""
         command = [
             *(sys.executable, "-m", "elfmesh.agent", "agent"),
             *("--name", name, "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"),
@@ -120,7 +118,7 @@ class LocalAgents:
     def _spawn(self, name: str, options: Sequence[str], join: str | None) -> AgentProcess:
         errors = self.directory / f"{name}.err"
         command = self.command(name, options, join)
-        # The user's own ELF_... settings are meant for the user's own agents.
+        # The user's ELF_... variables configure the user's own agents, not these.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ELF_")}
         with errors.open("w") as sink:
             process = subprocess.Popen(
@@ -135,7 +133,7 @@ class LocalAgents:
 
 
 def _wait_ready(agent: AgentProcess) -> None:
-    """Read `ready api=HOST:PORT overlay=HOST:PORT id=HEX` from an agent's stdout."""
+    """Wait for the line `ready api=HOST:PORT overlay=HOST:PORT id=HEX` on an agent's standard output."""
     out: IO[str] | None = agent.process.stdout
     assert out is not None
     spent_ns, idle = -1, False
@@ -146,13 +144,16 @@ def _wait_ready(agent: AgentProcess) -> None:
     words = dict(word.split("=", 1) for word in line.split()[1:] if "=" in word)
     if not line.startswith("ready ") or not {"api", "overlay"} <= words.keys():
         reported = _last_words(agent) or line.strip()
-        why = f": it does nothing for {IDLE_S_MAX:g} s" if idle else ""
+        why = f": it used no processor time for {IDLE_S_MAX:g} s" if idle else ""
         raise RuntimeFailure(f"agent {agent.name} did not become ready{why}", hint=reported)
     agent.api, agent.overlay = words["api"], words["overlay"]
 
 
 def _spent_ns(pid: int) -> int:
-    """Processor time of its main thread; where the kernel does not tell, it passes for busy until it ends."""
+    """Processor time of the main thread in nanoseconds.
+
+    Without /proc, returns the clock, so a process always counts as busy.
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
     except OSError:
@@ -160,8 +161,11 @@ def _spent_ns(pid: int) -> int:
 
 
 def says_something(out: IO[Any], timeout_s: float) -> bool:
-    """Whether a process has written something within a time, or has closed its output."""
-    with selectors.DefaultSelector() as selector:  # select.select knows no descriptor beyond 1023
+    """Wait until a process has written to its output or closed it.
+
+    Returns False if the time limit passes first.
+    """
+    with selectors.DefaultSelector() as selector:  # select.select accepts no descriptor above 1023
         selector.register(out, selectors.EVENT_READ)
         return bool(selector.select(timeout_s))
 

@@ -1,4 +1,4 @@
-"""`elf page`: an agent's live page in a browser of this host, shown the user's own certificate or token."""
+"""`elf page`: opens the live page of an agent in a browser, with the user's certificate or token."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from elfmesh.errors import RuntimeFailure
 def page_command(port: int, opens: bool, api: str | None) -> None:
     """Serve the live page of the agent at --api on this host, until Ctrl-C.
 
-    Browsers have no certificate of yours. This command has (--cert, --key, --ca, or the token of your own
-    agent): it asks the agent for the page, on an address of this host, with a token that is in the printed
-    address alone.
+    A browser does not have your credentials. This command has them (--cert, --key, --ca, or the token of your
+    own agent). It requests the page from the agent and serves it on a local address. Only the printed address
+    contains the token that opens it.
     """
-    Client(api).health()  # says at once what is wrong with the address or the certificate
+    Client(api).health()  # reports a wrong address or certificate at once
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(api, port, opens))
 
@@ -53,10 +53,10 @@ async def _serve(api: str | None, port: int, opens: bool) -> None:
 
 
 def leading_to(url: str, place: Path) -> Path:
-    """A file of this user's own that leads a browser to `url`: other users see a browser's arguments.
+    """Write a file that redirects a browser to `url`, because other users can see the arguments of a browser.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     path = place / "page.html"
     there = html.escape(url, quote=True)

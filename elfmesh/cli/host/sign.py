@@ -1,7 +1,8 @@
-"""`elf key create` and `elf sign`: keys, and signatures of jobs.
+"""`elf key create` and `elf sign`: create keys and sign jobs.
 
-Owns key files (private: PEM, mode 0600, never overwritten) and signature files (an envelope a line). What a
-signature means and who checks it stands in `elfmesh.control.jobs.signing`.
+The module owns key files (private keys as PEM with mode 0600, never overwritten) and signature files (one
+envelope per line). `elfmesh.control.jobs.signing` defines what a signature means and which component checks
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def create_command(path: str) -> None:
         with os.fdopen(number, "wb") as file:
             file.write(data)
     except FileExistsError:
-        raise RuntimeFailure("is there already", where=path, hint="A key is never overwritten.") from None
+        hint = "A key is never overwritten."
+        raise RuntimeFailure("the file exists already", where=path, hint=hint) from None
     except OSError as error:
         raise RuntimeFailure(error.strerror or str(error), where=path) from None
     click.echo(signing.show_key(key.public_key().public_bytes_raw()))
@@ -129,7 +131,7 @@ def sign_command(
     Path(output).write_bytes(b"".join(envelope.encode() + b"\n" for envelope in envelopes))
     for envelope in envelopes:
         reported = envelope.reported
-        what = "the end of " if reported.tombstone else ""
+        what = "tombstone of " if reported.tombstone else ""
         count = len(envelope.signatures)
         signed = f"{count} signature{'s' * (count != 1)}"
         say(f"{what}{reported.job} serial {reported.serial}: {signed} in {output}")
@@ -156,11 +158,11 @@ def _tombstone(
 
 
 def signable(path: str) -> list[Statement]:
-    """The jobs of a file; those with Python functions were tried out in a worker.
+    """Return the jobs in a file. Jobs with Python functions are tried in a worker process first.
 
     Raises:
-        QueryError: the file is wrong.
-        DataError: there is none, or its functions do not work.
+        QueryError: a statement is wrong.
+        DataError: the file contains no job, or a Python function fails.
     """
     from elfmesh.ingest.functions.evaluator import local_evaluator
     from elfmesh.ql import parse_many
@@ -179,10 +181,10 @@ def signable(path: str) -> list[Statement]:
 
 
 def read_private(path: str) -> Ed25519PrivateKey:
-    """The key of a file that only its owner may read.
+    """Read a private key from a file that only its owner can read.
 
     Raises:
-        ConfigError: others may read it, or it is no such key.
+        ConfigError: other users can read the file, or it is not an Ed25519 private key.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

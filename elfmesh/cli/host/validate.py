@@ -1,4 +1,4 @@
-"""`elf validate` and `elf schema`: what a user sees of `validation` and `config_schema`."""
+"""`elf validate` and `elf schema`: command lines of `validation` and `config_schema`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`elf validate`: everything that is wrong with job files and configurations, before anything runs.
+"""`elf validate`: finds the errors in job files and configurations before anything runs.
 
-Owns how the two are told apart, and how many errors are found at once: of a job file the first of every
-statement, of a configuration one for every setting. The rules themselves are those of the agent
-(`config.load_config`) and of the language; nothing is checked here in another way.
+The module distinguishes the two kinds of files and collects many errors at once: the first error of each
+statement of a job file, and one error for each setting of a configuration. The rules are those of the agent
+(`config.load_config`) and of the language; the module adds none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; line and column are 0 where it has no place."""
+    """An error in a file. Line and column are 0 if the error has no position."""
 
     file: str
     line: int
@@ -49,13 +49,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A file and what is wrong with it.
+    """Result of checking one file.
 
     Attributes:
-        kind: "configuration", "jobs" or "" (it cannot be read).
-        holds: how much is in it, for people.
-        problems: what is wrong.
-        warnings: what is wrong unless something beside the file mends it.
+        kind: "configuration", "jobs", or "" if the file cannot be read.
+        holds: summary of its content, for display.
+        problems: errors.
+        warnings: errors unless something outside the file corrects them.
     """
 
     file: str
@@ -66,7 +66,10 @@ class Checked:
 
 
 def validate(paths: Iterable[str]) -> Iterator[Checked]:
-    """Check files in order; a job of a name that an earlier file has is a problem of the later one."""
+    """Check files in order.
+
+    A job with the same name as a job in an earlier file is an error of the later file.
+    """
     names: dict[str, str] = {}
     for path in paths:
         try:
@@ -78,7 +81,7 @@ def validate(paths: Iterable[str]) -> Iterator[Checked]:
 
 
 def is_configuration(text: str, path: str) -> bool:
-    """Whether a file is an agent.toml: by its name, else by whether it reads as TOML."""
+    """Whether a file is an agent.toml, by its suffix, or by whether it parses as TOML."""
     suffix = Path(path).suffix.lower()
     if suffix in (".toml", ".elfql", ".sql"):
         return suffix == ".toml"
@@ -113,7 +116,7 @@ def _jobs(text: str, source: str, names: dict[str, str]) -> Checked:
         try:
             read_job(found.text, source=source)
         except QueryError as error:
-            # Its own text begins at line 1; where in the line it stands does not change below the first.
+            # The text of the job starts at line 1 of its own. Columns are shifted in its first line only.
             line = error.line + place.line - 1 if error.line else place.line
             column = error.column + place.column - 1 if error.line == 1 else error.column or place.column
             problems.append(Problem(source, line, column, error.message, error.hint, error.exit_code))
@@ -143,7 +146,7 @@ def _configuration(text: str, source: str) -> Checked:
     warnings: list[Problem] = []
     if not problems:
         config = config_of(raw, source)
-        # the certificates may be no matter of the file (--tls, --token), and this host not the agent's
+        # the certificates may come from --tls or --token, and this host may not be the agent's
         for check in (
             check_join,
             lambda config, source: check_host(config.functions, f"{source}: functions"),
@@ -176,7 +179,7 @@ def _not_toml(text: str, source: str, message: str) -> Problem:
 
 
 def _config_errors(raw: dict[str, Any], source: str) -> Iterator[ConfigError]:
-    """What the agent would say to each setting alone, then to all together; some things are said twice."""
+    """Yield the errors of each setting alone, then of the whole configuration; some errors occur twice."""
     for each in (*_pieces(raw), raw):
         try:
             config = config_of(each, source)
@@ -187,7 +190,7 @@ def _config_errors(raw: dict[str, Any], source: str) -> Iterator[ConfigError]:
 
 
 def _pieces(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The configuration taken apart; a setting of a stream keeps where the stream's lines come from."""
+    """Split the configuration into single settings. A setting of a stream keeps the source of the stream."""
     for key, value in raw.items():
         if not isinstance(value, dict):
             yield {key: value}
@@ -195,7 +198,7 @@ def _pieces(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from ({key: {name: piece}} for name, each in value.items() for piece in _of_stream(each))
         elif key == "sinks":
             yield from ({key: {name: piece}} for name, each in value.items() for piece in _of_sink(each))
-        elif key in ("functions", "manifests"):  # whose signatures count is said by several settings together
+        elif key in ("functions", "manifests"):  # several settings together define which signatures count
             trust = {
                 name: value[name] for name in ("python", "require", "keys", "signatures") if name in value
             }
@@ -217,7 +220,7 @@ def _of_stream(given: Any) -> Iterator[Any]:
 
 
 def _of_sink(given: Any) -> Iterator[Any]:
-    """A sink with each of its settings alone, beside those that it must have."""
+    """Yield a sink with each of its settings alone, together with the required settings."""
     kind = TYPES.get(str(given.get("type"))) if isinstance(given, dict) else None
     if kind is not None:
         needed = {"type", *(field.name for field in fields(kind) if field.required)}

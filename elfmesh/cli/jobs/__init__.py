@@ -1,1 +1,1 @@
-"""Verbs that talk to agents about jobs and results."""
+"""Commands that query and change jobs through the API of an agent."""

@@ -1,7 +1,7 @@
-"""`elf results --chart`: a job's intervals as a chart in the terminal, drawn again as they come.
+"""`elf results --chart`: draws the intervals of a job as a chart in the terminal, updated as they arrive.
 
-Above, the chosen number of each interval over time, its sum over the rows; below, the rows of the newest
-interval as bars. Owns their look; blocks and colours are rich's. Text of rows is escaped.
+The upper part shows a column over time, summed over the rows of each interval. The lower part shows the rows
+of the newest interval as bars. The module escapes text from rows.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from elfmesh.errors import DataError
 from elfmesh.text import printable, suggest
 
 INTERVALS_MAX = 512
-"""Kept for the line over time: more than a terminal is wide."""
+"""Number of intervals kept for the line over time; larger than the width of a terminal."""
 
 LEVELS = "▁▂▃▄▅▆▇█"
 LABEL_MAX = 40
 HEAD_LINES = 5
-"""Of the screen: what is not bars."""
+"""Number of screen lines that are not bars."""
 
 
 class Chart:
-    """Shows each interval as it comes; `close` when there are no more.
+    """Chart of the intervals that `show` receives; `close` ends it.
 
     Args:
-        column: which number; None: the last column that is one.
-        follow: whether more will come: drawn again and again on a terminal, else once, at the end.
+        column: column to draw; None: the last numeric column.
+        follow: whether more intervals will arrive. If so, the chart is redrawn on a terminal; otherwise it is
+            drawn once, at the end.
     """
 
     def __init__(self, column: str | None, *, follow: bool) -> None:
@@ -45,17 +46,18 @@ class Chart:
             self._live.start()
 
     def show(self, line: bytes) -> None:
-        """One more interval; a revision takes the place of what it revises.
+        """Add a record. A revision replaces the record that it revises.
 
         Raises:
-            DataError: there is no such column, or it is not a number.
+            DataError: the column does not exist or is not numeric.
         """
         found = json.loads(line)
         index = found["interval"]["index"]
         if found["rows"]:
             self._column = number_column(found["rows"], self._column)
         total = sum(_number(row.get(self._column or "")) for row in found["rows"])
-        more = found.get("part", 1) > 1  # of the record before: its first rows are those that are drawn
+        # a further part of the same record; the chart draws the first rows of a record
+        more = found.get("part", 1) > 1
         if self._totals and self._totals[-1][0] == index:
             before = self._totals.pop()[1]
             total += before if more else 0
@@ -65,7 +67,7 @@ class Chart:
             self._live.update(self.drawn(*self._console.size), refresh=True)
 
     def close(self) -> None:
-        """Give the terminal back, with the last chart on it."""
+        """Restore the terminal, and print the last chart."""
         if self._live is not None:
             self._live.stop()
         if self._last is not None:
@@ -73,7 +75,7 @@ class Chart:
             self._console.print(self.drawn(width, height if sys.stdout.isatty() else 10_000))
 
     def drawn(self, width: int, height: int) -> Any:
-        """The chart for a screen of so many columns and lines."""
+        """Return the chart for a screen of `width` columns and `height` lines."""
         from rich.bar import Bar
         from rich.console import Group
         from rich.table import Table
@@ -105,9 +107,11 @@ class Chart:
 
 
 def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
-    """Label and value of each bar: rows by that column, or of one row that is nothing but numbers, these.
+    """Return label and value of each bar.
 
-    A row is called by its columns that are no numbers, and by the other numbers only where it has none.
+    Each row is a bar with the value of the column. If there is one row and all its columns are numeric, each
+    column is a bar. The label of a row consists of its columns that are not numeric, or of its other numeric
+    columns if there are none.
     """
     if len(rows) == 1 and all(_is_number(cell) for cell in rows[0].values()):
         return [(name, _number(cell)) for name, cell in rows[0].items()]
@@ -119,17 +123,17 @@ def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
 
 
 def line_of(values: list[float]) -> str:
-    """Values as blocks of eight heights; all of one height if they are equal."""
+    """Draw values as blocks of eight heights; equal values get the same height."""
     low, high = min(0.0, *values), max(values, default=0.0)
     span = (high - low) or 1.0
     return "".join(LEVELS[min(7, int(8 * (value - low) / span))] for value in values)
 
 
 def number_column(rows: list[dict[str, Any]], wanted: str | None) -> str:
-    """The column to draw.
+    """Return the column to draw.
 
     Raises:
-        DataError: there is none of that name, or none that is a number.
+        DataError: the column does not exist, or no column is numeric.
     """
     numbers = [
         name

@@ -1,7 +1,7 @@
-"""The commands that change jobs: apply, pause and resume; and the group of all that talk to agents.
+"""The commands apply, pause and resume, and the list of all commands that use the API of an agent.
 
-Owns what the user types and sees; the agents' answers come through `client`. Errors are raised as our own
-tree: the `elf` group turns them into messages and exit codes.
+The module owns the command lines. Errors are raised as the error tree; the `elf` group converts them to
+messages and exit codes.
 """
 
 from __future__ import annotations
@@ -141,7 +141,6 @@ resume_command = _change("resume", "Resume JOB. Agents continue reading where th
 
 
 def add_commands(group: click.Group) -> None:
-    """Put the commands of this module into a group."""
     for command in (
         apply_command,
         get_command,

@@ -1,4 +1,4 @@
-"""`elf job recover`: a job that has lost most of its voters goes on with others."""
+"""`elf job recover`: continues a job that has lost a majority of its voters with other voters."""
 
 from __future__ import annotations
 

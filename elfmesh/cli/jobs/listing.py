@@ -1,7 +1,7 @@
-"""`elf get` and `elf describe`: what all agents list, and one object of a list.
+"""`elf get` and `elf describe`: list the objects of a fleet, or show one of them.
 
-An agent that does not answer in time is missing from a list. Both commands then print how many agents
-answered, because the list alone looks like that of a smaller fleet.
+A list lacks the agents that do not answer in time. Both commands then print how many agents answered, because
+the list alone looks like that of a smaller fleet.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
 
 
 def _listed(client: Client, kind: str) -> tuple[list[dict[str, Any]], str]:
-    """What all agents list, and "4 of 5 agents answered" where that is not all of them."""
+    """Return the list of all agents, and "4 of 5 agents answered" if some did not answer."""
     answer = client.ask("list" if kind == "jobs" else kind)
     answered, expected = answer["asked"]["answered"], answer["asked"]["expected"]
     silent = f"{answered} of {expected} agents answered" if answered < expected else ""

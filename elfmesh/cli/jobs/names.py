@@ -1,4 +1,4 @@
-"""Names that do not exist: of streams, where a job may come before its agents, and of jobs."""
+"""Checks of names that a user typed: of streams, which agents may get later, and of jobs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NO_SUCH_JOB = "there is no such job"
 
 
 def note_unknown_streams(client: Client, streams: Sequence[str], *, strict: bool) -> None:
-    """Say which streams of a job no agent has; with `strict`, refuse the job.
+    """Print which streams of a job no agent has; with `strict`, refuse the job.
 
     Raises:
-        DataError: there is one, and `strict`.
+        DataError: no agent has a stream, and `strict` is set.
     """
     try:
         there = stream_names(client)
-    except ElfError:  # who submits jobs need not be allowed to list streams
+    except ElfError:  # a principal that may submit jobs may lack the permission to list streams
         if strict:
             raise
         return
@@ -35,7 +35,6 @@ def note_unknown_streams(client: Client, streams: Sequence[str], *, strict: bool
 
 
 def stream_names(client: Client) -> list[str]:
-    """The streams of all agents."""
     return [str(row["stream"]) for row in client.get("streams")]
 
 
@@ -43,13 +42,13 @@ def check_is_job(client: Client, job: str) -> None:
     """Refuse a name that no job has.
 
     Raises:
-        RuntimeFailure: there is no such job.
+        RuntimeFailure: no job has this name.
     """
     try:
         client.describe(job)
     except RuntimeFailure as error:
         if NO_SUCH_JOB not in error.message:
-            return  # it is there, but does not answer
+            return  # the job exists, but its master does not answer
         jobs = [str(row["job"]) for row in client.get("jobs")]
         raise RuntimeFailure(
             error.message, hint=suggest(job.replace(".", "/"), jobs) or "`elf get jobs` lists the jobs."

@@ -1,7 +1,7 @@
-"""`elf program run`: a user's program beside an agent.
+"""`elf program run`: runs a user's program beside an agent.
 
-Owns finding the one `elfmesh.Job` in a file. The program runs in this process, with this user's rights; the
-agent runs none of it.
+The module finds the subclass of `elfmesh.Job` in a file. The program runs in this process with the rights of
+this user; the agent runs no code of the program.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def run_command(file: str, name: str | None, api: str | None) -> None:
 
 
 def find_job(file: Path, name: str | None) -> type[Job]:
-    """The subclass of `elfmesh.Job` that a file defines.
+    """Return the subclass of `elfmesh.Job` that a file defines.
 
     Raises:
-        UsageError: it defines none of this name, none at all, or several.
+        UsageError: the file defines no class of this name, no class at all, or several.
     """
     found = {
         key: value

@@ -1,4 +1,4 @@
-"""`elf publish`: a file as a new version of a table that running jobs join."""
+"""`elf publish`: publishes a file as a new version of a table that running jobs join."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READERS = {
     ".json": ("pyarrow.json", "read_json"),
     ".jsonl": ("pyarrow.json", "read_json"),
 }
-"""By suffix, the module and the function that read a file; loaded for this command only."""
+"""Module and function that read a file, by suffix. The module is imported when the command needs it."""
 
 
 @click.command("publish")
@@ -57,11 +57,11 @@ def publish_command(
 
 
 def read_file(path: Path) -> pa.Table:
-    """The rows of a file.
+    """Read a file as a table.
 
     Raises:
-        RuntimeFailure: it cannot be opened.
-        DataError: it cannot be read.
+        RuntimeFailure: the file cannot be opened.
+        DataError: the suffix is unknown, or the content cannot be read.
     """
     import pyarrow as pa
 

@@ -1,4 +1,7 @@
-"""`elf query`: ELF-QL over the latest results of jobs; rows on stdout, what they are made of on stderr."""
+"""`elf query`: runs ELF-QL over the latest results of jobs.
+
+The rows are written to standard output, and the intervals from which they come to standard error.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`elf results`: a job's intervals as a table, as JSON lines, as csv; once, or as they come.
+"""`elf results`: prints the records of a job as tables, JSON lines or CSV, once or as they arrive.
 
-Owns their look. JSON lines are passed through as the agent wrote them, so that no number loses a digit.
+JSON lines are printed as the agent wrote them, so that no number loses digits.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Lines:
 
 
 class _Table:
-    """A heading per interval, its rows under it."""
+    """Prints a heading for each interval, followed by its rows."""
 
     def show(self, line: bytes) -> None:
         found = _parse(line)
@@ -136,7 +136,7 @@ class _Table:
 
 
 class _Csv:
-    """One line a row, under a header that is written again where the columns change."""
+    """Prints one line per row, and a new header whenever the columns change."""
 
     def __init__(self) -> None:
         self._columns: list[str] | None = None

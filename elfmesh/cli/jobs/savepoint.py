@@ -1,4 +1,4 @@
-"""`elf savepoint`: a job's text and results in a file, and a job that goes on from it, here or elsewhere."""
+"""`elf savepoint`: saves a job and its results to a file, and continues a job from such a file."""
 
 from __future__ import annotations
 

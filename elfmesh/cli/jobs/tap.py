@@ -1,4 +1,4 @@
-"""`elf tap`: live lines of a stream at an agent, or those that pass a job's filter."""
+"""`elf tap`: shows live lines of a stream at an agent, or those that pass a job's WHERE condition."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def tap_command(
     except KeyboardInterrupt:
         pass
     if counts and output == "table":
-        jumps = f", {counts['jumps']} jumps over what came too fast" if counts["jumps"] else ""
+        jumps = f", {counts['jumps']} jumps over lines that arrived too fast" if counts["jumps"] else ""
         lines = "line" if counts["shown"] == 1 else "lines"
         say(
             f"{counts['shown']} {lines} shown of {counts['matched']} that pass, {counts['read']} read, "
@@ -96,10 +96,10 @@ def _text(client: Client, name: str) -> str:
 
 
 def _filter(where: str, text: str) -> str:
-    """The filter as a statement over the stream of the first text.
+    """Return a statement that applies the condition to the stream of `text`.
 
     Raises:
-        QueryError: it is more than a filter.
+        QueryError: the text is more than a WHERE condition.
     """
     from elfmesh.ql import parse
 

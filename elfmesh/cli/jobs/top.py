@@ -1,7 +1,7 @@
-"""`elf top`: agents and jobs as they are now; live on a terminal, two looks and an answer elsewhere.
+"""`elf top`: shows the load of agents and jobs, live on a terminal; elsewhere it prints one measurement.
 
-Owns keys and screen. Everything shown went through `printable`; what does not fit the screen is left out and
-counted, so that 200 agents and 500 jobs cost one screen.
+The module owns the keys and the screen. All shown text passes through `printable`. Rows that do not fit on
+the screen are left out and counted, so that 200 agents and 500 jobs need one screen.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from elfmesh.errors import ElfError
 from elfmesh.text import printable
 
 BETWEEN_S = 1.0
-"""Between the two looks of a single answer."""
+"""Seconds between the two samples of a single measurement."""
 
 WORDS = ("agent", "job", "state", "result", "missing", "master", "slowed", "worst_job", "security")
-"""Columns that hold no numbers."""
+"""Columns that are not numeric."""
 
 KEYS = "a agents · j jobs · by {sorts} · q ends"
 TAKEN_LINES = 6
-"""Of the screen: what is not rows."""
+"""Number of screen lines that are not rows."""
 
 
 @click.command("top")
@@ -75,7 +75,6 @@ def top_command(view: str, sort: str | None, once: bool, every: float, output: s
 
 
 def look(client: Client) -> Look:
-    """What all agents say now."""
     return Look(client.get("agents"), client.get("jobs"))
 
 
@@ -103,10 +102,10 @@ class Screen:
     """The live table.
 
     Args:
-        client: of any agent.
+        client: client of any agent.
         view: "agents" or "jobs".
-        sort: column; None: by processor.
-        every_s: between two looks.
+        sort: column to sort by; None: by processor.
+        every_s: seconds between two samples.
     """
 
     def __init__(self, client: Client, view: str, sort: str | None, every_s: float) -> None:
@@ -119,7 +118,6 @@ class Screen:
         self._problem = ""
 
     def run(self) -> None:
-        """Show until `q` or Ctrl-C."""
         from rich.console import Console
         from rich.live import Live
 
@@ -144,7 +142,7 @@ class Screen:
         try:
             found = look(self._client)
             self._before, self._now, self._problem = self._now, found, ""
-        except ElfError as error:  # the agent may be back soon: what was known stays on the screen
+        except ElfError as error:  # the agent may return soon, so the last sample stays on the screen
             self._problem = str(error)
 
     def _press(self, key: str) -> None:
@@ -220,7 +218,7 @@ def _cell(value: object) -> str:
 
 
 class _Pressed:
-    """Keys as they are pressed, without Enter."""
+    """Reads keys as they are pressed, without Enter."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -233,7 +231,7 @@ class _Pressed:
         select.select([self._descriptor], [], [], seconds)
 
     def take(self) -> str:
-        """The next key, "" if none is pressed; "q" if there is no keyboard any more."""
+        """Return the next key, "" if none is pressed, or "q" if the terminal is closed."""
         if not self.waiting:
             return ""
         data = os.read(self._descriptor, 1)

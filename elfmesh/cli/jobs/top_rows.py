@@ -1,6 +1,7 @@
-"""What `elf top` shows, out of two looks at all agents and jobs: pure arithmetic, no terminal.
+"""Computes the rows of `elf top` from two samples of all agents and jobs, without a terminal.
 
-Invariants: what cannot be known (one look only, an agent that restarted in between) is None, never 0.
+Invariant: a value is None, never 0, if it cannot be known, because there is one sample only or the agent was
+restarted in between.
 """
 
 from __future__ import annotations
@@ -28,30 +29,31 @@ AGENT_SORTS = {
     "n": "agent",
 }
 JOB_SORTS = {"c": "cpu_percent", "h": "held_for_seconds", "p": "completeness", "a": "agents", "n": "job"}
-"""Key -> column; a name ascends, so does completeness: the worst stands first."""
+"""Sort column of each key. Names and completeness are sorted in ascending order, so that the worst row is
+first."""
 
 ASCENDING = ("agent", "job", "completeness")
 
 CUT = ("job", "missing", "master", "worst_job", "security")
-"""Columns that are cut short where a screen is too narrow for all."""
+"""Columns that are shortened if the screen is too narrow."""
 
 CUT_TO = 9
-"""As short as that; then the last columns go."""
+"""Minimum width of these columns. If this is not enough, the last columns are left out."""
 
 GAP = 2
-"""Blanks between two columns."""
+"""Number of blanks between two columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look: the rows of `get agents` and of `get jobs`."""
+    """A sample: the rows of `get agents` and of `get jobs`."""
 
     agents: Sequence[Mapping[str, Any]]
     jobs: Sequence[Mapping[str, Any]]
 
 
 def agent_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
-    """One row per agent. Cost: one pass over the agents."""
+    """Return one row per agent. Cost: one pass over the agents."""
     earlier = {row.get("id"): row for row in before.agents} if before else {}
     return [_agent(earlier.get(row.get("id")), row) for row in now.agents]
 
@@ -107,7 +109,10 @@ def _rates(
 
 
 def job_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
-    """One row per job; its processor time is of the agents where it is among the costliest."""
+    """Return one row per job.
+
+    The processor time of a job counts only agents on which it is among the costliest.
+    """
     spent: dict[str, float] = {}
     earlier = {row.get("id"): row for row in before.agents} if before else {}
     for row in now.agents:
@@ -128,7 +133,7 @@ def job_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
 
 
 def ordered(rows: Sequence[dict[str, Any]], column: str, name: str) -> list[dict[str, Any]]:
-    """Rows by a column, the worst first, what is not known last; then by name."""
+    """Sort rows by a column, the worst first and unknown values last, then by name."""
     sign = 1 if column in ASCENDING else -1
 
     def key(row: dict[str, Any]) -> tuple[bool, Any, str]:
@@ -149,12 +154,12 @@ def _rounded(value: float | None) -> float | None:
 
 
 def fitted(widths: Mapping[str, int], keep: Sequence[str], width: int) -> dict[str, int]:
-    """How wide each column is on a screen, without those that do not fit.
+    """Return the width of each column on a screen, without the columns that do not fit.
 
     Args:
-        widths: what each column wants, heading included; 0: it says nothing in any row.
-        keep: these stay, whatever they say.
-        width: of the screen.
+        widths: desired width of each column including its heading; 0 if no row has a value.
+        keep: columns that are never left out.
+        width: width of the screen.
     """
     found = {column: wanted for column, wanted in widths.items() if wanted or column in keep}
     while (over := sum(found.values()) + GAP * (len(found) - 1) - width) > 0:

@@ -1,6 +1,7 @@
-"""The commands that change a running job: update, rollout, empty; and how a change is shown.
+"""The commands update, rollout, empty, revoke and delete, and the output of a change.
 
-Owns the difference of two texts on a terminal and the words for what becomes of the state.
+The module owns the difference of two texts on a terminal and the description of what a change does to the
+state.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ APPLIED = ("job", "version", "effective_interval", "acknowledged", "expected", "
 MEANING = {
     "new": "new",
     "unchanged": "unchanged: this version is already running",
-    "keep": "keep: the state goes on",
+    "keep": "keep: the state is kept",
     "warm up": "warm up: open windows are recomputed from the logs; no record is lost",
     "reset": "reset: groups or windows start empty at the boundary",
 }
@@ -46,7 +47,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
-    """What `apply` or `update` did, or would do, for people."""
+    """Print what `apply` or `update` did, or would do."""
     if old is not None and old.strip() != new.strip():
         print_difference(old, new)
     state, seconds = answer["state"], answer.get("seconds") or {}
@@ -75,7 +76,7 @@ def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
 
 
 def print_difference(old: str, new: str) -> None:
-    """The unified difference of two texts, coloured on a terminal."""
+    """Print the unified difference of two texts, in colour on a terminal."""
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "running", "applied", lineterm="")
     for line in lines:
@@ -115,7 +116,7 @@ def update_command(
     for reported, envelope in read_signatures(path, signature).items():
         from elfmesh.ql import parse_many
 
-        # What is signed is the statement, without what stands around it in the file.
+        # The signature covers the statement, without the text around it in the file.
         found = [each.text for each in parse_many(text, source=source) if text_digest(each.text) == reported]
         if found:
             (text, *_), signed = found, envelope
@@ -198,10 +199,10 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
 
 
 def read_tombstones(path: str) -> list[Envelope]:
-    """The tombstones of a signature file.
+    """Return the tombstones of a signature file.
 
     Raises:
-        DataError: there is none.
+        DataError: the file contains no tombstone.
     """
     ends = [each for each in read_envelopes(path) if each.reported.tombstone]
     if not ends:

@@ -1,4 +1,4 @@
-"""`elf verify`: agents compute a closed interval again from their raw logs, and the rows are compared."""
+"""`elf verify`: lets agents recompute a closed interval from their raw logs, and compares the rows."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _what_helps(found: dict[str, Any], job: str) -> str:
 
     if found["error"] == SESSIONS:
         return (
-            f"`elf run` over all the raw logs makes them again, or `elf diff {job}` on Spark; "
+            f"`elf run` over all the raw logs recomputes them, as does `elf diff {job}` on Spark; "
             f"`elf describe job {job}` has the text."
         )
     if found["state"] == "unknown":
         return f"`elf results {job}` lists what is kept."
-    return f"Ask again in a moment; `elf why {job}` says who holds the job."
+    return f"Ask again in a moment; `elf why {job}` shows what delays the job."
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`elf why`: which agent and which interval hold a job's root, and since when."""
+"""`elf why`: shows which interval and which agents delay a job, and since when."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def why_command(job: str, output: str, api: str | None) -> None:
         reported = f"newest record: interval {newest['index']}, {newest['state']}"
         click.echo(text_of(f"{reported}, completeness {newest['completeness']:.3g}{lacks}"))
     if found["tentative_rev"]:
-        click.echo(f"shown meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
+        click.echo(f"published meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
     if found["agents"]:
         print_rows("table", COLUMNS, found["agents"])

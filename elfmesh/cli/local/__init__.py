@@ -1,1 +1,1 @@
-"""Verbs that evaluate queries in this process, and on Spark."""
+"""Commands that evaluate queries in this process or on Spark."""

@@ -1,6 +1,6 @@
-"""`elf diff`: what a job has published against the same text on Spark over the archived or raw lines.
+"""`elf diff`: compares the published results of a job with Spark over the archived or raw lines.
 
-Owns the command line and its output. The rows differ: exit code 1.
+The exit code is 1 if rows differ.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def diff_command(
 
 
 def asked_range(text: str | None, offsets: dict[str, Any]) -> tuple[int, int]:
-    """The first and the last interval to compare.
+    """Return the first and the last interval to compare.
 
     Raises:
-        UsageError: it is not a range.
+        UsageError: the text is not a range.
     """
     if text is None:
         return int(offsets["earliest"]), int(offsets["latest"])
@@ -94,7 +94,7 @@ def asked_range(text: str | None, offsets: dict[str, Any]) -> tuple[int, int]:
 
 
 def parse(line: bytes) -> Any:
-    """A line of JSON whose numbers lose no digit."""
+    """Parse a line of JSON without loss of digits."""
     return json.loads(line, parse_float=Decimal)
 
 
@@ -120,7 +120,7 @@ def _history(
     given = {**read, **inputs}
     for _, answers in answered(text, job, given, tables, python=python, master=master, only=only):
         for answer in answers:
-            # As JSON says them, like those that were published.
+            # converted to JSON, as the published rows were
             reported = map(encode_json, rows_to_json(answer.table))
             rows[answer.record.index] = [parse(line) for line in reported]
     return rows

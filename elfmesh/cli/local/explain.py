@@ -1,4 +1,4 @@
-"""`elf explain`: the plan of a job as a tree or as JSON, with what a sample of the logs would send."""
+"""`elf explain`: shows the plan of a job as a tree or as JSON, and measures its bytes on a sample."""
 
 from __future__ import annotations
 
@@ -141,7 +141,6 @@ def _update(old: str, text: str, statements: int) -> dict[str, Any]:
 
 
 def tree_of(found: dict[str, Any]) -> Node:
-    """A plan as nested lines."""
     stages: list[Node] = []
     for stage in found["stages"]:
         lines: list[Node] = [(line, []) for line in stage["does"]]
@@ -173,7 +172,7 @@ def _aggregates(found: dict[str, Any]) -> Iterator[Node]:
 
 def _window(window: dict[str, Any] | None) -> Iterator[Node]:
     if window is None:
-        yield "no window: one interval over everything", []
+        yield "no window: one interval that contains all records", []
         return
     size, slide = window["size"], window["slide"]
     every = f" every {slide}" if slide != size else ""
@@ -194,7 +193,7 @@ def _bytes(found: dict[str, Any]) -> Iterator[Node]:
     measured = found["measured"]
     if measured is None:
         lines = [_formula(each["keys"], table) for each in found["inputs"] for table in each["tables"]]
-        yield "bytes per interval and agent, before they are packed: a formula, measure with --sample", lines
+        yield "bytes per interval and agent before compression, as a formula; --sample measures them", lines
         return
     mean, most = measured["bytes_per_interval"], measured["bytes_of_largest_interval"]
     read = f"{measured['records']} records ({measured['bytes_read']} bytes) read"
@@ -218,13 +217,12 @@ def _formula(keys: list[str], table: dict[str, Any]) -> Node:
 def _state(found: dict[str, Any]) -> Iterator[Node]:
     update = found.get("update")
     if update is not None:
-        place = "in place" if update["in_place"] else "results begin again"
+        place = "in place" if update["in_place"] else "results restart"
         columns: list[Node] = [(f"{name}: {effect}", []) for name, effect in update["columns"].items()]
         yield f"update: {update['state']}, {place} ({', '.join(update['reasons'])})", columns
 
 
 def drawn(node: Node) -> Iterator[str]:
-    """The lines of a tree."""
     name, children = node
     yield name
     for number, child in enumerate(children):

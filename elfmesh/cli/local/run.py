@@ -1,7 +1,8 @@
-"""`elf run`: one query or job file over log files, in this process.
+"""`elf run`: runs a query or a job file over log files in this process.
 
-Owns the command line of `run`, its progress bar and its summary. Data goes to stdout, everything else
-to stderr. Errors are raised as the error tree; `entry` makes messages and exit codes of them.
+The module owns the command line, the progress bar and the summary. Rows are written to standard output,
+everything else to standard error. Errors are raised as the error tree; `entry` converts them to messages and
+exit codes.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
 
 @contextlib.contextmanager
 def option_of(name: str) -> Iterator[None]:
-    """What a configuration file may not say is wrong usage where it is an option."""
+    """Convert a configuration error to a usage error of an option."""
     try:
         yield
     except ConfigError as error:
@@ -191,7 +192,6 @@ def _size(text: str) -> int:
 
 
 def given_streams(given: Sequence[str], logs: Sequence[str]) -> Mapping[str, Any]:
-    """The logs of each stream that `--stream` names."""
     from elfmesh.local.named_logs import read_streams
 
     if given and logs:
@@ -201,7 +201,6 @@ def given_streams(given: Sequence[str], logs: Sequence[str]) -> Mapping[str, Any
 
 
 def given_lookups(given: Sequence[str]) -> Any:
-    """The tables that `--lookup` names."""
     from elfmesh.local.named_logs import read_lookups
 
     with option_of("--lookup"):
@@ -217,7 +216,10 @@ def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, l
 
 
 def log_paths(logs: Sequence[str]) -> list[str]:
-    """The logs to read; a pattern the shell left alone is expanded, a missing file is found out at once."""
+    """Return the paths of the logs.
+
+    Expands patterns that the shell left alone, and refuses unreadable files at once.
+    """
     import glob
 
     from elfmesh.ingest.sources.blocks import check_readable
@@ -291,10 +293,10 @@ def _run_one(
 
 
 def _refuse_unused(job: LogRun) -> None:
-    """Refuse to print rows where no record could be used.
+    """Refuse to print rows if no record could be used.
 
     Raises:
-        DataError: there were records, and all of them are parse errors.
+        DataError: there are records, and all of them are parse errors.
     """
     from elfmesh.cli import entry as cli
 
@@ -317,7 +319,7 @@ def _summarise(job: LogRun, verbosity: int) -> None:
 
 
 def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
-    """What was read and what was wrong with it, in a few lines."""
+    """Return a few lines about what was read, and what was wrong with it."""
     counts = [_plural(stats.records, "record"), _plural(stats.parse_errors, "parse error")]
     counts += [f"{stats.filtered} filtered"]
     if stats.function_errors:
@@ -342,7 +344,7 @@ def _plural(number: int, word: str) -> str:
 
 
 class _Bar:
-    """A progress bar on stderr that appears when reading takes longer than a second."""
+    """Progress bar on standard error, which appears when reading takes longer than a second."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.enabled = False
@@ -352,7 +354,6 @@ class _Bar:
         self._progress: Any = None
 
     def advance(self, count: int) -> None:
-        """So many more bytes were read."""
         self._read += count
         if self._progress is not None:
             self._progress.update(self._task, completed=self._read)

@@ -1,6 +1,7 @@
-"""`elf spark run`: ELF-QL over history on Spark, with the output of `elf run`.
+"""`elf spark run`: runs ELF-QL over historical logs on Spark, with the output of `elf run`.
 
-Owns the command line and the choice of the session. Data goes to stdout, everything else to stderr.
+The module owns the command line and the choice of the session. Rows are written to standard output,
+everything else to standard error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ EXAMPLE = """elf spark run "SELECT status, count(*) FROM log GROUP BY status" --
 
 
 def spark_options(command: Any) -> Any:
-    """The options of every command that runs on Spark."""
     for option in reversed(
         (
             click.option(
@@ -113,7 +113,7 @@ def answered(
     master: str | None = None,
     only: tuple[int, int] | None = None,
 ) -> Any:
-    """Each statement of a text with its intervals; the text is read before Spark is started."""
+    """Yield each statement of a text with its intervals. The text is parsed before Spark starts."""
     from elfmesh.ingest.lookups import LookupTables
     from elfmesh.ql import parse_many
     from elfmesh.spark_bridge.history.sql import histories
@@ -130,7 +130,6 @@ def answered(
 
 
 def named_inputs(given: Sequence[str], option: str) -> dict[str, Input]:
-    """What `--stream` or `--lookup` name."""
     from elfmesh.cli.local.run import option_of
     from elfmesh.ingest.stream_settings import parse_stream
     from elfmesh.spark_bridge.history.inputs import given_inputs

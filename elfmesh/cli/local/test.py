@@ -1,4 +1,4 @@
-"""`elf test`: runs the cases beside jobs and shows what differs."""
+"""`elf test`: runs the test cases in job files and shows differences."""
 
 from __future__ import annotations
 

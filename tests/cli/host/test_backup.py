@@ -328,7 +328,7 @@ def test_directories_in_use_and_wrong_places_are_refused(
 ) -> None:
     agent_directory(tmp_path / "data")
     assert main(["backup", str(tmp_path / "data"), "-o", str(tmp_path / "b")]) == 0
-    assert "not in it: 1 votes, 3 contributions" in capsys.readouterr().err
+    assert "not included: 1 votes, 3 contributions" in capsys.readouterr().err
     assert main(["restore", str(tmp_path / "b"), str(tmp_path / "data")]) == 65
     assert "is not empty" in capsys.readouterr().err
     assert main(["backup", str(tmp_path / "data"), "-o", str(tmp_path / "data" / "b")]) == 65

@@ -60,7 +60,7 @@ def test_an_agent_from_a_backup_is_another_one_and_no_record_counts_twice(
     eventually(lambda: len(latest(fleet)) >= 6, what="some intervals")
     reported = elf("backup", data, "-o", tmp_path / "b.tar.zst")  # of an agent that runs
     assert f"of agent {old.id}" in reported
-    assert "not in it:" in reported
+    assert "not included:" in reported
     write(1000, 2000)
     eventually(lambda: len(latest(fleet)) >= 16, what="intervals after the backup")
     before, was = latest(fleet), old.id

@@ -21,7 +21,7 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
             leaver = next(agent for agent in fleet if agent.name != master)
             command = [sys.executable, "-m", "elfmesh.agent", "leave", "--api", leaver.api]
             reported = subprocess.run(command, capture_output=True, text=True, check=True)
-            assert reported.stdout == f"{leaver.name} has left 1 job and ends\n"
+            assert reported.stdout == f"{leaver.name} has left 1 job and stops\n"
             assert leaver.process is not None
             assert leaver.process.wait(PATIENCE_S) == 0
             traffic.numbers.remove(leaver.number)
