@@ -1,1 +1,1 @@
-"""Room api: HTTP, the live page, clients, identity."""
+"""The HTTP API of an agent, its live page, its clients, and the identity of callers."""

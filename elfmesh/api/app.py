@@ -1,19 +1,19 @@
-"""The local HTTP API: every agent answers for the whole overlay.
+"""The HTTP API of an agent, through which clients reach the whole overlay.
 
-Owns routes, parameters and the shape of answers; asks a `Backend` (the pump) for everything else. Where it
-listens is the pump's business (loopback only). JSON unless said otherwise; errors are
-{"error", "where", "hint", "code"}.
+The module owns routes, parameters and the form of answers. It passes requests to a `Backend` (the pump of the
+agent). Answers are JSON unless noted otherwise; errors are {"error", "where", "hint", "code"}.
 
-Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
-address, gets nothing; a handler sees only what `authority.web` has authorised by the table in
-`authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
+Invariants: the size of a request body is bounded. Requests from web pages of another origin, or under a name
+that merely resolves to this address, are refused. A handler runs only after `authority.web` has authorised
+the request with the table in `authority.needs`, which contains the role of each route. `request[PRINCIPAL]`
+is the caller.
 
-    POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
-    GET    /v1/jobs/NS/NAME/VERB           and so on: see `control.requests.verbs`; results have &follow=1
-    POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
-    GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
-    GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
-    GET    /metrics                        the agent's own numbers, and newest results if a sink shows any
+  POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
+  GET    /v1/jobs/NS/NAME/VERB           see `control.requests.verbs`; results accept &follow=1
+  POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
+  GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
+  GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
+  GET    /metrics                        metrics of the agent, and newest results if a sink exposes them
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from elfmesh.errors import ElfError, NotInstalled, QueryError, Unreachable, Usag
 log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
 WAIT_GRACE_S = 25.0
-"""How much longer than its own wait a request may take: the control machine answers within 10 s, and who
-applies within 20 s."""
+"""How much longer than its own wait a request may take. The control machine answers within 10 s, or within 20
+s for `apply`."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Backend(Protocol):
-    """Who answers: the pump of the agent."""
+    """Interface of the pump of an agent."""
 
     async def request(self, verb: str, body: dict[str, Any], timeout_s: float = ...) -> Reply:
-        """Ask the control machine; raises Unreachable if it does not answer in time."""
+        """Pass a request to the control machine. Raises Unreachable if it does not answer in time."""
         ...
 
 
@@ -89,10 +89,11 @@ def make_app(
     identifier: Identifier | None = None,
     request_limits: RequestLimits | None = None,
 ) -> web.Application:
-    """The API over `backend`; without `taps` no client sees lines, without `metrics` none scrapes.
+    """Return the API over `backend`.
 
-    Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
-    calls: `request[PRINCIPAL]`; agents have one, and without it every caller is an operator.
+    Without `taps`, `metrics` or `programs`, the routes for live lines, metrics or programs do not exist.
+    Without `audit`, no action is recorded. `identifier` determines the caller, `request[PRINCIPAL]`; agents
+    always have one. Without it, every caller is an operator.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     request_limits = request_limits or RequestLimits()
@@ -101,7 +102,7 @@ def make_app(
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend
-    app[CHECKS] = asyncio.Semaphore(1)  # who may only look must not take more than one processor with it
+    app[CHECKS] = asyncio.Semaphore(1)  # so that principals that may only read use at most one processor
     if audit is not None:
         app[AUDIT] = audit
     app[RULES] = routes()
@@ -174,9 +175,10 @@ async def _local_only(request: web.Request, handler: Handler) -> web.StreamRespo
         host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
         origin = request.headers.get("Origin")
         foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
-    except ValueError:  # brackets that do not close: no browser of ours says that
+    except ValueError:  # unbalanced brackets, which browsers do not send
         host, foreign = "", True
-    # Over TLS a name is proved by the agent's certificate: one that merely resolves here does not connect.
+    # Over TLS the certificate of the agent proves the name, so a name that merely resolves here
+    # cannot connect.
     if foreign or not (request.secure or _is_address(host)):
         return json_response(403, error_body("requests of web pages are refused", where=request.path))
     return await handler(request)
@@ -238,7 +240,8 @@ async def _tap(request: web.Request) -> web.StreamResponse:
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
-    write = request.app[METRICS]()  # what is known now; to write it takes long enough for a thread
+    # collects the current values; writing them takes long enough to need a thread
+    write = request.app[METRICS]()
     text = await asyncio.to_thread(write)
     return web.Response(body=text, headers={"Content-Type": PROMETHEUS})
 
@@ -275,7 +278,7 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
 
 
 def _passes_on(verb: Verb) -> Handler:
-    """A route whose answer is that of the control machine."""
+    """Return a handler that passes the answer of the control machine on."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         body = _job(request) if verb.scope is Scope.JOB else {}
@@ -295,7 +298,7 @@ OWN: dict[str, Handler] = {
     "undo": _over(undo),
     "promote": _over(promote),
 }
-"""Verbs whose routes do more than to pass the question on."""
+"""Handlers of verbs that do more than pass a request on."""
 
 
 async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> web.StreamResponse:

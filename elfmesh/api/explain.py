@@ -1,12 +1,12 @@
-"""What a statement will do, before it does: stages, columns, aggregates and their laws, windows, determinism.
+"""Describes the plan of a statement: stages, columns, aggregates and their laws, windows, determinism.
 
-Owns the words of `elf explain`. Asks the parts that do the work (`Panes`, `LAWS`, the plan) rather than
-knowing their rules. Pure: what a sample measures is added by the command.
+The module owns the text of `elf explain`. It obtains the facts from the components that do the work (`Panes`,
+`LAWS`, the plan). It is pure; the command adds what a sample measures.
 
-Labels of determinism are those of Blazes (Alvaro et al., ICDE 2014, section IV): a path through a component
-is confluent or order-sensitive (C, O), and reads or writes state (R, W); an order-sensitive one with a gate
-is deterministic behind a stream that is sealed on that gate (Async), else it differs between runs (Run).
-Here the gate is the interval, and its seal the barrier of the tree.
+The labels of determinism are those of Blazes (Alvaro et al., ICDE 2014, section IV). A path through a
+component is confluent or order-sensitive (C, O), and reads or writes state (R, W). An order-sensitive path
+with a gate is deterministic after a stream that is sealed on that gate (Async); otherwise its output differs
+between runs (Run). Here the gate is the interval, and its seal is the barrier of the tree.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _SKETCHES = {
 }
 _PARAMETERS = ("k", "entries", "counters")
 SHAPED = frozenset({"kll", "kllmerge", "frequent", "top"})
-"""Sketches of which what they drop depends on the shape of the tree, within their error."""
+"""Sketches whose dropped values depend on the shape of the tree, within their error."""
 
 
 def explain(statement: Statement) -> dict[str, Any]:
-    """The plan of a statement as plain values, as `elf explain -o json` prints it."""
+    """Return the plan of a statement as plain values, as `elf explain -o json` prints it."""
     job = statement.job
     parts = statement.parts or (statement,)
     found = {
@@ -68,11 +68,11 @@ def explain(statement: Statement) -> dict[str, Any]:
 
 
 def law_of(kind: str) -> dict[str, Any]:
-    """What an aggregate's law promises: whether it has an inverse, and how wrong its answer may be."""
+    """Return what the law of an aggregate guarantees: whether it has an inverse, and its error."""
     law, name = LAWS[kind], kind.partition(":")[0]
     error = None
     if isinstance(law, Merging):
-        error = f"{law_of(law.inner.kind)['error']}; never better than what is merged"
+        error = f"{law_of(law.inner.kind)['error']}; at least that of the merged sketches"
     elif name in _SKETCHES:
         size = next((getattr(law, each) for each in _PARAMETERS if hasattr(law, each)), 0)
         error = _SKETCHES[name].format(size, 330 / (size or 1), 200 / (size or 1) ** 0.5)
@@ -80,7 +80,7 @@ def law_of(kind: str) -> dict[str, Any]:
 
 
 def text_of(expr: Expr, names: Mapping[str, str] | None = None) -> str:
-    """An expression for people: literals quoted, columns of the plan by what they stand for."""
+    """Format an expression for display, with quoted literals and with names for the columns of the plan."""
 
     def change(node: Expr) -> Expr | None:
         match node:
@@ -150,7 +150,7 @@ def _bytes_per_group(table: TableSpec) -> dict[str, Any]:
         values = None if inputs == 0 else column if inputs == 1 else (column,) * inputs
         try:
             total += law.lift(values, ids, SAMPLE_GROUPS).nbytes / SAMPLE_GROUPS
-        except DataError:  # it takes no numbers
+        except DataError:  # the aggregate takes no numbers
             unknown.append(name)
     return {"states": round(total, 1), "not_estimated": unknown}
 
@@ -161,7 +161,7 @@ def _agent_steps(part: Statement) -> Iterator[str]:
     columns = _listed(_input(part)["columns"])
     if job := job_read(part.stream):
         newest = "the newest result" if part.stream.startswith(LATEST) else "the results"
-        yield f"nothing of {newest} of {job.replace('/', '.')}, which the master reads: {columns}"
+        yield f"the agents read nothing; the master reads {newest} of {job.replace('/', '.')}: {columns}"
         return
     yield f"read {part.stream}{where}: {columns}"
     for join in part.lookups:
@@ -186,10 +186,10 @@ def _window(statement: Statement) -> dict[str, Any] | None:
     panes = window.size_us // window.pane_us
     slides = Panes(statement.tables, window.size_us, window.slide_us).slides
     how = (
-        "kept from one window to the next: a slide costs the panes that enter and leave" if slides
+        "state is kept between windows: a slide costs the panes that enter and leave" if slides
         else "a pane is as wide as the gap; the root joins them and keeps open sessions" if window.is_session
         else "each window is one pane" if panes == 1
-        else f"each window is a merge of its {panes} panes: fewer than would be worth keeping"
+        else f"each window is a merge of its {panes} panes, too few to keep state between windows"
     )  # fmt: skip
     return {
         "kind": window.kind,
@@ -217,7 +217,7 @@ def _relation(relation: Relation | None) -> Iterator[str]:
         case Joined():
             yield from (*_relation(relation.left), *_relation(relation.right))
             keys = " AND ".join(f"{text_of(key.left)} = {text_of(key.right)}" for key in relation.keys)
-            yield f"{relation.kind} join on {keys or 'nothing: every pair'}"
+            yield f"{relation.kind} join on {keys or 'no key: all pairs'}"
         case Union():
             for source in relation.sources:
                 yield from _relation(source)
@@ -254,7 +254,7 @@ def _end(statement: Statement) -> Iterator[str]:
         items = (text_of(item.expr, names) + (" desc" if item.descending else "") for item in plan.order)
         yield f"order by {', '.join(items)}"
     if plan.limit is not None:
-        yield f"limit {plan.limit}, of the whole interval: exact"
+        yield f"limit {plan.limit}, exact over the whole interval"
     yield f"publish {_listed(statement.columns)}"
 
 
@@ -288,30 +288,30 @@ def _determinism(statement: Statement, parts: Sequence[Statement]) -> dict[str, 
     paths = [_path(part) for part in parts]
     paths.append(
         {"from": "agents", "to": "reducers", "label": "OW", "gate": None, "confluent": False,
-         "why": f"what {_listed(shaped)} drops beyond its exact size depends on the shape of the tree"}
+         "why": f"which values {_listed(shaped)} drops beyond its exact size depends on the tree's shape"}
         if shaped else
         {"from": "agents", "to": "reducers", "label": "CW", "gate": None, "confluent": True,
          "why": "merging is associative and commutative, and exact in any tree"}
     )  # fmt: skip
     paths.append(
         {"from": "reducers", "to": "results", "label": "OR", "gate": "interval", "confluent": False,
-         "why": "rows of a part of the records may be wrong rows: they wait for the whole interval"}
+         "why": "rows computed from a part of the records may be wrong, so they wait for the interval"}
     )  # fmt: skip
     loose = [path for path in paths if not path["confluent"] and path["gate"] is None]
     rule = statement.job.on_straggler if statement.job else "wait"
     waits = {
         "wait": "it waits for every agent",
-        "correct": "past the deadline a tentative result stands in, and the final one follows",
-        "skip": "past the deadline it closes without those that are late, and names them",
+        "correct": "after the deadline it publishes a tentative result, and later the final one",
+        "skip": "after the deadline it closes without the stragglers, and names them",
     }[rule.lower()]
     return {
         "paths": paths,
-        "coordination": "an agent seals an interval once its event time has passed it by LATENESS (what "
-        "comes later is counted as late), the barrier of the job's tree gathers the seals before anything "
-        f"is published; {waits}",
+        "coordination": "an agent seals an interval when its event time has passed the end by LATENESS "
+        "(later records are counted as late); the barrier of the job's tree waits for the seals of all "
+        f"agents before a result is published; {waits}",
         "output": "Run" if loose else "Async",
         "meaning": "may differ between runs: " + "; ".join(path["why"] for path in loose) if loose
-        else "deterministic: the same records give the same rows, whatever the order and the tree",
+        else "deterministic: the same records give the same rows in any order and any tree",
     }  # fmt: skip
 
 
@@ -327,12 +327,12 @@ def _path(part: Statement) -> dict[str, Any]:
         newest = part.stream.startswith(LATEST)
         path |= {"from": job.replace("/", "."), "to": "results", "label": "OR", "gate": "interval"}
         why = (
-            "the master joins the newest rows that had ended when the interval began: once that is closed"
+            "the master joins the newest rows that ended before the interval began, after they are closed"
             if newest
-            else "the master reads what is closed, once all that lies in the interval is"
+            else "the master reads closed records, after all records within the interval are closed"
         )
         return path | {"confluent": False, "why": why}
     if part.lookups:
-        why = "a record meets the version of the table that stands there when it is read"
+        why = "a record is joined with the version of the table at the time when it is read"
         return path | {"label": "OR", "confluent": False, "why": why}
     return path | {"why": "each record alone decides whether it passes and where it is counted"}

@@ -1,7 +1,7 @@
-"""Result lines that are parts of one record, and the record that they make.
+"""Lines of results that are parts of one record, and how a reader joins them.
 
-An agent writes a record whose rows are pages as several lines with `part` and `parts`. Owns how a reader puts
-them together. Needs the standard library only.
+An agent writes a record whose rows are stored as pages as several lines with `part` and `parts`. The module
+needs only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def ends(found: dict[str, Any]) -> bool:
 
 
 def whole(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Records with all their rows; one of which a part is missing is left out: it comes again."""
+    """Yield records with all their rows.
+
+    A record with a missing part is skipped, because it is sent again.
+    """
     joiner = Joiner()
     for each in lines:
         if (found := joiner.add(each)) is not None:
@@ -30,7 +33,7 @@ def whole(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 class Parts:
-    """Which lines a reader has had, that may be sent some again after a break."""
+    """Filter of lines that a reader has received before, for readers that reconnect."""
 
     def __init__(self) -> None:
         self._had: Place | None = None
@@ -42,14 +45,14 @@ class Parts:
 
 
 class Joiner:
-    """Puts the lines of one answer together."""
+    """Joins the lines of one answer to records."""
 
     def __init__(self) -> None:
         self._held: dict[str, Any] | None = None
         self._next: Place | None = None
 
     def add(self, found: dict[str, Any]) -> dict[str, Any] | None:
-        """The record that this line completes, None if there are more to come."""
+        """Add a line. Returns the record that it completes, or None if more lines follow."""
         index, rev, part = place = place_of(found)
         last = ends(found)
         for name in ("part", "parts"):

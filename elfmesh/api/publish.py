@@ -1,10 +1,11 @@
-"""Publish a table to running jobs: what was found offline becomes what they filter and join by.
+"""Publishes a table to running jobs, which join it or filter by it.
 
 A job takes part if its text declares `TABLE name(...)`. Its next version is the same text with other rows in
-that table, so that everything that holds for a new version holds for a new table: agents verify and
-acknowledge it, it is in force from one boundary on, and `elf rollout undo` brings the one before back.
+this table. Therefore agents verify and acknowledge the table, it becomes active at one interval boundary, and
+`elf rollout undo` restores the previous table.
 
-Owns which jobs are changed and how rows become the declared columns. Knows no Spark.
+The module owns the choice of the jobs and the conversion of rows to the declared columns. It does not know
+Spark.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from elfmesh.ql.plan.inline import InlineTable, packed
 def publish_table(
     table: pa.Table, name: str, *, client: Client, jobs: Sequence[str] = (), dry_run: bool = False
 ) -> list[dict[str, Any]]:
-    """Give running jobs another version of a table.
+    """Give running jobs a new version of a table.
 
     Args:
-        table: at least the columns that the jobs declare.
-        name: of the table; `lookup.name` in the jobs' queries.
-        client: of any agent.
-        jobs: which; none: all that declare the table.
-        dry_run: only say what would happen.
+        table: rows with at least the columns that the jobs declare.
+        name: name of the table; queries use it as `lookup.name`.
+        client: client of any agent.
+        jobs: names of jobs; none: all jobs that declare the table.
+        dry_run: only report what would happen.
 
     Returns:
-        Per job the answer of its update, with "job", "table", "digest", "rows" and "bytes".
+        The answer of the update of each job, with "job", "table", "digest", "rows" and "bytes".
 
     Raises:
-        DataError: the rows do not fit the declared columns, are too many, or have a key twice.
+        DataError: the rows do not fit the declared columns, are too many, or contain a key twice.
         RuntimeFailure: no job declares the table.
         Unreachable: no agent answers.
     """
@@ -53,7 +54,7 @@ def publish_table(
         raise RuntimeFailure(f"no running job declares a table {name}", hint=_hint(name, table))
     texts = {job: filled(text, declared, table) for job, (text, declared) in found.items()}
     for text, _ in texts.values():
-        ql.parse(text)  # all of them, before the first one is changed
+        ql.parse(text)  # all texts, before the first job is changed
     answers = []
     for job, (text, version) in texts.items():
         reported = {"job": job, "table": name, "digest": version.digest, "rows": table.num_rows}
@@ -67,7 +68,7 @@ def declared_table(text: str, name: str) -> InlineTable | None:
 
 
 def filled(text: str, declared: InlineTable, table: pa.Table) -> tuple[str, InlineTable]:
-    """The text with these rows in its table, and the table.
+    """Return the text with these rows in its table, and the table.
 
     Raises:
         DataError: the rows do not fit, or are too many.

@@ -1,10 +1,10 @@
-"""The file of a savepoint: a job's text, where it goes on, and the results it had until then.
+"""The file format of savepoints: the text of a job, its next interval, and its results so far.
 
-    FILE = "ELFSAVE" | u8 format | parts;  part = u32 length | u32 CRC-32 of the body | body (zstd)
-    first part: `Head` (msgpack); then blocks of results, a JSON line each; last an empty block
+  FILE = "ELFSAVE" | u8 format | parts;  part = u32 length | u32 CRC-32 of the body | body (zstd)
+  first part: `Head` (msgpack); then blocks of results, a JSON line each; last an empty block
 
-Owns the format. Knows no agent. A file is written beside and put in its place when it is durable; it is read
-part by part, and one that was cut off, changed, or is of a newer format is refused.
+The module owns the format and knows no agents. A file is written under another name and renamed when it is
+durable. A file that is truncated, changed, or in a newer format is refused.
 
 Paper: none. See ADR 0027.
 """
@@ -27,27 +27,27 @@ from elfmesh.storage.results.segment import private_file
 MARK, FORMAT = b"ELFSAVE", 1
 BLOCK_BYTES = 1 << 20
 PART_BYTES_MAX = 64 << 20
-"""Of one part, packed or not: a block, or a line that is longer."""
+"""Maximum size of a part, compressed or not: a block, or a line that is longer than a block."""
 
 _PART = struct.Struct(">II")
 _LEVEL = 3
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a savepoint is of.
+    """Description of a savepoint.
 
     Attributes:
         elf: release that wrote it.
-        job: qualified name.
-        creator: whose job it is.
-        text: its ELF-QL.
-        signed: the envelope of its signatures, "" if it has none.
-        version: of the text, for people.
-        incarnation: of the results in the file.
-        size, slide: of its windows, for people.
-        first: the interval it goes on from; all results in the file are of earlier ones.
-        agents: names of those that took part, sorted.
-        made_us: wall clock, for people.
+        job: qualified name of the job.
+        creator: creator of the job.
+        text: ELF-QL text of the job.
+        signed: envelope of its signatures, "" if it has none.
+        version: version of the text, for display.
+        incarnation: incarnation of the results in the file.
+        size, slide: size and slide of the windows, for display.
+        first: interval with which the job continues; all results in the file are of earlier intervals.
+        agents: names of the agents that took part, sorted.
+        made_us: time of creation in microseconds, for display.
     """
 
     elf: str
@@ -65,15 +65,15 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
-    """Write a savepoint, mode 0600, durably; returns how many results it has.
+    """Write a savepoint durably with mode 0600, and return its number of results.
 
     Args:
-        path: replaced if it is there.
-        head: of the job.
-        lines: its results, ascending; a JSON object each, or one for each part of a result.
+        path: file, which is replaced if it exists.
+        head: description of the job.
+        lines: results in ascending order, each as a JSON object, or as one object for each part of a result.
 
     Raises:
-        StorageError: the disk refuses; an earlier file is as it was.
+        StorageError: the file cannot be written; an existing file is unchanged.
     """
     count, block = 0, bytearray()
     try:
@@ -93,11 +93,11 @@ def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
 
 
 def read_head(path: Path) -> Head:
-    """What a savepoint is of, once all of the file was found to be right.
+    """Check the whole file and return its description.
 
     Raises:
-        DataError: it is not a complete savepoint of a format that is known.
-        StorageError: it cannot be read.
+        DataError: the file is not a complete savepoint in a known format.
+        StorageError: the file cannot be read.
     """
     parts = _parts(path)
     try:
@@ -110,10 +110,10 @@ def read_head(path: Path) -> Head:
 
 
 def read_results(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The results of a savepoint: number of the interval and JSON line.
+    """Yield the results of a savepoint: number of the interval and JSON line.
 
     Raises:
-        DataError, StorageError: as `read_head`, at the part that is wrong.
+        DataError, StorageError: as `read_head`, at the damaged part.
     """
     parts = _parts(path)
     next(parts, b"")
@@ -127,7 +127,7 @@ def read_results(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _parts(path: Path) -> Iterator[bytes]:
-    """The unpacked parts, each checked, without the empty one at the end."""
+    """Yield the decompressed and checked parts, without the empty one at the end."""
     try:
         with path.open("rb") as file:
             begin = file.read(len(MARK) + 1)

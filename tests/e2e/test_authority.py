@@ -131,7 +131,7 @@ def test_who_has_not_said_who_they_are_may_look_and_change_nothing(
         done = run(*words, "--api", agent)
         assert (done.exit_code, need in done.stderr) == (1, True), done.stderr
         assert "loopback (loopback) has reader" in done.stderr
-        assert "Say who you are" in done.stderr
+        assert "Authenticate with a certificate" in done.stderr
 
 
 def test_every_action_is_in_the_audit_log_which_is_whole(site: Site) -> None:

@@ -1,1 +1,1 @@
-"""What a principal may do here: the role each route and message needs, and what the host allows."""
+"""Authorisation: the role that each route and each message needs, and what the agent allows."""

@@ -1,12 +1,13 @@
-"""The role that every route of the API and every message of the overlay needs: one table, nothing beside it.
+"""The role that each route of the API and each message of the overlay needs, in one table.
 
-Owns the table, which has the roles of verbs from `control.requests.verbs`, and what a refusal says.
-Identifies no caller: the caller is a `Principal`, which the owner of the connection makes. What stands in no
-table is allowed to no caller.
+The module owns the table, which takes the roles of verbs from `control.requests.verbs`, and the text of
+refusals. It does not identify callers; the owner of a connection creates the `Principal`. A route or message
+that is not in the table is refused.
 
-A message of the overlay needs the role `agent`, whatever it carries: what a client wants was authorised by
-the agent it asked, and every agent checks jobs against its own configuration before it works on them
-(`policy`). So an agent's certificate is worth as much as its configuration lets other agents' jobs do.
+A message of the overlay needs the role `agent`, whatever it contains. The agent that received a client's
+request authorised it, and each agent checks jobs against its own configuration before it runs them
+(`policy`). The certificate of an agent therefore permits what the configurations of the other agents permit
+for jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from elfmesh.text import printable
 
 
 class About(StrEnum):
-    """Where a request says which namespace it is about."""
+    """Which part of a request contains the namespace that it is about."""
 
     NONE = "no namespace"
     PATH = "the namespace in the path"
@@ -30,12 +31,12 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One entry of the table.
+    """An entry of the table.
 
     Attributes:
-        need: the role.
-        about: whose namespace, for submitters.
-        action: its name in the audit log; "" for what only looks, which is logged when it is refused.
+        need: the required role.
+        about: where the namespace is, for submitters.
+        action: name in the audit log; "" for read access, which is logged only if it is refused.
     """
 
     need: Need
@@ -44,7 +45,7 @@ class Rule:
 
 
 UNPROVED = ("loopback", "insecure network")
-"""Sources of a principal that rest on an address alone."""
+"""Sources of principals that depend on a network address alone."""
 
 _READ = Rule(Need.READ)
 _JOB, _PROGRAM = Scope.JOB.value, "/v1/programs/{namespace}/{name}"
@@ -74,13 +75,13 @@ _OTHERS: dict[tuple[str, str], Rule] = {
 
 
 def routes() -> dict[tuple[str, str], Rule]:
-    """The rule of each route: those of the verbs, and of what is none."""
+    """Return the rule of each route, whether it belongs to a verb or not."""
     verbs = (verb for verb in VERBS.values() if verb.route)
     return {(verb.method, verb.path): _rule(verb) for verb in verbs} | _OTHERS
 
 
 ROUTES = routes()
-"""By method and path, as it was registered. HEAD needs what GET needs."""
+"""Rules by method and path as registered. HEAD needs the role of GET."""
 
 _OVERLAY = "Ping Pong Find Rows Found Beat BeatBack Relay Relayed Hop HopTaken Bye"
 _TREES = (
@@ -98,7 +99,7 @@ _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 MESSAGES: dict[str, Need] = dict.fromkeys(
     " ".join((_OVERLAY, _TREES, _CONTROL, _PROGRAMS)).split(), Need.JOIN
 )
-"""By the name of the message's class. One that is not here never gets out of the decoder."""
+"""Required roles by class name of the message. The decoder refuses other messages."""
 
 
 def meets(need: Need, caller: Principal, namespace: str | None = None) -> bool:
@@ -114,7 +115,7 @@ def meets(need: Need, caller: Principal, namespace: str | None = None) -> bool:
 
 
 def is_anonymous(caller: Principal) -> bool:
-    """Whether the caller is anonymous: saying so might help."""
+    """Whether the caller is anonymous, in which case authentication might help."""
     return caller.source in UNPROVED
 
 
@@ -122,7 +123,7 @@ def refusal(need: Need, caller: Principal, what: str, namespace: str | None = No
     of = f" of {printable(namespace)}" if need is Need.SUBMIT and namespace else ""
     line = f"{what} needs the role {need}{of}, and {shown(caller)}"
     if is_anonymous(caller):
-        return line, "Say who you are: with a certificate, or with the token in the agent's data directory."
+        return line, "Authenticate with a certificate, or with the token in the agent's data directory."
     return line, "Ask the operator that gives out certificates and tokens for this role."
 
 

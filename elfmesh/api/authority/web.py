@@ -1,10 +1,10 @@
-"""The one place where a request of the HTTP API is authorised: a middleware before every handler.
+"""The middleware that authorises every request of the HTTP API before its handler runs.
 
-Owns the step from a request to a rule of `needs` and to the namespace it is about, and that what is allowed
-or refused is in the audit log before anything happens. A route without a rule is refused to all.
+The module determines the rule of a request in `needs` and the namespace that the request is about, and
+records actions and refusals in the audit log before anything happens. It refuses routes without a rule.
 
-Invariant: the namespace that is authorised is the one that the handler will act on: both read it with
-`split_name` and the parser of ELF-QL, from the same bytes.
+Invariant: the authorised namespace is the one on which the handler acts, because both read it from the same
+bytes with `split_name` and the parser of ELF-QL.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from elfmesh.errors import ElfError, QueryError, UsageError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNIDENTIFIED, FORBIDDEN = 401, 403
 ANONYMOUS = Principal("nobody", frozenset())
-"""Who calls, if nothing has looked who it is."""
+"""The caller if no middleware has identified it."""
 
 
 UNPROVED = Principal("unknown", frozenset(), source="not believed")
-"""Who shows a token or a certificate that is not good."""
+"""The caller if its token or certificate is invalid."""
 
 LOCAL = Principal("local", frozenset({Role.OPERATOR}))
-"""Who calls an API that was made without anything to tell callers apart; no agent's is."""
+"""The caller of an API without an `Identifier`. The API of an agent always has one."""
 
 
 @web.middleware
@@ -48,12 +48,12 @@ async def undistinguished(request: web.Request, handler: Handler) -> web.StreamR
 
 
 class Recorder(Protocol):
-    """Where actions are written down before they happen."""
+    """Interface of the audit log."""
 
     async def record(
         self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
     ) -> None:
-        """Write an action down; raises StorageError where that cannot be done."""
+        """Record an action before it happens. Raises StorageError if the action cannot be recorded."""
         ...
 
 
@@ -63,9 +63,9 @@ RULES: web.AppKey[dict[tuple[str, str], Rule]] = web.AppKey("rules", dict)
 
 @web.middleware
 async def authorised(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let a request pass if its caller may do what it wants; 401 or 403 and one line else."""
+    """Pass a request on if its caller has the required role; otherwise answer 401 or 403 with one line."""
     resource = request.match_info.route.resource
-    if resource is None:  # no such path or method: the router's own answer
+    if resource is None:  # no such path or method; the router answers
         return await handler(request)
     method = "GET" if request.method == "HEAD" else request.method
     rule = request.app[RULES].get((method, resource.canonical))
@@ -74,7 +74,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
         return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
     body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}
     namespace, job = _named(request, rule)
-    if rule.about in (About.TEXT, About.TAP):  # in a thread: what reads it may have to be loaded
+    if rule.about in (About.TEXT, About.TAP):  # in a thread, because the parser may have to be imported
         namespace, job = await asyncio.to_thread(_about_text, rule, body)
     action = rule.action
     what = action or f"{request.method} {request.path}"
@@ -93,7 +93,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 async def disbelieved(request: web.Request, why: str) -> None:
-    """Write down that a token or a certificate was shown which is not good; it is refused in any case."""
+    """Record that an invalid token or certificate was presented. The request is refused in any case."""
     if (recorder := request.app.get(AUDIT)) is not None:
         what = f"{request.method} {request.path}"
         with contextlib.suppress(ElfError):
@@ -109,12 +109,11 @@ def _refused(caller: Principal, line: str, hint: str) -> web.Response:
 
 
 def _is_unreadable(rule: Rule, caller: Principal, namespace: str | None) -> bool:
-    """Whether a submitter's text is none: the handler says what is wrong with it, and does nothing."""
+    """Whether the text of a submitter is not a job. The handler reports the error and does nothing else."""
     return rule.about is About.TEXT and namespace is None and Role.SUBMITTER in caller.roles
 
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
-    """The JSON object of a request, as its handler will read it; {} if it has none."""
     try:
         return await json_body(request)
     except UsageError:

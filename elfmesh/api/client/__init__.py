@@ -1,1 +1,1 @@
-"""Clients of an agent's HTTP API, and programs beside agents."""
+"""Clients of an agent's HTTP API, and the base class of programs beside agents."""

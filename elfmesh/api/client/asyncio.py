@@ -1,6 +1,6 @@
 """The client of an agent's HTTP API for asyncio programs.
 
-Owns the awaiting; addresses, paths and errors are those of client.py.
+`client.py` owns the paths, and `client_base.py` owns addresses and errors.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """As `Client`, for asyncio programs; use it as an async context manager.
+    """Client of one agent for asyncio programs, with most methods of `Client`; an async context manager.
 
     Args:
         address: "HOST:PORT" of an agent's API, or "unix:PATH".
-        timeout_s: how long an answer may take.
-        credentials: what to show it; default: as `connect`.
+        timeout_s: time limit for an answer.
+        credentials: how to authenticate; default: as `connect`.
 
     Example:
         >>> async def names() -> list[str]:
@@ -79,24 +79,24 @@ class AsyncClient:
         return await self._ask("POST", "/v1/jobs", body)
 
     async def get(self, kind: str) -> list[dict[str, Any]]:
-        """All "jobs", "agents", "streams" or "trees"."""
+        """Return all "jobs", "agents", "streams" or "trees"."""
         found: list[dict[str, Any]] = (await self.ask("list" if kind == "jobs" else kind))[kind]
         return found
 
     async def describe(self, job: str) -> dict[str, Any]:
-        """Everything about a job."""
+        """Return the details of a job."""
         return await self.ask("describe", job)
 
     async def delete(self, job: str) -> dict[str, Any]:
-        """End a job and forget its results."""
+        """Delete a job and its results."""
         return await self.ask("delete", job)
 
     async def pause(self, job: str) -> dict[str, Any]:
-        """Agents stop reading for a job."""
+        """Pause a job; agents stop reading for it."""
         return await self.ask("pause", job)
 
     async def resume(self, job: str) -> dict[str, Any]:
-        """Agents go on where they stopped."""
+        """Resume a job; agents continue reading where they stopped."""
         return await self.ask("resume", job)
 
     async def results(
@@ -108,7 +108,10 @@ class AsyncClient:
         state: str = "final",
         creator: str | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """The intervals of a job, oldest first; with `follow` for ever; `state` as in `Client.results`."""
+        """Yield the records of a job, oldest first; with `follow`, without end.
+
+        `state` is "final" or "all", as in `Client.results`.
+        """
         revision = 0
         while True:
             wait_s = 20.0 if follow else 0.0
@@ -132,9 +135,10 @@ class AsyncClient:
         revision: int = 0,
         creator: str | None = None,
     ) -> tuple[list[dict[str, Any]], int]:
-        """Up to a hundred intervals from `start` on, and the revision that tentative ones go on from.
+        """Return up to a hundred records from `start` on.
 
-        With a `start`, waits for one up to `wait_s`; raises as `Client.results`.
+        Also returns the revision from which tentative records continue. If `start` is given, waits up to
+        `wait_s` for a record. Raises as `Client.results`.
         """
         query: dict[str, Any] = {"limit": 100, "wait": wait_s, "state": state, "revision": revision}
         query |= ({} if start is None else {"from": start}) | ({"creator": creator} if creator else {})
@@ -146,7 +150,7 @@ class AsyncClient:
         return list(whole(lines)), int(headers.get(REVISION, 0))
 
     async def exists(self, job: str, *, creator: str) -> bool:
-        """Whether there is a job of this name and creator."""
+        """Whether a job with this name and creator exists."""
         target = f"{job_path(job)}?{urlencode({'creator': creator})}"
         status, text, _ = await self._request("GET", target, None, 0.0)
         if status not in (http.client.OK, http.client.NOT_FOUND):
@@ -174,13 +178,13 @@ class AsyncClient:
         return int(answer["position"])
 
     async def position(self, program: str, *, stream: str | None, producer: str) -> int | None:
-        """The newest durable position of a producer; see `elfmesh.Job.position`."""
+        """Return the newest durable position of a producer; see `elfmesh.Job.position`."""
         query = {"producer": producer} | ({"stream": stream} if stream else {})
         found = (await self._ask("GET", f"/v1/programs/{program}/position?{urlencode(query)}"))["position"]
         return None if found is None else int(found)
 
     async def query(self, text: str, **options: Any) -> LiveAnswer:
-        """See `Client.query`; waits in a thread."""
+        """Evaluate a query in a thread; see `Client.query`."""
         client = Client(self._address, timeout_s=self._timeout_s, credentials=self._credentials)
         return await asyncio.to_thread(client.query, text, **options)
 

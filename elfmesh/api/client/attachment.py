@@ -1,8 +1,8 @@
-"""A program's connection to the agent beside it: kept up, and nothing said on it is lost while both live.
+"""The connection of a program to the agent beside it, which is restored after failures without loss.
 
-Owns the WebSocket and the names of messages. What the agent has not answered is said again after a broken
-connection, under its old name; what arrives twice is handled once in the life of this process, and its second
-copy is answered as the first was.
+The module owns the WebSocket and the numbers of messages. After a broken connection it sends unanswered
+messages again under their old numbers. A message that arrives twice is handled once in the lifetime of this
+process; the second copy gets the answer of the first.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable
 log = logging.getLogger("elf.program")
 RETRY_S = 0.25
 HANDLED_MAX = 4096
-"""Messages whose outcome is remembered, for copies that come later; agents repeat theirs for minutes."""
+"""Number of handled messages whose outcome is kept for late copies, because agents repeat messages for
+minutes."""
 
 GRACE_S = 5.0
-"""How much longer than a message's own time its answer is waited for."""
+"""How much longer than the time limit of a message the program waits for its answer."""
 
 Handler = Callable[[program_frames.Deliver], Awaitable[bytes]]
 
 
 class Attachment:
-    """One process of a program at one agent.
+    """Attachment of one process of a program to an agent.
 
     Args:
         address: HOST:PORT of the agent's API.
         program: "namespace/name".
-        creator: of the program's job.
+        creator: creator of the program's job.
         process: 20 random bytes.
-        handle: handles a message and returns what its sender gets; an exception is told to the sender.
-        role: told who is the master side.
+        handle: handles a message and returns its answer; the sender gets exceptions as errors.
+        role: called with the agent's statement about which process is the master side.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class Attachment:
         self._place: program_frames.Place | None = None
 
     async def run(self, attached: Callable[[], None]) -> None:
-        """Be attached until cancelled; `attached` is called when it is so for the first time.
+        """Stay attached until cancelled. `attached` is called after the first attachment.
 
         Raises:
-            ConfigError: the token file that was named cannot be used at the first try.
-            Unreachable: no agent answered at the first try.
-            RuntimeFailure: another process of this program has attached to the agent, or we are not let in.
+            ConfigError: the named token file cannot be used at the first attempt.
+            Unreachable: no agent answered the first attempt.
+            RuntimeFailure: another process of this program has attached to the agent, or the agent refuses
+                this one.
         """
         handling = [asyncio.create_task(self._handle_all(queue)) for queue in self._messages.values()]
         try:
@@ -107,7 +109,8 @@ class Attachment:
                     except ConfigError as error:
                         if first:
                             raise
-                        log.warning("the agent at %s is away: %s", self._address, error)  # with its token
+                        # its token file is missing
+                        log.warning("the agent at %s is away: %s", self._address, error)
                     except (aiohttp.ClientError, ConnectionError) as error:
                         if first:
                             raise unreachable(self._address, error) from None
@@ -120,14 +123,14 @@ class Attachment:
             await asyncio.gather(*handling, return_exceptions=True)
 
     def _has_another_token(self, refused: dict[str, str], *, first: bool) -> bool:
-        """Whether it is worth trying again: an agent that begins again has another token than the one it had.
+        """Whether another attempt may succeed, because a restarted agent has a new token.
 
         Raises:
-            ConfigError: there is no token any more, at the first try.
+            ConfigError: the token file no longer exists, at the first attempt.
         """
         try:
             return refused != self._credentials.headers(self._address)
-        except ConfigError as error:  # while the agent writes it, or begins again
+        except ConfigError as error:  # the agent is restarting or is writing the file
             if first:
                 raise
             log.warning("the agent at %s is away: %s", self._address, error)
@@ -136,10 +139,10 @@ class Attachment:
     async def say(
         self, verb: program_frames.Verb, target: str, creator: str, body: bytes, timeout_s: float
     ) -> program_frames.Answer:
-        """Send a message; how it ended.
+        """Send a message, and return its answer.
 
         Raises:
-            Unreachable: no agent has acknowledged it in time. It may have been handled all the same.
+            Unreachable: no agent has acknowledged the message in time. It may have been handled nevertheless.
         """
         self._count += 1
         frame = program_frames.Say(self._count, verb, target, body, creator, timeout_s)
@@ -150,17 +153,17 @@ class Attachment:
             async with asyncio.timeout(timeout_s + GRACE_S):
                 return await future
         except TimeoutError:
-            raise Unreachable(f"the agent at {self._address} does not report a message") from None
+            raise Unreachable(f"the agent at {self._address} did not answer a message") from None
         finally:
             del self._open[frame.number]
 
     async def join(self, group: str) -> None:
-        """Be a vertex of a group's tree, after a reconnection too."""
+        """Become a vertex of a group's tree, also after reconnections."""
         self._groups[group] = None
         await self._send(program_frames.Join(group))
 
     async def reached(self, place: program_frames.Place) -> None:
-        """Tell how far the master side has come."""
+        """Report to the agent up to which result the master side has come."""
         self._place = place
         await self._send(program_frames.Reached(place))
 

@@ -1,8 +1,7 @@
-"""Clients of an agent's HTTP API, for Python programs and the command line.
+"""The blocking client of an agent's HTTP API, for Python programs and the command line.
 
-Owns the verbs, and how a follower comes back to an agent that went away; `ClientConnection` sends the
-requests. Knows no terminal. `Client` needs the standard library only; `AsyncClient` (web/client.py) uses
-aiohttp.
+The module owns the verbs and the reconnection of followers; `ClientConnection` sends the requests. It needs
+only the standard library. `AsyncClient` (asyncio.py) uses aiohttp.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
 
 TIMEOUT_S = 30.0
-"""How long an answer may take beyond the time it was asked to wait."""
+"""Time limit for an answer, beyond the time that a request asks the agent to wait."""
 
 RECONNECT_S = 30.0
-"""How long a follower tries to come back to an agent that went away."""
+"""How long a follower tries to reconnect to an agent."""
 
 RETRY_S = 0.5
 NEXT, REVISION = "X-Elf-Next", "X-Elf-Revision"
-"""Headers of a page of results: the interval and the revision to go on from."""
+"""Headers of a page of results: the interval and the revision with which to continue."""
 
 INCARNATION = "X-Elf-Incarnation"
-"""Header of an Arrow stream: whose rows they are, of jobs that had the same name."""
+"""Header of an Arrow stream: the incarnation of the job to which the rows belong."""
 
 KINDS = ("jobs", "agents", "streams", "trees")
 
@@ -48,15 +47,16 @@ def connect(
     ca: str | None = None,
     token_file: str | None = None,
 ) -> Client:
-    """A client of the agent at `address` ("HOST:PORT"; default: ELF_API, then 127.0.0.1:7401).
+    """Return a client of the agent at `address` ("HOST:PORT"; default: ELF_API, then 127.0.0.1:7401).
 
     Args:
-        address: where.
-        timeout_s: how long an answer may take.
-        cert: a certificate file, with `key` and `ca`; default: ELF_CERT, ELF_KEY, ELF_CA.
-        key: its private key.
-        ca: whose certificate the agent must have.
-        token_file: an agent's token; default: ELF_TOKEN_FILE, then that of this user's agent at the address.
+        address: address of the agent's API.
+        timeout_s: time limit for an answer.
+        cert: certificate file, with `key` and `ca`; default: ELF_CERT, ELF_KEY, ELF_CA.
+        key: private key of the certificate.
+        ca: certificate of the authority that must have issued the agent's certificate.
+        token_file: file with an agent's token; default: ELF_TOKEN_FILE, then the token of this user's agent
+            at the address.
 
     Example:
         >>> import elfmesh
@@ -77,12 +77,12 @@ def _of_job(verb: str, text: str) -> Callable[[Client, str], dict[str, Any]]:
 
 
 class Client:
-    """Asks one agent, which answers for the whole overlay. No connection outlives a call.
+    """Client of one agent, which answers for the whole overlay. Each call uses its own connection.
 
     Args:
         address: "HOST:PORT" of an agent's API, or "unix:PATH".
-        timeout_s: how long an answer may take.
-        credentials: what to show it; default: as `connect`.
+        timeout_s: time limit for an answer.
+        credentials: how to authenticate; default: as `connect`.
 
     Example:
         >>> client = elfmesh.connect("127.0.0.1:7401")
@@ -108,7 +108,7 @@ class Client:
         return self._connection.address
 
     def ask(self, verb: str, job: str = "", **fields: Any) -> dict[str, Any]:
-        """The answer to any verb of `control.requests.verbs`; `fields`: its parameters.
+        """Send any verb of `control.requests.verbs` with `fields` as its parameters, and return the answer.
 
         Raises:
             ElfError: the agent has refused the request.
@@ -127,10 +127,15 @@ class Client:
         signed: str = "",
         first: int | None = None,
     ) -> dict[str, Any]:
-        """Submit a job, or update it in place; returns when all agents have acknowledged.
+        """Submit a job, or update it if it is running. Returns when all agents have acknowledged.
 
-        `signed`: the envelope of `elf sign`, where the job needs one. `first`: of a job from a savepoint, its
-        first interval; a job of that name must not run.
+        Args:
+            text: ELF-QL text of the job.
+            creator: owner of the job; default: "local".
+            dry_run: only report what would happen.
+            source: name of the text in error messages.
+            signed: envelope of `elf sign`, if the job needs a signature.
+            first: first interval of a job from a savepoint. No job with this name may be running.
 
         Raises:
             QueryError: the text is wrong.
@@ -152,13 +157,14 @@ class Client:
         source: str = "query",
         signed: str = "",
     ) -> dict[str, Any]:
-        """Change a running job, or with `canary` run the text beside it on the agents with these labels.
+        """Change a running job, or run `text` as its canary on the agents with the labels in `canary`.
 
-        `running`: what `describe` said of the job; only that version is changed. Default: it is asked now.
+        `running` is an answer of `describe`; the job changes only if it still has this version. By default
+        the method calls `describe`.
 
         Raises:
-            QueryError: the text is wrong, or another job's.
-            RuntimeFailure: there is no such job, or it has changed since it was described.
+            QueryError: the text is wrong, or it is the text of another job.
+            RuntimeFailure: the job does not exist, or it has changed since `describe`.
         """
         running = running or self.describe(job)
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source, "job": running["job"]}
@@ -168,75 +174,82 @@ class Client:
         return self._connection.ask("POST", "/v1/jobs", body)
 
     def revoke(self, job: str, tombstone: str) -> dict[str, Any]:
-        """End a job's versions by a signed tombstone, as a version of the text that runs.
+        """Revoke versions of a job with a signed tombstone, applied as a new version of the running text.
 
-        Every agent verifies it for itself, and has it on disk before it acknowledges.
+        Each agent verifies the tombstone and stores it on disk before it acknowledges.
 
         Raises:
-            RuntimeFailure: there is no such job.
-            DataError: an agent does not admit it.
+            RuntimeFailure: the job does not exist.
+            DataError: an agent refuses the tombstone.
         """
         running = self.describe(job)
         return self.update(job, str(running["text"]), running=running, signed=tombstone)
 
-    describe = _of_job("describe", "Everything about a job.")
-    why = _of_job("why", "What holds a job: interval, stage, agents that are waited for; see `control.why`.")
-    delete = _of_job("delete", "End a job and forget its results.")
-    pause = _of_job("pause", "Agents stop reading for a job.")
-    resume = _of_job("resume", "Agents go on where they stopped.")
-    empty = _of_job("empty", "Begin a new batch on all agents at one boundary.")
-    rollout = _of_job("rollout", "How the last change of a job went, and its canary if there is one.")
-    undo = _of_job("undo", "End a job's canary; without one, bring the version before the newest back.")
-    promote = _of_job("promote", "Make a canary's text the version of all agents.")
+    describe = _of_job("describe", "Return the details of a job.")
+    why = _of_job("why", "Return what delays a job: the interval, the stage and the agents.")
+    delete = _of_job("delete", "Delete a job and its results.")
+    pause = _of_job("pause", "Pause a job; agents stop reading for it.")
+    resume = _of_job("resume", "Resume a job; agents continue reading where they stopped.")
+    empty = _of_job("empty", "Start a new batch on all agents at one interval boundary.")
+    rollout = _of_job("rollout", "Return the progress of the last change of a job, and of its canary.")
+    undo = _of_job("undo", "End a job's canary. If there is none, restore the previous version.")
+    promote = _of_job("promote", "Make the text of a job's canary the version of all agents.")
 
     def get(self, kind: str) -> list[dict[str, Any]]:
-        """All "jobs", "agents", "streams" or "trees" of the overlay."""
+        """Return all "jobs", "agents", "streams" or "trees" of the overlay."""
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is not one of {', '.join(KINDS)}")
         found: list[dict[str, Any]] = self.ask("list" if kind == "jobs" else kind)[kind]
         return found
 
     def health(self) -> dict[str, Any]:
-        """How the agent is: "agent", "status" (ok, degraded, waiting), "problem" and "sinks" if need be."""
+        """Return the health of the agent: "agent" and "status" (ok, degraded or waiting).
+
+        The answer contains "problem" and "sinks" if there is a problem.
+        """
         return self.ask("health")
 
     def agent(self) -> dict[str, Any]:
-        """The agent that is asked."""
+        """Return the details of the agent."""
         return self.ask("agent")
 
     def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
-        """The agent that is asked ends its jobs at declared intervals, then itself.
+        """Make the agent leave all its jobs at declared intervals, and stop.
 
         Returns:
-            state "left", or after `wait_s` "leaving", with the jobs that it `waits_for`: it goes on to leave.
+            An object whose state is "left", or, after `wait_s`, "leaving"; it then contains the jobs in
+            `waits_for`, and the agent continues to leave.
         """
         return self.ask("leave", wait=wait_s)
 
     def verify(self, job: str, interval: int, *, again: bool = False) -> dict[str, Any]:
-        """How the verification of an interval stands; begins it if need be. See `control.verify`.
+        """Return the state of the verification of an interval; starts the verification if necessary.
 
         Args:
-            job: its name.
+            job: name of the job.
             interval: number of a closed interval.
-            again: forget an earlier outcome.
+            again: discard an earlier outcome.
         """
         return self.ask("verify", job, interval=interval, again=again)
 
     def recover(self, job: str, *, accept_loss: bool = False) -> dict[str, Any]:
-        """Have a job go on with other voters, without a majority of the old ones; see `control.recovery`.
+        """Continue a job with other voters, without a majority of the old ones; see `elf job recover`.
 
         Args:
-            job: its name.
-            accept_loss: do it; else only what may be lost is told.
+            job: name of the job.
+            accept_loss: perform the recovery; otherwise only return what may be lost.
         """
         return self.ask("recover", job, accept_loss=accept_loss)
 
     def schema(self, job: str, *, wait_s: float = 0.0) -> dict[str, Any]:
-        """{"ddl", "arrow"} of a result row; waits for the first result for up to `wait_s`."""
+        """Return {"ddl", "arrow"} of a result row. Waits up to `wait_s` for the first result."""
         return self.ask("schema", job, wait=wait_s)
 
     def offsets(self, job: str, *, after: int | None = None, wait_s: float = 0.0) -> dict[str, Any]:
-        """{"earliest", "latest", "expired", "incarnation"}; waits for an interval later than `after`."""
+        """Return {"earliest", "latest", "expired", "incarnation"}.
+
+        Waits for an interval later than `after`.
+        """
         return self.ask("offsets", job, wait=wait_s, after=after)
 
     def results(
@@ -249,17 +262,17 @@ class Client:
         state: str = "final",
         rows: bool = True,
     ) -> Iterator[dict[str, Any]]:
-        """The intervals of a job, oldest first, as the objects `elf results -o json` prints.
+        """Yield the records of a job, oldest first, as the objects that `elf results -o json` prints.
 
-        A record that comes in several lines is given whole.
+        A record that arrives in several lines is yielded as one object.
 
         Args:
-            job: its name.
-            follow: go on with new intervals for ever; reconnects when the agent comes back.
-            start: index of the first interval; default: the oldest kept.
-            limit: at most so many.
-            state: "final", or "all": also what open intervals look like so far, again with each revision.
-            rows: False: without the rows.
+            job: name of the job.
+            follow: continue with new intervals without end; reconnects when the agent returns.
+            start: index of the first interval; default: the oldest that is kept.
+            limit: maximum number of records.
+            state: "final", or "all", which includes every tentative revision of open intervals.
+            rows: whether records contain their rows.
         """
         lines = self.lines(job, follow=follow, start=start, limit=limit, state=state, rows=rows)
         yield from whole(map(json.loads, lines))
@@ -274,7 +287,10 @@ class Client:
         state: str = "final",
         rows: bool = True,
     ) -> Iterator[bytes]:
-        """As `results`, but the JSON text as it came, which loses nothing; a record may be several lines."""
+        """Yield the lines of `results` as received, without loss of digits.
+
+        A record may consist of several lines.
+        """
         left, retry_until, received, had = limit, 0.0, start is not None, Parts()
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
@@ -286,7 +302,8 @@ class Client:
                     got = received = True
                     found, retry_until = json.loads(line), 0.0
                     last, following = ends(found), place_of(found)[0] + 1
-                    if last and not (follow and found.get("state") == "TENTATIVE"):  # that comes again
+                    # a tentative record is followed by others
+                    if last and not (follow and found.get("state") == "TENTATIVE"):
                         start = following if start is None else max(start, following)
                     left = left - 1 if last and left is not None else left
                     if had.is_new(found):
@@ -304,19 +321,22 @@ class Client:
                 return
 
     def query(self, text: str, **options: Any) -> LiveAnswer:
-        """Evaluate ELF-QL over the newest results of jobs; options and errors: `control.web.live.query`."""
+        """Evaluate ELF-QL over the newest results of jobs; for options and errors see `client.live.query`."""
         from elfmesh.api.client.live import query
 
         return query(self, text, **options)
 
     def tap(self, texts: Sequence[str], **options: Any) -> Iterator[dict[str, Any]]:
-        """Live lines of the agent's stream that pass the WHERE of all texts, with counts: `web.tap`."""
+        """Yield live lines of the agent's stream that pass the WHERE of all texts; see `web.tap`.
+
+        Also yields counts.
+        """
         return map(json.loads, self._connection.stream("/v1/tap", {"texts": list(texts), **options}))
 
     def open(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, timeout_s: float
     ) -> tuple[HTTPConnection, HTTPResponse]:
-        """The answer of any status, unread, and its connection; the caller closes both.
+        """Return the connection and its unread response of any status. The caller closes both.
 
         Raises:
             Unreachable: no agent answers.

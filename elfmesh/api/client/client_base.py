@@ -1,4 +1,4 @@
-"""What all clients of an agent's HTTP API need: addresses, URLs of jobs, errors that answers mean."""
+"""Functions that all clients of an agent's HTTP API share: addresses, URLs of jobs, and errors in answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from elfmesh.control.requests.verbs import VERBS, Scope
 from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 
 API = "127.0.0.1:7401"
-"""Where an agent's API is unless it was told otherwise."""
+"""Default address of an agent's API."""
 
 
 def api_address(address: str | None) -> tuple[str, int]:
-    """Host and port of "HOST:PORT", of ELF_API, or of the default.
+    """Return host and port of "HOST:PORT", of ELF_API, or of the default.
 
     Raises:
-        UsageError: not an address.
+        UsageError: the text is not an address.
     """
     text = address or os.environ.get("ELF_API") or API
     host, _, port = re.sub(r"^https?://", "", text).rstrip("/").rpartition(":")
@@ -32,13 +32,13 @@ def api_address(address: str | None) -> tuple[str, int]:
 
 
 def api_name(address: str | None) -> str:
-    """`address` as HOST:PORT in one spelling; raises as `api_address`."""
+    """Return `address` as HOST:PORT in canonical form. Raises as `api_address`."""
     host, port = api_address(address)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def error_from(status: int, body: object, what: str) -> ElfError:
-    """The error an agent has answered with."""
+    """Return the error that an agent's answer represents."""
     reply = body if isinstance(body, dict) else {}
     message = str(reply.get("error") or f"{what}: status {status}")
     hint, where, code = (
@@ -61,10 +61,10 @@ def _int(value: object) -> int:
 
 
 def job_path(job: str) -> str:
-    """The URL path of a job named "shop/top", "shop.top" or "top".
+    """Return the URL path of a job named "shop/top", "shop.top" or "top".
 
     Raises:
-        UsageError: not the name of a job.
+        UsageError: the text is not the name of a job.
     """
     try:
         namespace, name = split_name(job)
@@ -74,7 +74,7 @@ def job_path(job: str) -> str:
 
 
 def parse_json(data: bytes) -> object:
-    """The value of a JSON text, None if it is none."""
+    """Parse a JSON text; return None if it is malformed."""
     try:
         return json.loads(data)
     except ValueError:
@@ -82,15 +82,15 @@ def parse_json(data: bytes) -> object:
 
 
 def unreachable(address: str, error: BaseException) -> Unreachable:
-    """No agent answers there."""
+    """Return the error for an address at which no agent answers."""
     if isinstance(error, http.client.HTTPException) and not isinstance(error, http.client.RemoteDisconnected):
         return Unreachable(
-            f"what answers at {address} is not an agent's API",
+            f"the server at {address} is not an agent's API",
             hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
         )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError):
-        reason += "; does it want a certificate: --cert, --key, --ca?"
+        reason += "; if it requires a certificate, use --cert, --key and --ca"
     return Unreachable(
         f"no agent answers at {address} ({reason})",
         hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
@@ -98,10 +98,10 @@ def unreachable(address: str, error: BaseException) -> Unreachable:
 
 
 def request_of(verb: str, job: str = "", **fields: Any) -> tuple[str, str]:
-    """Method and target of a verb, with the parameters that are not None.
+    """Return method and target of a verb with the parameters that are not None.
 
     Raises:
-        UsageError: no verb, or no name of a job.
+        UsageError: the verb does not exist, or `job` is not the name of a job.
     """
     if verb not in VERBS or not VERBS[verb].route:
         raise UsageError(f"{verb!r} is not one of {', '.join(name for name in VERBS if VERBS[name].route)}")

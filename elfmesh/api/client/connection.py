@@ -1,7 +1,8 @@
-"""The HTTP connections of the blocking client to one agent's API.
+"""HTTP connections of the blocking client to one agent's API.
 
-Owns how an agent is reached (TCP, TLS or a Unix socket), how a request is sent and how an answer is read:
-as one JSON object, or line by line. Knows no verb and no job. Needs the standard library only.
+The module owns how to reach an agent (TCP, TLS or a Unix socket), how to send a request, and how to read an
+answer, as one JSON object or line by line. It knows no verbs and no jobs, and needs only the standard
+library.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.errors import Unreachable
 
 FOLLOW_SILENCE_S = 90.0
-"""A follower hears something every 15 s; silence for so long means that the agent hangs."""
+"""An agent sends a follower at least an empty line every 15 s, so a silence of this length means that it
+hangs."""
 
 LINE_BYTES_MAX = 256 << 20
 BLOCK_BYTES = 1 << 16
 
 
 class ClientConnection:
-    """Sends requests to one agent. No connection outlives a request.
+    """Sends requests to one agent, each over its own connection.
 
     Args:
         address: "HOST:PORT" of an agent's API, or "unix:PATH".
-        timeout_s: how long an answer may take beyond the time it was asked to wait.
-        credentials: what to show it; default: `default_credentials`.
+        timeout_s: time limit for an answer, beyond the time that a request asks the agent to wait.
+        credentials: how to authenticate; default: `default_credentials`.
     """
 
     def __init__(self, address: str | None, timeout_s: float, credentials: Credentials | None) -> None:
@@ -46,11 +48,11 @@ class ClientConnection:
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
     def stream(self, target: str, body: dict[str, Any] | None = None) -> Iterator[bytes]:
-        """The lines of an answer that are not empty, as they come.
+        """Yield the lines of an answer that are not empty, as they arrive.
 
         Raises:
-            ElfError: the agent has refused the request, or one of its lines says what went wrong.
-            Unreachable: no agent answers, or the answer stopped before its end.
+            ElfError: the agent has refused the request, or a line contains an error.
+            Unreachable: no agent answers, or the answer broke off.
         """
         method = "GET" if body is None else "POST"
         connection, response = self.open(method, target, body, timeout_s=FOLLOW_SILENCE_S)
@@ -68,10 +70,12 @@ class ClientConnection:
             connection.close()
 
     def _lines_of(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
-        """The lines of an answer. Not by `readline`: to it an agent that dies has come to the end.
+        """Yield the lines of an answer.
+
+        Does not use `readline`, which reports a broken connection as the end.
 
         Raises:
-            Unreachable: the answer stopped before its end.
+            Unreachable: the answer broke off.
         """
         kept = bytearray()
         try:
@@ -93,11 +97,13 @@ class ClientConnection:
     def ask(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0
     ) -> dict[str, Any]:
-        """The JSON object that answers a request; `wait_s`: how long the agent was asked to wait.
+        """Return the JSON object that answers a request.
+
+        `wait_s` is how long the request asks the agent to wait.
 
         Raises:
             ElfError: the agent has refused the request.
-            Unreachable: no agent answers, or the answer stopped before its end.
+            Unreachable: no agent answers, or the answer broke off.
         """
         connection, response = self.open(method, target, body, timeout_s=self._timeout_s + wait_s)
         try:
@@ -114,7 +120,7 @@ class ClientConnection:
     def open(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """The answer of any status, unread, and its connection; the caller closes both.
+        """Return the connection and its unread response of any status. The caller closes both.
 
         Raises:
             Unreachable: no agent answers.

@@ -1,11 +1,12 @@
-"""`elfmesh.Job`: the paper's programming model, for what SQL cannot say.
+"""`elfmesh.Job`: the paper's programming model, for tasks that SQL cannot express.
 
-A program is a process of the user's, beside an agent and attached to its API: the agent runs no code of it.
-The same program beside several agents is one job's vertices; one of them is its *master side*. The program
-has the name of an ELF-QL job, whose sources it may insert into and whose results its master side follows.
+A program is a process of the user beside an agent, attached to the agent's API. The agent runs no code of the
+program. The processes of one program beside several agents are the vertices of one job; one of them is the
+*master side*. The program has the name of an ELF-QL job. It may insert records into the sources of this job,
+and its master side follows the results.
 
-Owns what a program's author sees: verbs, callbacks and when they are called. Callbacks are coroutines on one
-loop. Of each verb one message is handled at a time; other verbs, results and timers go on beside it.
+The module owns the verbs and callbacks of a program. All callbacks are coroutines on one event loop. Messages
+of the same verb are handled one at a time; other verbs, results and timers run concurrently.
 
 Paper: ELF 2.4, Tables 1 and 2; Figure 7.
 """
@@ -42,20 +43,20 @@ from elfmesh.ids import ID_BYTES
 from elfmesh.units import parse_duration_us
 
 MESSAGE_S = 30.0
-"""How long a message is repeated before its sender learns that no agent has acknowledged it."""
+"""How long a message is repeated before its sender gets the error that no agent has acknowledged it."""
 
 
 class Job:
-    """A program; subclass it, override callbacks, and `run` it beside each agent that is to be a vertex.
+    """Base class of programs. Override callbacks, and `run` the program beside each agent of interest.
 
     Attributes:
-        query: text of its ELF-QL job, which the first master side applies if it is not there; "" without.
+        query: text of its ELF-QL job, which the first master side applies if it does not exist; "" for none.
         name: "namespace/name" if there is no query.
-        creator: of the job.
-        timer: how often `on_timer` is called, such as "300 s"; "" never.
+        creator: creator of the job.
+        timer: period of `on_timer`, such as "300 s"; "" for never.
 
     Args:
-        api: HOST:PORT of the agent beside it; default: ELF_API, then 127.0.0.1:7401.
+        api: HOST:PORT of the agent beside the program; default: ELF_API, then 127.0.0.1:7401.
 
     Example:
         >>> class Words(elfmesh.Job):
@@ -92,27 +93,30 @@ class Job:
     # -- callbacks: override what you need -------------------------------------------------------------
 
     async def on_start(self) -> None:
-        """The process is attached to its agent."""
+        """Called when the process is attached to its agent."""
 
     async def on_master(self) -> None:
-        """This process has become the master side; before any `on_result`."""
+        """Called when this process has become the master side, before any `on_result`."""
 
     async def on_result(self, result: Result) -> None:
-        """Master side: an interval of the job is closed. In order, each at least once."""
+        """Called on the master side for each closed interval, in order, at least once each."""
 
     async def on_timer(self) -> None:
-        """Every `timer`, on all sides; see `is_master`."""
+        """Called every `timer` in all processes; see `is_master`."""
 
     async def on_recv(self, message: Message) -> None:
-        """A child in a group's tree has sent key-value pairs up."""
+        """Called when a child in a group's tree has sent key-value pairs."""
 
     async def on_multicast(self, message: Message) -> None:
-        """The master side has published something to all."""
+        """Called when the master side has published a message to all processes."""
 
     async def on_route(self, message: Message) -> Any:
-        """Master side: another program asks; what is returned is its answer."""
+        """Called on the master side when another program sends a request.
 
-    # -- who is who ------------------------------------------------------------------------------------
+        The returned value is the answer.
+        """
+
+    # -- role ----------------------------------------------------------------------------------------
 
     @property
     def is_master(self) -> bool:
@@ -121,7 +125,7 @@ class Job:
 
     @property
     def agent(self) -> str:
-        """Name of the agent beside which the master side is; "" while unknown."""
+        """Name of the agent beside which the master side runs; "" if unknown."""
         return self._leading.role.agent if self._leading is not None else ""
 
     # -- data plane (Table 1) --------------------------------------------------------------------------
@@ -134,22 +138,25 @@ class Job:
         producer: str | None = None,
         position: int | None = None,
     ) -> int:
-        """Put records into the job's source at this agent; durable on return, each counted once.
+        """Insert records into the job's source at this agent. They are durable on return and count once.
 
         Args:
-            records: (key, value) pairs, which become {"key", "value", "ts"}, or mappings, which get a `ts`
-                of now if they have none.
-            stream: which of the agent's streams `program://NAME`, if it has several.
-            producer: whose position it is, across restarts of this process; None: this process.
-            position: of these records; grows by any step. An insert at or below the producer's newest is
-                here already, and is not taken again. None: the next one of this process.
+            records: (key, value) pairs, which become {"key", "value", "ts"}, or mappings, which get the
+                current time as `ts` if they have none.
+            stream: which of the agent's streams `program://NAME` to use, if there are several.
+            producer: name of the producer whose positions continue across restarts of this process; None:
+                this process.
+            position: position of these records; positions of a producer increase by any step. Records at or
+                below the producer's newest position are already stored and are not stored again. None: the
+                next position of this process.
 
         Returns:
-            The producer's newest durable position.
+            The newest durable position of the producer.
 
         Raises:
-            UsageError: nothing to insert into, a producer without a position, or more than fits at once.
-            Unreachable: the agent is away; the insert may be repeated with the same position.
+            UsageError: there is no stream to insert into, a producer has no position, or the records are too
+                many.
+            Unreachable: the agent is away. The insert may be repeated with the same position.
         """
         if (producer is None) != (position is None):
             raise UsageError("a producer and its position must be given together")
@@ -159,7 +166,8 @@ class Job:
         until = asyncio.get_running_loop().time() + MESSAGE_S
         if producer is not None and position is not None:
             return await self._insert_until(until, lines, stream, producer, position)
-        async with self._inserting:  # the next one's position would make this one's old
+        # a concurrent insert with the next position would make this position old
+        async with self._inserting:
             self._inserted += 1
             own = f"~{self._process.hex()}"
             return await self._insert_until(until, lines, stream, own, self._inserted)
@@ -178,14 +186,14 @@ class Job:
                 await asyncio.sleep(AGAIN_S)
 
     async def position(self, producer: str, *, stream: str | None = None) -> int | None:
-        """The newest durable position of a producer at this agent: from where it goes on; None: none yet."""
+        """Return the newest durable position of a producer at this agent, or None if it has none."""
         return await self._agent_client.position(self.name, stream=stream, producer=producer)
 
     async def flush(self, *, tentative: bool = False) -> Result | None:
-        """The newest result of the job, over all agents; None before the first.
+        """Return the newest result of the job over all agents, or None if there is none.
 
         Args:
-            tentative: also what an open interval looks like so far.
+            tentative: also consider tentative results of open intervals.
         """
         latest = (await self._agent_client.offsets(self.name, creator=self.creator))["latest"]
         newest = None
@@ -195,34 +203,38 @@ class Job:
         return newest
 
     async def empty(self) -> dict[str, Any]:
-        """Begin a new batch on all agents at one boundary; says from which interval on."""
+        """Start a new batch on all agents at one interval boundary.
+
+        The answer contains the first interval.
+        """
         return await self._agent_client.empty(self.name, creator=self.creator)
 
     async def update(self, text: str) -> dict[str, Any]:
-        """Change the job while it runs (`elf update`): other filters, other aggregates."""
+        """Change the query of the running job, as `elf update` does."""
         return await self._agent_client.apply(text, creator=self.creator)
 
     async def results(
         self, job: str, *, start: int | None = None, tentative: bool = False, creator: str = CREATOR
     ) -> AsyncIterator[Result]:
-        """The closed intervals of a job, this one's or another's, from `start` on."""
+        """Yield the closed intervals of this or another job from `start` on."""
         state = "all" if tentative else "final"
         async for each in self._agent_client.results(job, start=start, state=state, creator=creator):
             yield result_of(each)
 
     async def subscribe(self, group: str) -> None:
-        """Be a vertex of this group's tree: its children's `send_to` come to `on_recv`."""
+        """Become a vertex of this group's tree. Messages of its children arrive in `on_recv`."""
         await self._attached.join(group)
 
     async def send_to(self, group: str, pairs: Any, *, timeout_s: float = MESSAGE_S) -> bool:
         """Send key-value pairs to the next vertex towards the root of a group's tree.
 
         Returns:
-            Whether the vertex above has handled it; False: this process is the root's, which has no parent.
+            Whether the vertex above has handled the message; False if this process is at the root, which has
+            no parent.
 
         Raises:
-            RuntimeFailure: the vertex above could not handle it.
-            Unreachable: no agent has acknowledged it in time; it may have been handled.
+            RuntimeFailure: the vertex above failed to handle the message.
+            Unreachable: no agent has acknowledged the message in time; it may have been handled.
         """
         answer = await self._say("send_to", group, "", pairs, timeout_s)
         return answer.status != "root"
@@ -230,11 +242,11 @@ class Job:
     # -- control plane (Table 2) -----------------------------------------------------------------------
 
     async def multicast(self, message: Any) -> Delivery:
-        """Master side: publish to all processes of this program, this one included.
+        """Publish a message to all processes of this program, including this one. Master side only.
 
         Raises:
-            NotMaster: another process is.
-            Unreachable: it reached no agent in time, as far as is known.
+            NotMaster: another process is the master side.
+            Unreachable: no agent acknowledged the message in time.
         """
         answer = await self._say("multicast", "", "", message, MESSAGE_S)
         return Delivery(answer.acknowledged, answer.expected)
@@ -242,11 +254,11 @@ class Job:
     async def route(
         self, program: str, message: Any, *, creator: str = CREATOR, timeout_s: float = MESSAGE_S
     ) -> Any:
-        """Ask the master side of a program, by its name; what its `on_route` returns.
+        """Send a request to the master side of a program by its name. Returns the result of its `on_route`.
 
         Raises:
-            RuntimeFailure: it could not handle it.
-            Unreachable: no agent has answered in time; it may have been handled.
+            RuntimeFailure: the master side failed to handle the request.
+            Unreachable: no agent has answered in time; the request may have been handled.
         """
         answer = await self._say("route", program, creator, message, timeout_s)
         return msgspec.msgpack.decode(answer.body)
@@ -276,17 +288,17 @@ class Job:
 
         Raises:
             Unreachable: no agent answers.
-            ElfError: what a callback has not caught, and so any other exception; but what `on_recv`,
-                `on_multicast` and `on_route` raise is told to the sender.
+            ElfError: raised by a callback, as may be any other exception. The sender of a message gets what
+                `on_recv`, `on_multicast` and `on_route` raise.
         """
         asyncio.run(self._run_until_stopped())
 
     def stop(self) -> None:
-        """Let `serve` return; for callbacks."""
+        """Make `serve` return; for use in callbacks."""
         self._stopping.set()
 
     async def serve(self) -> None:
-        """As `run`, on a loop that is running, without signals."""
+        """Run as `run` does, but on the running event loop and without signal handlers."""
         async with AsyncClient(self.api) as client:
             self._client = client
             self._attachment = Attachment(
@@ -363,14 +375,14 @@ class Job:
 
 
 def _name_of(job: Job) -> str:
-    """The name of a program: its query's, or its own.
+    """Return the name of a program, which is its own or that of its query.
 
     Raises:
-        UsageError: it has none, or the query has another.
+        UsageError: it has no name, or the two names differ.
     """
     names = []
     if job.query:
-        from elfmesh.control.jobs.plan import read_job  # the parser: only where there is something to parse
+        from elfmesh.control.jobs.plan import read_job  # imported only if there is a query to parse
 
         found, _ = read_job(job.query, source=type(job).__name__)
         names.append(f"{found.namespace}/{found.name}")

@@ -1,7 +1,8 @@
-"""The master side of a program: sees to its job, and follows the job's results.
+"""The master side of a program: applies the job if necessary, and follows the job's results.
 
-Owns the role of this process and how far the results are handled. A place is told to the agent after its
-result was handled, never before: a result is handled again after a crash in between, and none is left out.
+The module owns the role of this process and the position up to which results are handled. It reports a
+position to the agent only after the result was handled. After a crash in between, the result is handled
+again; no result is skipped.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from elfmesh.errors import RuntimeFailure, Unreachable
 
 AGAIN_S = 0.5
 FOLLOW_S = 5.0
-"""How long one question for the next result waits."""
+"""How long one request for the next result waits."""
 
 log = logging.getLogger("elf.program")
 
 
 class Side(Protocol):
-    """What a program does as master side."""
+    """Interface of a program that becomes the master side."""
 
     query: str
     name: str
     creator: str
 
     async def on_master(self) -> None:
-        """It has become so."""
+        """Called when the program has become the master side."""
         ...
 
     async def on_result(self, result: Result) -> None:
-        """An interval is closed."""
+        """Called for each closed interval."""
         ...
 
 
 class Leading:
-    """One process' share in leading its program.
+    """Runs the master side of a program in one process.
 
     Args:
         side: the program.
-        client: of the agent's API.
-        attached: tells the agent how far it has come.
+        client: client of the agent's API.
+        attached: attachment through which positions are reported to the agent.
         follows: whether the program wants results.
     """
 
@@ -57,7 +58,7 @@ class Leading:
         self._appointed = asyncio.Event()
 
     def appoint(self, role: program_frames.Role) -> None:
-        """The agent says who is the master side."""
+        """Take note of the agent's statement about which process is the master side."""
         self.role = msgspec.structs.replace(role, place=max(role.place, self.role.place))
         if role.master:
             self._appointed.set()
@@ -65,7 +66,10 @@ class Leading:
             self._appointed.clear()
 
     async def run(self) -> None:
-        """While this process is the master side, see to the job and follow its results; until cancelled."""
+        """Apply the job and follow its results while this process is the master side.
+
+        Runs until cancelled.
+        """
         while True:
             await self._appointed.wait()
             term = self.role.term
@@ -82,7 +86,7 @@ class Leading:
         return self.role.master and self.role.term == term
 
     async def _see_to_job(self) -> None:
-        """Apply the job if there is none. One that is there, or was, may have been changed since."""
+        """Apply the job if it does not exist. A job that exists or existed may have been changed since."""
         while self._side.query and self.role.master and self.role.place == program_frames.NOWHERE:
             try:
                 if not await self._client.exists(self._side.name, creator=self._side.creator):
@@ -103,14 +107,15 @@ class Leading:
             log.info("no results of %s now: %s", self._side.name, error)
             await asyncio.sleep(AGAIN_S)
             return incarnation
-        if str(offsets["incarnation"]) != incarnation:  # only now is it known what the numbers mean
+        # only now the meaning of the interval numbers is known
+        if str(offsets["incarnation"]) != incarnation:
             return str(offsets["incarnation"])
         if start is not None and offsets["expired"] is not None and offsets["expired"] >= start:
             log.warning(
                 "results of %s up to interval %d are no longer kept", self._side.name, offsets["expired"]
             )
         for each in page:
-            place = self.role.place  # a successor may have come further while this one is handled
+            place = self.role.place  # a successor may have come further while this result is handled
             if not self._leads(term) or not await self._handle_result(result_of(each)):
                 break
             text = f"{incarnation}:{each['interval']['index']}"

@@ -1,4 +1,4 @@
-"""What programs are given and what they give: messages, results, records, and their bytes.
+"""Values that programs send and receive: messages, results and records, and their encoding.
 
 Paper: ELF 2.4, Tables 1 and 2.
 """
@@ -16,17 +16,17 @@ from elfmesh.errors import RuntimeFailure, UsageError
 
 
 class NotMaster(RuntimeFailure):
-    """Another process is the program's master side now, or none is yet."""
+    """Raised if another process is the master side of the program, or no process is."""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """Something another process of a program, or another program, has sent.
+    """Message from another process of a program or from another program.
 
     Attributes:
-        body: what it said.
-        sender: name of the agent beside which it is.
-        group: the tree it came up, of a `send_to`; else "".
-        order: of multicasts: grows with each, through all master sides. They may arrive in another order.
+        body: content.
+        sender: name of the agent beside which the sender runs.
+        group: group in whose tree it was sent, for `send_to`; otherwise "".
+        order: increases with each multicast, across all master sides. Multicasts may arrive in another order.
     """
 
     body: Any
@@ -36,16 +36,16 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One interval of the job.
+    """Record of one interval of the job.
 
     Attributes:
         index: number of the interval.
-        start, end: in event time; None of a job without windows.
-        rows: as `elf results -o json` has them.
-        state: FINAL, FINAL_PARTIAL, SKIPPED, or TENTATIVE where that was asked for.
-        completeness: share of the expected agents that are in it.
-        version: of the job's text that it was made by.
-        counts: records by what became of them: contributed, filtered, late_dropped, ...
+        start, end: range of event time; None for a job without windows.
+        rows: rows as `elf results -o json` prints them.
+        state: FINAL, FINAL_PARTIAL, SKIPPED, or TENTATIVE if that was requested.
+        completeness: share of the expected agents that contributed.
+        version: version of the job that computed it.
+        counts: number of records by bucket: contributed, filtered, late_dropped, ...
     """
 
     index: int
@@ -59,14 +59,14 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """Who has handled a multicast: `acknowledged` programs of `expected` agents."""
+    """Result of a multicast: `acknowledged` programs of `expected` agents have handled it."""
 
     acknowledged: int
     expected: int
 
 
 def result_of(each: dict[str, Any]) -> Result:
-    """A result as the API's JSON has it."""
+    """Convert a record of the API's JSON to a `Result`."""
     interval = each["interval"]
     return Result(
         interval["index"],
@@ -81,10 +81,10 @@ def result_of(each: dict[str, Any]) -> Result:
 
 
 def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]]) -> list[bytes]:
-    """Records as JSON lines.
+    """Encode records as JSON lines.
 
     Raises:
-        UsageError: a value that JSON has no word for.
+        UsageError: a value cannot be represented in JSON.
     """
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     lines = []
@@ -101,10 +101,10 @@ def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]]) -> list[byt
 
 
 def packed(message: Any) -> bytes:
-    """The bytes of a message: None, numbers, texts, bytes, lists and dicts.
+    """Encode a message of None, numbers, strings, bytes, lists and dicts.
 
     Raises:
-        UsageError: anything else, or too much.
+        UsageError: the message contains other values, or is too large.
     """
     try:
         data = msgspec.msgpack.encode(message)
@@ -119,7 +119,7 @@ def packed(message: Any) -> bytes:
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended the program, out of the group that the loop has put it in."""
+    """Return the error that ended the program from the exception group in which the event loop wrapped it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

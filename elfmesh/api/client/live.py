@@ -1,7 +1,7 @@
-"""Queries over the latest results of jobs, through any agent's API: `elf query` and `Client.query`.
+"""Queries over the latest results of jobs through the API of any agent (`elf query`, `Client.query`).
 
-Owns which interval is asked, how long a better one is waited for, and what is said when none comes. The rows
-travel as Arrow, so that no number loses a digit, and are evaluated by the caller, not by the agent.
+The module owns the choice of the interval, the wait for a better one, and the error if none arrives. Rows are
+transferred as Arrow, so that no number loses digits. The caller evaluates the query, not the agent.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ from elfmesh.ql.engine.live import evaluate, parse_live
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
 LOOKED_AT = 16
-"""Newest intervals among which a result is looked for: skipped ones have none."""
+"""Number of newest intervals among which a result is searched, because skipped intervals have none."""
 
 POLL_S = 0.2
 FINAL = ("FINAL", "FINAL_PARTIAL")
 
 
 class Results(Protocol):
-    """What is asked of a client."""
+    """Interface of a client that reads results."""
 
     @property
     def address(self) -> str:
-        """Of the agent."""
+        """Address of the agent."""
         ...
 
     def offsets(self, job: str) -> dict[str, Any]:
-        """The first and the last interval of a results log."""
+        """Return the first and the last interval of a results log."""
         ...
 
     def results(self, job: str, *, start: int | None, state: str, rows: bool) -> Iterator[dict[str, Any]]:
-        """The intervals from `start` on, with or without their rows."""
+        """Yield the records from `start` on, with or without their rows."""
         ...
 
     def open(
         self, method: str, target: str, *, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """The answer to a request, to be read by the caller."""
+        """Send a request and return the connection and the unread response."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer(HoldsTable):
-    """The rows of a query over results: a pyarrow table to a caller that uses it as one.
+    """Result of a query over results; usable as a pyarrow table.
 
     Attributes:
         table: the rows.
-        of: per job what the rows are made of: the object that `elf results -o json` prints, without rows.
+        of: for each job, the record from which the rows come, as `elf results -o json` prints it without
+            rows.
     """
 
     table: pa.Table
@@ -75,20 +76,22 @@ def query(
     tentative: bool = False,
     source: str = "query",
 ) -> LiveAnswer:
-    """Evaluate ELF-QL over the newest result of every job that it names.
+    """Evaluate ELF-QL over the newest result of each job that the text names.
 
     Args:
-        client: of any agent.
-        text: SELECT ... FROM job; the columns are the job's, `ts` (the start of the interval, unless the job
-            has such a column) and interval_index, interval_start, interval_end, state, rev, completeness.
-        min_fidelity: refuse results that stand for less of the input.
-        wait_s: how long to wait, in all, for a result that is there and good enough.
-        tentative: also take what an open interval looks like so far.
-        source: what the text is called in errors.
+        client: client of any agent.
+        text: SELECT ... FROM job. The columns are those of the job, `ts` (the start of the interval, unless
+            the job has such a column), interval_index, interval_start, interval_end, state, rev and
+            completeness.
+        min_fidelity: refuse results with a lower fidelity.
+        wait_s: total time to wait for a result with sufficient fidelity.
+        tentative: also use tentative results of open intervals.
+        source: name of the text in errors.
 
     Raises:
         QueryError: the text is wrong.
-        RuntimeFailure: no such job, no result, or none that is good enough: who is missing.
+        RuntimeFailure: the job does not exist, has no result, or has none with sufficient fidelity; the
+            message names the missing agents.
         Unreachable: no agent answers.
     """
     statement = parse_live(text, source=source)
@@ -107,7 +110,7 @@ _ADDED = frozenset({*HEAD.names, TIME_COLUMN})
 def _awaited(
     client: Results, job: str, min_fidelity: float | None, deadline: float, *, tentative: bool
 ) -> dict[str, Any]:
-    """The newest result, once it is good enough."""
+    """Return the newest result as soon as its fidelity is sufficient."""
     while True:
         head = _newest(client, job, tentative=tentative)
         if head is not None and (min_fidelity is None or head["fidelity"] >= min_fidelity):
@@ -150,7 +153,7 @@ def _rows(client: Results, job: str, head: dict[str, Any], *, tentative: bool) -
     question |= {"state": "all"} if tentative else {}
     target = f"{job_path(job)}/arrow?{urlencode(question)}"
     table = pa.concat_tables(list(_tables(client, target)))
-    if tentative and table.num_rows:  # each revision that is there, one after the other
+    if tentative and table.num_rows:  # the answer contains all revisions that are kept, one after the other
         newest = max(table.column("rev").to_pylist())
         table = table.filter(pc.equal(table.column("rev"), newest))
     if TIME_COLUMN not in table.column_names:

@@ -1,7 +1,6 @@
-"""The API at a unix socket: how clients name it and connect to it.
+"""The API on a Unix socket: its address form "unix:PATH", and connections to it.
 
-Owns the spelling "unix:PATH". Who is at the other end is known by the kernel: no certificate and no token
-goes over it.
+The kernel reports the user at the other end, so clients send no certificate and no token.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from elfmesh.errors import ConfigError
 
 PREFIX = "unix:"
 HOST = "localhost"
-"""What a request over the socket says it was sent to."""
+"""Host header of requests over the socket."""
 
 
 def socket_path(address: str | None) -> str | None:
-    """PATH of "unix:PATH" in `address` or, without one, in ELF_API; None for any other address.
+    """Return PATH of "unix:PATH" in `address` or, without one, in ELF_API; None for any other address.
 
     Raises:
-        ConfigError: there is no path.
+        ConfigError: the path is empty.
     """
     text = address or os.environ.get("ELF_API") or ""
     if not text.startswith(PREFIX):
@@ -33,14 +32,14 @@ def socket_path(address: str | None) -> str | None:
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
+    """HTTP connection over a Unix socket."""
 
     def __init__(self, path: str, *, timeout: float) -> None:
         super().__init__(HOST, timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
-        """Connect. Raises OSError."""
+        """Connect to the socket. Raises OSError."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)

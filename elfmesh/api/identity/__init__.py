@@ -1,1 +1,1 @@
-"""Who a caller is, and what that allows: roles, principals, and where they come from."""
+"""Authentication: roles, principals, certificates, tokens and the certificate authority."""

@@ -1,12 +1,13 @@
-"""The token of an agent's local API: made at every start, kept in a file that only its user may read.
+"""The token of an agent's local API, created at every start in a file that only the agent's user can read.
 
-Owns the token file (`api.token` in the data directory, mode 0600), and the notes by which programs of the
-same user find it: a file named HOST:PORT in a directory of the user's own, with the token file's path in it.
-A process that can read the token runs as the agent's user or root, and may do what these may do.
+The module owns the token file (`api.token` in the data directory, mode 0600), and the notes with which
+programs of the same user find it: a file named HOST:PORT in a directory of the user that contains the path of
+the token file. A process that can read the token runs as the agent's user or as root, and may do what these
+may do.
 
-Invariants: a token file or a note that another user owns, may read or may write is not believed; a token
-dies with its agent, so that a stranger who takes the port of an agent that has ended learns nothing that is
-worth anything later.
+Invariants: a token file or note that belongs to another user, or that other users can read or write, is not
+used. A token is valid only while its agent runs, so a process that later takes the port of a stopped agent
+learns nothing of value.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _NOTES = ("elf", "tokens")
 
 
 def new_token(directory: Path) -> tuple[str, Path]:
-    """Make a token and replace the token file in `directory` by it; the token and the file.
+    """Create a token, replace the token file in `directory`, and return both.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     token, path = secrets.token_urlsafe(TOKEN_BYTES), directory / TOKEN_FILE
     write_private(path, token.encode() + b"\n")
@@ -37,10 +38,10 @@ def new_token(directory: Path) -> tuple[str, Path]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file by one that only its owner may read, in one step; it is on disk when this returns.
+    """Replace a file atomically by one that only its owner can read. The file is on disk on return.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -61,10 +62,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> bytes:
-    """What a file holds that only its owner may read, and whose owner is this user or root.
+    """Read a file that only its owner can read and that belongs to this user or root.
 
     Raises:
-        ConfigError: it cannot be read, others may read it, or another user owns it.
+        ConfigError: the file cannot be read, other users can read it, or it belongs to another user.
     """
     try:
         with Path(path).open("rb") as file:
@@ -82,31 +83,33 @@ def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> by
 
 
 def read_token(path: str | Path) -> str:
-    """The token of a file.
+    """Read a token from a file.
 
     Raises:
-        ConfigError: as `read_private`, or it holds no token.
+        ConfigError: as `read_private`, or the file contains no token.
     """
     text = read_private(path, what="the API token", bytes_max=TOKEN_CHARACTERS_MAX).strip()
     if not text or not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
-        raise ConfigError("holds no API token", where=str(path), hint="The agent writes it when it starts.")
+        raise ConfigError(
+            "contains no API token", where=str(path), hint="The agent writes it when it starts."
+        )
     return text.decode("ascii")
 
 
 def note_directories() -> list[Path]:
-    """Where notes may be, the one to write to first: below $XDG_RUNTIME_DIR, then ~/.local/state."""
+    """Return the directories for notes, the preferred one first: in $XDG_RUNTIME_DIR, then ~/.local/state."""
     found: list[Path] = []
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         found.append(Path(runtime).joinpath(*_NOTES))
-    with contextlib.suppress(RuntimeError):  # a user without a home
+    with contextlib.suppress(RuntimeError):  # the user has no home directory
         found.append(Path("~/.local/state").expanduser().joinpath(*_NOTES))
     return found
 
 
 def leave_note(address: str, token_file: Path) -> Path | None:
-    """Note that `address` ("HOST:PORT") is answered by the agent with this token; None if there is no place.
+    """Write a note that the agent with this token file answers at `address` ("HOST:PORT").
 
-    Notes of agents whose token files are gone are removed on the way.
+    Removes notes of agents whose token files no longer exist. Returns None if no directory is writable.
     """
     for directory in note_directories():
         try:
@@ -123,7 +126,7 @@ def leave_note(address: str, token_file: Path) -> Path | None:
 
 
 def remove_note(note: Path | None, token_file: Path) -> None:
-    """Take back what `new_token` and `leave_note` wrote, unless another agent has written there since."""
+    """Remove what `new_token` and `leave_note` wrote, unless another agent has replaced it."""
     with contextlib.suppress(OSError):
         if note is not None and note.read_bytes() == os.fsencode(token_file.absolute()):
             note.unlink()
@@ -132,7 +135,7 @@ def remove_note(note: Path | None, token_file: Path) -> None:
 
 
 def noted_token(address: str) -> str | None:
-    """The token of this user's own agent at `address` ("HOST:PORT"), None if there is no note of one."""
+    """Return the token of this user's own agent at `address` ("HOST:PORT"); None if there is no note."""
     for directory in note_directories():
         note = directory / address
         try:
@@ -141,7 +144,7 @@ def noted_token(address: str) -> str | None:
             target = os.fsdecode(note.read_bytes())
             return read_token(target)
         except (OSError, ConfigError, ValueError):
-            continue  # of an agent that was killed
+            continue  # the note of an agent that was killed
     return None
 
 

@@ -1,11 +1,11 @@
-"""A small certificate authority in a directory: one root, certificates for agents and users, a deny list.
+"""A certificate authority in a directory: one root, certificates for agents and users, a deny list.
 
-Owns the directory: `ca.key` (mode 0600), `ca.pem`, `issued/NAME/` with the newest certificate of a name,
-`issued.jsonl` with all issued certificates, `deny` with the revoked ones, `tokens/` (`joining`). Keys are
-elliptic curve keys (P-256), which cost the hosts little.
+The module owns the directory: `ca.key` (mode 0600), `ca.pem`, `issued/NAME/` with the newest certificate of a
+name, `issued.jsonl` with all issued certificates, `deny` with the revoked ones, `tokens/` (`joining`). Keys
+are elliptic curve keys (P-256), which cost the hosts little processor time.
 
-Invariants: the root and every certificate contain the cluster; an agent keeps its id on renewal, and only the
-CA chooses the id; a private key is written with mode 0600 and never overwrites another one.
+Invariants: the root and every certificate contain the cluster. An agent keeps its id on renewal, and only the
+CA chooses the id. A private key is written with mode 0600 and never overwrites another one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from elfmesh.ids import ID_BYTES
 
 CA_DAYS, CERT_DAYS = 3650, 90
 CLOCKS_APART = datetime.timedelta(minutes=5)
-"""A certificate is good from a little before it was made: clocks differ."""
+"""A certificate is valid from this long before its creation, because clocks differ."""
 
 PublicKey = ec.EllipticCurvePublicKey
 LOOPBACK = ("127.0.0.1", "::1")
@@ -45,14 +45,14 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a certificate is to say.
+    """Content of a certificate to be issued.
 
     Attributes:
-        name: of an agent or a person.
-        uris: of `names`, one for each role.
-        dns: host names that an agent's API is called by.
-        ips: addresses that it is called by.
-        server: whether its bearer answers calls.
+        name: name of an agent or a person.
+        uris: URIs of `names`, one for each role.
+        dns: host names of an agent's API.
+        ips: addresses of an agent's API.
+        server: whether the holder accepts connections.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Wanted:
 
 
 class Authority:
-    """The CA of a directory; `create` makes one.
+    """The certificate authority in a directory; `create` creates one.
 
     Raises:
-        ConfigError: there is none, or its files cannot be used.
+        ConfigError: the directory contains no CA, or its files cannot be used.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -94,7 +94,7 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the root, hexadecimal."""
+        """SHA-256 of the root certificate in hexadecimal."""
         return self.certificate.fingerprint(hashes.SHA256()).hex()
 
     def wanted(
@@ -106,17 +106,17 @@ class Authority:
         ips: Sequence[str] = (),
         agent: bytes | None = None,
     ) -> Wanted:
-        """What to certify.
+        """Return the content of a certificate.
 
         Args:
-            name: of an agent or a person.
-            roles: each with a submitter's namespace, or "".
-            dns: more host names of an agent; its name and localhost are among them.
-            ips: more addresses of an agent; loopback is among them.
-            agent: its id; None: 160 random bits.
+            name: name of an agent or a person.
+            roles: roles, each with the namespace of a submitter, or "".
+            dns: host names of an agent besides its name and localhost.
+            ips: addresses of an agent besides loopback.
+            agent: id of an agent; None: 160 random bits.
 
         Raises:
-            ConfigError: a name that cannot be certified.
+            ConfigError: a name cannot be certified.
         """
         check_name(name, "name")
         uris = []
@@ -142,7 +142,7 @@ class Authority:
         )
 
     def sign(self, wanted: Wanted, public: PublicKey, days: float = CERT_DAYS) -> bytes:
-        """A certificate (PEM) for a key; it is in `issued` and its list before this returns."""
+        """Issue a certificate (PEM) for a key. It is in `issued` and in the list on return."""
         now = datetime.datetime.now(datetime.UTC)
         until = min(now + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -166,10 +166,10 @@ class Authority:
         return pem
 
     def renewed(self, pem: bytes) -> tuple[Wanted, PublicKey]:
-        """What the certificate says, to certify it again, and its key.
+        """Return the content and the key of a certificate, for issuing it again.
 
         Raises:
-            DataError: it is not of this CA, or is revoked.
+            DataError: the certificate was not issued by this CA, or is revoked.
         """
         try:
             old = x509.load_pem_x509_certificate(pem)
@@ -203,7 +203,7 @@ class Authority:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def denied(self) -> frozenset[str]:
-        """Serials and fingerprints that are revoked.
+        """Return the revoked serials and fingerprints.
 
         Raises:
             ConfigError: the deny list cannot be read.
@@ -216,22 +216,21 @@ class Authority:
         return bool(known & self.denied())
 
     def revoke(self, pem: bytes) -> list[str]:
-        """Put a certificate's serial on the deny list, and those of all others that were issued for its key.
+        """Add the serials of a certificate and of all other certificates of its key to the deny list.
 
-        A thief of a key has the certificates from before a renewal, too. The list is on disk when
-        this returns.
+        A thief of a key can also use the certificates from before a renewal. The list is on disk on return.
 
         Raises:
-            DataError: it cannot be read.
+            DataError: the certificate cannot be parsed.
             ConfigError: the deny list cannot be read.
         """
         try:
             parsed = x509.load_pem_x509_certificate(pem)
         except ValueError:
-            raise DataError("is no certificate") from None
+            raise DataError("is not a certificate") from None
         key, uris = key_digest(parsed.public_key()), _uris(parsed)
         found = {f"{parsed.serial_number:x}": None}
-        for row in self.issued():  # lists of earlier versions do not name keys
+        for row in self.issued():  # lists of earlier releases do not contain keys
             if row.get("key") == key or ("key" not in row and row["uris"] == uris):
                 found[str(row["serial"])] = None
         path, known = self.directory / "deny", self.denied()
@@ -267,11 +266,11 @@ class Authority:
 
 
 def create(directory: str | Path, cluster: str, days: float = CA_DAYS) -> Authority:
-    """Make a CA for a cluster.
+    """Create a CA for a cluster.
 
     Raises:
-        ConfigError: no name for a cluster.
-        RuntimeFailure: there is one already.
+        ConfigError: the name of the cluster is invalid.
+        RuntimeFailure: the directory already contains a CA.
     """
     check_name(cluster, "cluster")
     place = Path(directory)
@@ -294,7 +293,6 @@ def create(directory: str | Path, cluster: str, days: float = CA_DAYS) -> Author
 
 
 def key_digest(public: CertificatePublicKeyTypes) -> str:
-    """SHA-256 of a public key, hexadecimal."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
 
@@ -308,10 +306,10 @@ def _uris(certificate: x509.Certificate) -> list[str]:
 
 
 def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """A new private key in a new file of mode 0600, which is whole or not there.
+    """Create a private key in a new file with mode 0600. The file appears complete or not at all.
 
     Raises:
-        RuntimeFailure: the file is there already, or cannot be written.
+        RuntimeFailure: the file exists already, or cannot be written.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     data = key.private_bytes(
@@ -326,7 +324,7 @@ def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
             beside.unlink()
     except FileExistsError:
         raise RuntimeFailure(
-            "is there already", where=str(path), hint="A key is never overwritten."
+            "the file exists already", where=str(path), hint="A key is never overwritten."
         ) from None
     except OSError as error:
         raise RuntimeFailure(error.strerror or str(error), where=str(path)) from None
@@ -334,10 +332,10 @@ def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
-    """The key to certify in a directory: a new one, or the one that an interrupted issue has left.
+    """Return the key to certify in a directory: a new key, or the key that an interrupted issue left.
 
     Raises:
-        RuntimeFailure: there is a certificate for the key already, or the key cannot be read.
+        RuntimeFailure: a certificate for the key exists already, or the key cannot be read.
     """
     path = place / "key.pem"
     if not path.exists() or (place / "cert.pem").exists():
@@ -354,7 +352,7 @@ def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def write_public(path: Path, data: bytes) -> None:
-    """Replace a file in one step by one that all may read."""
+    """Replace a file atomically by one that all users can read."""
     write_private(path, data)
     path.chmod(0o644)
 

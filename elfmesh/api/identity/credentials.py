@@ -1,8 +1,9 @@
-"""What a client shows an agent's API: a certificate, or the token of an agent on this host.
+"""Credentials of a client: a certificate, or the token of an agent on this host.
 
-Owns where clients look: what the caller names, then ELF_CERT, ELF_KEY, ELF_CA and ELF_TOKEN_FILE, then the
-note that this user's own agent has left for its address (`bearer`). With a CA the connection is TLS 1.3 and
-nothing else; a token goes to the agent it was named for and never over a redirect.
+The module owns the order in which a client looks for credentials: arguments of the caller, then ELF_CERT,
+ELF_KEY, ELF_CA and ELF_TOKEN_FILE, then the note that this user's own agent wrote for its address (`bearer`).
+With a CA, the connection uses TLS 1.3 only. A client sends a token only to the agent for which it was named,
+and never follows a redirect with it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ VARIABLES = {"cert": "ELF_CERT", "key": "ELF_KEY", "ca": "ELF_CA", "token_file":
 
 @dataclass(frozen=True)
 class Credentials:
-    """Files that say who a client is; "" for none.
+    """Files with which a client authenticates; "" for none.
 
     Attributes:
-        cert: the certificate, PEM, with its intermediate ones behind it.
-        key: its private key, PEM, mode 0600.
-        ca: whose certificates agents must have.
-        token_file: holds an agent's token.
+        cert: certificate, PEM, followed by its intermediate certificates.
+        key: private key, PEM, mode 0600.
+        ca: certificates of the authorities that issue the agents' certificates.
+        token_file: file with an agent's token.
     """
 
     cert: str = ""
@@ -37,7 +38,7 @@ class Credentials:
     token_file: str = ""
 
     def context(self) -> ssl.SSLContext | None:
-        """What to connect with; None without a CA: plain HTTP.
+        """Return the TLS context of connections, or None without a CA, for plain HTTP.
 
         Raises:
             ConfigError: a file cannot be used, or one of the three is missing.
@@ -55,10 +56,12 @@ class Credentials:
         return client_context(self.cert, self.key, self.ca)
 
     def headers(self, address: str) -> dict[str, str]:
-        """The headers of a request to `address` ("HOST:PORT"); agents make the token again at each start.
+        """Return the authentication headers for `address` ("HOST:PORT").
+
+        The token is read each time, because a restarted agent has a new one.
 
         Raises:
-            ConfigError: the token file that was named cannot be used.
+            ConfigError: the named token file cannot be used.
         """
         if self.ca:
             return {}
@@ -67,7 +70,7 @@ class Credentials:
 
 
 chosen = Credentials()
-"""What the command line says, for this process; see `cli/common.py`."""
+"""Credentials from the command line, for this process; see `cli/common.py`."""
 
 
 def choose(credentials: Credentials) -> None:
@@ -78,7 +81,7 @@ def choose(credentials: Credentials) -> None:
 def default_credentials(
     *, cert: str | None = None, key: str | None = None, ca: str | None = None, token_file: str | None = None
 ) -> Credentials:
-    """What the caller names, else what the command line or the environment does."""
+    """Return what the caller names; otherwise what the command line or the environment specifies."""
     given = {"cert": cert, "key": key, "ca": ca, "token_file": token_file}
     return Credentials(
         **{

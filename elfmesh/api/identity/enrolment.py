@@ -1,8 +1,8 @@
-"""How a join token gets from a host to the CA, and a certificate back: one listener, one client.
+"""Enrolment over HTTP: a host sends a join token to the CA and receives a certificate.
 
-Owns the HTTP around `joining`. The client knows the CA by the fingerprint in its token: it fetches the root
-without trusting the other side, compares, and only then says the secret, to a listener with a certificate of
-that root. The private key is made on the host and stays there.
+The module owns the listener and the client around `joining`. The client knows the CA by the fingerprint in
+its token. It fetches the root without trusting the server, compares the fingerprint, and only then sends the
+secret, to a listener with a certificate of that root. The private key is created on the host and stays there.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 64 << 10
 LISTENER_DAYS = 30.0
 _KEPT_AS = "_enrolment"
-"""No name of a host: what was issued for one called "ca" is not written over."""
+"""Not a valid name of a host, so a certificate issued for a host named "ca" is not overwritten."""
 
 
 class Listener:
-    """Answers signing requests that come with a token.
+    """Answers signing requests that contain a token.
 
     Args:
         authority: the CA.
-        days: how long certificates are good.
+        days: validity of certificates.
     """
 
     def __init__(self, authority: Authority, days: float = CERT_DAYS) -> None:
@@ -60,10 +60,10 @@ class Listener:
         self._signing = asyncio.Lock()
 
     async def serve(self, host: str, port: int) -> tuple[web.AppRunner, int]:
-        """Listen; the runner to clean up, and the port.
+        """Listen, and return the runner to clean up and the port.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: the address is not available.
         """
         request_limits = RequestLimits()
         app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[request_limits.middleware])
@@ -93,7 +93,7 @@ class Listener:
             number, secret = str(body["number"]), base64.b64decode(body["secret"], validate=True)
             csr = str(body["request"]).encode()
         except (ValueError, KeyError, TypeError, UsageError):
-            return web.json_response({"error": "number, secret and request are wanted"}, status=400)
+            return web.json_response({"error": "number, secret and request are required"}, status=400)
         async with self._signing:
             try:
                 pem = await asyncio.to_thread(
@@ -106,7 +106,7 @@ class Listener:
         return web.json_response({"certificate": pem.decode()})
 
     def _context(self) -> ssl.SSLContext:
-        """The listener's own certificate, made for this life of it and never kept."""
+        """Create the listener's own certificate, which is used until the listener stops and is not kept."""
         wanted = Wanted(_KEPT_AS, (_listener_name(self._authority.cluster),), server=True)
         with tempfile.TemporaryDirectory() as place:
             key = new_key(Path(place) / "key.pem")
@@ -127,12 +127,14 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def enrol(token: Token, place: Path) -> None:
-    """Get a certificate for a key in `place` (made there if there is none): cert.pem, key.pem and ca.pem.
+    """Get a certificate for the key in `place`, and write cert.pem, key.pem and ca.pem there.
+
+    Creates a key if there is none.
 
     Raises:
         Unreachable: the CA does not answer.
-        ConfigError: what answers is not the token's CA.
-        RuntimeFailure: the CA does not admit the token.
+        ConfigError: the server is not the CA of the token.
+        RuntimeFailure: the CA refuses the token.
     """
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     root = _root_of(token)
@@ -160,7 +162,8 @@ def enrol(token: Token, place: Path) -> None:
 def _root_of(token: Token) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the fingerprint is what counts
+    # the fingerprint is compared instead
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, pem = _request(token, context, "GET", "/ca.pem")
     try:
         der = ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))
@@ -175,7 +178,8 @@ def _root_of(token: Token) -> bytes:
 def _ask(token: Token, root: bytes, request: bytes) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # its name in our own spelling is looked at, before anything is said
+    # the name in the certificate is checked in its own form before anything is sent
+    context.check_hostname = False
     context.load_verify_locations(cadata=root.decode())
     secret = base64.b64encode(token.secret).decode()
     body = {"number": token.number, "secret": secret, "request": request.decode()}
@@ -193,7 +197,7 @@ def _ask(token: Token, root: bytes, request: bytes) -> bytes:
 def _request(
     token: Token, context: ssl.SSLContext, method: str, target: str, body: bytes | None = None
 ) -> tuple[int, bytes]:
-    """Status and body of an answer; where the context believes a root, only of the listener's own."""
+    """Send a request and return status and body. With a trusted root, the server must be the listener."""
     host, port = api_address(token.at)
     with contextlib.closing(
         http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)

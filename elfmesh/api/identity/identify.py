@@ -1,10 +1,10 @@
-"""Who sends a request of the HTTP API: every request gets its `Principal`, or is refused.
+"""Authenticates requests of the HTTP API: each request gets its `Principal`, or is refused.
 
-Owns the middleware and the order in which it looks: a certificate, a bearer token, the user at the other end
-of a unix socket, an address of this host. What the principal may do is decided elsewhere.
+The module owns the middleware and the order of its checks: a certificate, a bearer token, the user at the
+other end of a Unix socket, an address of this host. Other modules decide what the principal may do.
 
-Invariants: who says who they are and is not believed gets 401, never less rights than asked for; a
-certificate is judged again with every request of a connection: it may have expired or been revoked.
+Invariants: a caller with invalid credentials gets 401, never fewer rights than requested. The certificate of
+a connection is checked again with each request, because it may have expired or been revoked.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from elfmesh.control.answers import error_body
 UNAUTHORISED = 401
 LIFETIME_S = 3600.0
 PRINCIPAL = web.RequestKey("elf.principal", Principal)
-"""Where a request of the HTTP API keeps who sent it."""
+"""Key of a request of the HTTP API under which its principal is stored."""
 
 TOKEN_OPERATOR = Principal("token", frozenset({Role.OPERATOR}), source="token")
 NETWORK_READER = Principal("network", frozenset({Role.READER}), source="insecure network")
-"""Who calls from elsewhere where an agent was told to listen there without certificates."""
+"""Principal of callers from other hosts if the agent listens there without certificates."""
 
 _UCRED = struct.Struct("3i")
 
 
 class Identifier:
-    """How an agent finds out who calls.
+    """Determines the principal of requests to an agent.
 
     Args:
-        token: makes its bearer an operator; "" believes no token.
-        of_certificate: the principal of a verified certificate (DER); raises `NotBelieved`.
-        lifetime_s: how long a connection may live on the certificates it began with.
+        token: bearer token of operators; "" accepts no token.
+        of_certificate: returns the principal of a verified certificate (DER); raises `NotBelieved`.
+        lifetime_s: how long a connection may exist after its certificate was verified.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Identifier:
         self._open: dict[asyncio.BaseTransport, tuple[bytes, float]] = {}
 
     def reconsider(self) -> None:
-        """Judge the certificates of open connections again; cut off those that are bad now, or too old."""
+        """Check the certificates of open connections again, and close those that are invalid or too old."""
         now = time.monotonic()
         for transport, (certificate, since) in list(self._open.items()):
             if transport.is_closing():
@@ -75,10 +75,10 @@ class Identifier:
                 transport.abort()
 
     def principal(self, request: web.Request) -> Principal:
-        """Who sends this request.
+        """Return the principal of a request.
 
         Raises:
-            NotBelieved: the certificate or the token is not good.
+            NotBelieved: the certificate or the token is invalid.
         """
         transport = request.transport
         secured = transport.get_extra_info("ssl_object") if transport is not None else None
@@ -108,11 +108,11 @@ class Identifier:
 
 
 Refused = Callable[[web.Request, str], Awaitable[None]]
-"""Hears of a request whose sender was not believed, and why."""
+"""Called for a refused request, with the reason."""
 
 
 def identifying(identifier: Identifier, refused: Refused | None = None) -> Middleware:
-    """The middleware that sets the caller's `Principal`: `request[PRINCIPAL]`; `refused` hears of others."""
+    """Return the middleware that sets `request[PRINCIPAL]`. Calls `refused` for other requests."""
 
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -123,7 +123,7 @@ def identifying(identifier: Identifier, refused: Refused | None = None) -> Middl
                 await refused(request, str(error))
             hint = "An agent's token is api.token in its data directory; give it by --token-file."
             response = json_response(
-                UNAUTHORISED, error_body(f"not believed: {error}", where=request.path, hint=hint)
+                UNAUTHORISED, error_body(f"authentication failed: {error}", where=request.path, hint=hint)
             )
             response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
             response.force_close()
@@ -134,7 +134,10 @@ def identifying(identifier: Identifier, refused: Refused | None = None) -> Middl
 
 
 def _of_unix(sock: socket.socket) -> Principal:
-    """Who is at the other end of a unix socket: the agent's own user and root operate, others look."""
+    """Return the principal at the other end of a Unix socket.
+
+    The agent's own user and root are operators; other users are readers.
+    """
     if not hasattr(socket, "SO_PEERCRED"):
         return LOOPBACK_READER
     _, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))

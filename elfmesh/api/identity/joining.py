@@ -1,12 +1,13 @@
-"""Join tokens: a host makes its own key and gets a certificate for it, once.
+"""Join tokens, with each of which one host gets a certificate for a key that it creates itself.
 
-Owns the token (what it says, who made it, whether it is spent) and the decision to sign; the listener and
-the client that carry it are in `enrolment`. A token names a host, the CA's fingerprint and the listener's
-address, and holds a secret; the CA keeps the secret's hash, and the agent's id that it has chosen.
+The module owns the content and the state of tokens, and the decision to sign; `enrolment` contains the
+listener and the client. A token contains a host name, the CA's fingerprint, the listener's address and a
+secret. The CA keeps the hash of the secret and the agent id that it has chosen.
 
-Invariants: what a token is for is read from the CA's own record, never from the token; it is spent on disk,
-for one key, before that key is signed. Who asks again with the same key (the answer was lost) gets the same
-certificate again, unless it is revoked: a token makes one, however long it is good.
+Invariants: the CA reads what a token permits from its own record, never from the token. Before the CA signs a
+key, it records on disk that the token is used for this key. A repeated request with the same key (because the
+answer was lost) gets the same certificate, unless that is revoked. A token thus leads to one certificate,
+however long it is valid.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _NUMBER = re.compile(r"[0-9a-f]{32}")
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a token says to who holds it.
+    """Content of a token.
 
     Attributes:
-        number: of the CA's record.
+        number: number of the CA's record.
         secret: 32 random bytes.
-        host: the name that is certified.
-        cluster: of the CA.
-        ca: SHA-256 of the CA's certificate, hexadecimal.
+        host: name that is certified.
+        cluster: cluster of the CA.
+        ca: SHA-256 of the CA's certificate in hexadecimal.
         at: "HOST:PORT" of the CA's listener.
     """
 
@@ -62,7 +63,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What the CA keeps of a token."""
+    """The CA's record of a token."""
 
     secret_sha256: str
     host: str
@@ -73,14 +74,17 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class NotAdmitted(RemoteError):
-    """A token is not good; the message says why, and nothing that its bearer does not know."""
+    """Raised for an invalid token.
+
+    The message contains the reason, and nothing that the sender does not know.
+    """
 
 
 def parse_token(text: str) -> Token:
-    """Read a token.
+    """Parse a token.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is not a token.
     """
     word = text.strip()
     try:
@@ -104,10 +108,10 @@ def make_token(
     dns: tuple[str, ...] = (),
     ips: tuple[str, ...] = (),
 ) -> Token:
-    """A token for a host, on disk before this returns.
+    """Create a token for a host. Its record is on disk on return.
 
     Raises:
-        ConfigError: no name for a host.
+        ConfigError: the name of the host is invalid.
     """
     authority.wanted(host, [(Role.AGENT, "")], dns=dns, ips=ips)
     secret, number = secrets.token_bytes(32), secrets.token_hex(16)
@@ -134,19 +138,19 @@ def admit(
     now_s: float,
     days: float = CERT_DAYS,
 ) -> bytes:
-    """The certificate (PEM) for a token and a signing request.
+    """Return the certificate (PEM) for a token and a signing request.
 
     Args:
         authority: the CA.
-        number: the token's.
-        secret: the token's.
-        request: a certificate signing request, PEM, whose common name is the token's host.
+        number: number of the token.
+        secret: secret of the token.
+        request: certificate signing request, PEM, whose common name is the token's host.
         now_s: seconds since the epoch.
-        days: how long the certificate is good.
+        days: validity of the certificate.
 
     Raises:
-        NotAdmitted: the token is unknown, expired, of another host, or spent for another key, or what it was
-            spent for is revoked.
+        NotAdmitted: the token is unknown, expired, for another host, or already used for another key, or the
+            certificate for which it was used is revoked.
     """
     record = _record(authority, number, secret)
     if now_s >= record.expires:
@@ -198,7 +202,7 @@ def _requested(request: bytes, host: str) -> ec.EllipticCurvePublicKey:
 
 
 def _spend(path: Path, key: str) -> str:
-    """Write down, once and for all, for which key a token was spent; the key that is written there."""
+    """Record for which key a token is used, unless this is recorded already. Returns the recorded key."""
     try:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:

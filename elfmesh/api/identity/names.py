@@ -1,19 +1,19 @@
-"""What a certificate calls its bearer, and which roles those names are.
+"""Names in certificates, and the roles that they give.
 
-Owns the spelling of our own names and the mapping of other people's; reads no certificate. Our own are URIs
-among the subject's alternative names, which every tool shows:
+The module owns the form of elfmesh's own names and the mapping of foreign names; it reads no certificates.
+Own names are URIs among the subject's alternative names, which every tool displays:
 
-    elf://CLUSTER/agent/NAME/ID             speaks on the overlay under this id, 40 hexadecimal digits
-    elf://CLUSTER/operator/NAME
-    elf://CLUSTER/reader/NAME
-    elf://CLUSTER/submitter/NAMESPACE       `*`: of every namespace
+  elf://CLUSTER/agent/NAME/ID             may speak on the overlay under this id, 40 hexadecimal digits
+  elf://CLUSTER/operator/NAME
+  elf://CLUSTER/reader/NAME
+  elf://CLUSTER/submitter/NAMESPACE       `*`: every namespace
 
-Names of another CA (SPIFFE ids, DNS names) become roles by patterns such as
-"spiffe://example.org/elf/{name}". Where there are patterns, they are all that counts; none of them means
-every namespace, so that a wildcard certificate is worth no more than any other.
+Patterns such as "spiffe://example.org/elf/{name}" map names of another CA (SPIFFE ids, DNS names) to roles.
+If there are patterns, only they count. A pattern never gives every namespace, so a wildcard certificate gives
+no more than any other.
 
-Invariant: an agent cannot choose its id. In our own names the CA has written it; for others' names it is the
-hash of the name, which their CA gave.
+Invariant: an agent cannot choose its id. The CA writes the id into own names. For a foreign name, the id is
+the hash of the name that the foreign CA gave.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from elfmesh.ids import ID_BYTES, named_agent_id
 
 SCHEME = "elf://"
 TOKEN_PREFIX = "elfjoin1."
-"""Begins a join token."""
+"""Prefix of a join token."""
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
-"""Of a DNS name: what is below a name may be another owner's zone."""
+"""One label of a DNS name. Names below a name may be in the zone of another owner."""
 PLACEHOLDERS = {"name", "namespace"}
 
 
 class Nameless(RemoteError):
-    """A certificate gives its bearer no name of this cluster; the message says why."""
+    """Raised if a certificate contains no name of this cluster. The message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Who a certificate is for.
+    """Holder of a certificate.
 
     Attributes:
-        name: what to call them.
-        roles: what they were given.
-        namespaces: of a submitter.
-        agent: id of an agent, b"" of others.
+        name: name for display.
+        roles: roles that the names give.
+        namespaces: namespaces of a submitter.
+        agent: id of an agent, b"" for other holders.
     """
 
     name: str
@@ -64,21 +64,21 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One line of `[tls.names]`: a name with {name} or {namespace} in it, and the role it means."""
+    """A line of `[tls.names]`: a name that contains {name} or {namespace}, and its role."""
 
     expression: re.Pattern[str]
     role: Role
 
 
 def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> tuple[Pattern, ...]:
-    """The patterns of a configuration.
+    """Parse the patterns of a configuration.
 
     Args:
-        patterns: "spiffe://...", "elf://..." or "dns:..." with placeholders, to a role.
-        where: for errors.
+        patterns: "spiffe://...", "elf://..." or "dns:..." with placeholders, mapped to a role.
+        where: position for errors.
 
     Raises:
-        ConfigError: no role, or a pattern that would give every bearer the same id or namespace.
+        ConfigError: a role is unknown, or a pattern would give every holder the same id or namespace.
     """
     found = []
     for text, role_name in patterns.items():
@@ -103,15 +103,15 @@ def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> 
 
 
 def bearer(names: Sequence[str], cluster: str, patterns: Sequence[Pattern] = ()) -> Bearer:
-    """Who a certificate with these names is for.
+    """Return the holder of a certificate with these names.
 
     Args:
-        names: its URIs, and its DNS names with "dns:" before them.
-        cluster: ours; names of others count for nothing.
-        patterns: of `parse_patterns`.
+        names: URIs, and DNS names prefixed with "dns:".
+        cluster: own cluster; names of other clusters are ignored.
+        patterns: result of `parse_patterns`.
 
     Raises:
-        Nameless: it has no name of ours, or means two agents.
+        Nameless: no name is known, or the names are those of two agents.
     """
     given = [_mapped(name, cluster, patterns) for name in names] if patterns else [
         _own(name, cluster) for name in names if name.startswith(SCHEME)
@@ -136,14 +136,16 @@ def agent_uri(cluster: str, name: str, agent: bytes) -> str:
 
 
 def role_uri(cluster: str, role: Role, name: str) -> str:
-    """The URI of any other principal; `name` is a submitter's namespace."""
+    """Return the URI of a principal that is not an agent; `name` is the namespace of a submitter."""
     return f"{SCHEME}{cluster}/{role}/{name}"
 
 
 def check_name(name: str, what: str) -> str:
-    """`name`, if it can stand in a URI as it is; raises ConfigError."""
+    """Return `name` if it is valid in a URI without escaping; otherwise raise ConfigError."""
     if not NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no {what}", hint="Use letters, digits, '.', '_' and '-', at most 63.")
+        raise ConfigError(
+            f"{name!r} is not a valid {what}", hint="Use letters, digits, '.', '_' and '-', at most 63."
+        )
     return name
 
 

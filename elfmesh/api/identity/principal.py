@@ -1,11 +1,11 @@
-"""A caller, and what it may do.
+"""Principals and their roles.
 
-Owns the roles and their meaning, no certificate and no socket: a listener finds out who calls (by a
-certificate, by a token, or as an anonymous caller on loopback), and the layer that authorises asks the
-`Principal`.
+The module owns the meaning of roles. It knows no certificates and no sockets: a listener authenticates the
+caller (by a certificate, by a token, or as an anonymous caller on loopback), and the authorising layer asks
+the `Principal`.
 
-Roles do not contain each other by accident: an operator may do what submitters of every namespace and readers
-may; a submitter reads; an agent speaks on the overlay and nowhere else.
+An operator may do what readers and submitters of all namespaces may do. A submitter may read. An agent may
+speak on the overlay, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from elfmesh.errors import RemoteError
 
 
 class Role(StrEnum):
-    """What a certificate or a token makes of its bearer."""
+    """Role that a certificate or a token gives its holder."""
 
     READER = "reader"
     SUBMITTER = "submitter"
@@ -29,18 +29,18 @@ EVERY_NAMESPACE = "*"
 
 
 class NotBelieved(RemoteError):
-    """A caller's claim of its identity is false; the message says why."""
+    """Raised if the credentials of a caller are invalid. The message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller.
+    """An authenticated user, program or agent, or an anonymous caller.
 
     Attributes:
-        name: for the audit log and for people, such as a certificate's subject; never trusted as text.
-        roles: what they were given.
-        namespaces: where a submitter may submit; `EVERY_NAMESPACE` is all of them.
-        source: how we know: "certificate", "token" or "loopback".
+        name: name for the audit log and for display, such as a certificate's subject; never trusted as text.
+        roles: roles of the caller.
+        namespaces: namespaces in which a submitter may submit; `EVERY_NAMESPACE` means all.
+        source: how the caller was authenticated: "certificate", "token", "loopback", ...
     """
 
     name: str
@@ -49,17 +49,17 @@ class Principal:
     source: str = "loopback"
 
     def may_read(self) -> bool:
-        """Jobs, results, agents; never raw lines."""
+        """Whether the caller may read jobs, results and agents. Raw lines are not included."""
         return bool(self.roles & {Role.READER, Role.SUBMITTER, Role.OPERATOR})
 
     def may_submit(self, namespace: str) -> bool:
-        """Apply, change, pause and delete jobs of a namespace, and see raw lines that they read."""
+        """Whether the caller may apply, change, pause and delete jobs of a namespace, and see their lines."""
         if Role.OPERATOR in self.roles:
             return True
         return Role.SUBMITTER in self.roles and bool(self.namespaces & {namespace, EVERY_NAMESPACE})
 
     def may_operate(self) -> bool:
-        """Let agents go, see every stream's raw lines, change what concerns all namespaces."""
+        """Whether the caller may make agents leave, see all raw lines, and change all namespaces."""
         return Role.OPERATOR in self.roles
 
     def may_join(self) -> bool:
@@ -67,4 +67,4 @@ class Principal:
 
 
 LOOPBACK_READER = Principal("loopback", frozenset({Role.READER}))
-"""Who calls over loopback without saying who they are: may look, and change nothing."""
+"""Principal of an anonymous caller on loopback, which may read and change nothing."""

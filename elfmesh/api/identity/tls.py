@@ -1,7 +1,7 @@
-"""TLS 1.3 with a certificate on both sides, and nothing else: the settings that every connection shares.
+"""TLS contexts of all connections: TLS 1.3 with a certificate on both sides.
 
-Owns the two kinds of `ssl.SSLContext` (who answers, who calls) and how their files are read. Sessions are
-never resumed: a resumed one would not judge the other side's certificate again.
+The module owns the two kinds of `ssl.SSLContext` (server and client) and the reading of their files. Sessions
+are never resumed, because a resumed session would not verify the peer's certificate again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from elfmesh.errors import ConfigError
 
 
 def server_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
-    """What to answer with; callers must show a certificate of `ca`.
+    """Return the context of a server. Clients must present a certificate of `ca`.
 
     Raises:
         ConfigError: a file cannot be used.
@@ -24,13 +24,14 @@ def server_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
 
 
 def client_context(cert: str, key: str, ca: str, *, check_hostname: bool = True) -> ssl.SSLContext:
-    """What to call with; who answers must show a certificate of `ca`.
+    """Return the context of a client. The server must present a certificate of `ca`.
 
     Args:
-        cert: certificate file, PEM, with its intermediate ones.
+        cert: certificate file, PEM, with intermediate certificates.
         key: private key file, PEM, mode 0600.
-        ca: certificates that others' must come from, PEM.
-        check_hostname: the certificate must name the address that was dialled; without, the caller judges it.
+        ca: certificates of the accepted authorities, PEM.
+        check_hostname: whether the certificate must contain the address of the connection; otherwise the
+            caller checks the certificate.
 
     Raises:
         ConfigError: a file cannot be used.
@@ -50,7 +51,8 @@ def _ready(context: ssl.SSLContext, cert: str, key: str, ca: str) -> ssl.SSLCont
     except (ssl.SSLError, OSError) as error:
         raise _unusable(ca, "no certificates", error) from None
     try:
-        context.load_cert_chain(cert, key, password="")  # never asks on a terminal
+        # the empty password prevents a prompt on a terminal
+        context.load_cert_chain(cert, key, password="")
     except (ssl.SSLError, OSError, ValueError) as error:
         raise _unusable(cert, f"no certificate with the key in {key}", error) from None
     return context

@@ -1,11 +1,11 @@
-"""Whose certificates are believed: the files of `[tls]`, looked at again while the agent runs.
+"""Decides which certificates are valid, with the files of `[tls]`, which are reloaded while the agent runs.
 
-Owns the contexts of new connections, the judgement of a certificate whenever it is asked for, and the deny
-list. TLS has verified that a certificate is of the CA and in its time; here it is decided whether its bearer
-belongs to this cluster, and whether that is still so.
+The module owns the TLS contexts of new connections, the check of a certificate at any time, and the deny
+list. TLS has verified the issuer and the validity period of a certificate; this module decides whether its
+holder belongs to this cluster and is still trusted.
 
-Invariants: files that cannot be used change nothing: what was read last stays, and the reason is told; a
-certificate that has expired or is denied is refused from then on, on connections that are open as well.
+Invariants: files that cannot be used change nothing; the previous ones stay in use, and the reason is
+reported. A certificate that has expired or is revoked is refused from then on, also on open connections.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from elfmesh.api.identity.tls import client_context, server_context
 from elfmesh.errors import ConfigError
 
 KNOWN_MAX = 4096
-"""Certificates that were read once; beyond it all are read again."""
+"""Number of parsed certificates that are kept; beyond it, the cache is cleared."""
 _DNS = "dns:"
 _DENIED = re.compile(r"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a certificate says.
+    """Content of a certificate.
 
     Attributes:
-        names: its URIs, and its DNS names with "dns:" before them.
+        names: URIs, and DNS names prefixed with "dns:".
         serial: hexadecimal, without leading zeros.
-        fingerprint: SHA-256, hexadecimal.
-        not_before: seconds since the epoch.
-        not_after: seconds since the epoch; after it, the certificate is worth nothing.
+        fingerprint: SHA-256 in hexadecimal.
+        not_before: start of validity, seconds since the epoch.
+        not_after: end of validity, seconds since the epoch.
     """
 
     names: tuple[str, ...]
@@ -53,9 +53,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Paths, "" for none: certificate, key, CA, deny list.
+    """Paths of certificate, key, CA and deny list; "" for none.
 
-    `deny_may_come`: nothing is denied until the list is there for the first time.
+    With `deny_may_come`, the deny list may be missing until it exists for the first time.
     """
 
     cert: str
@@ -65,7 +65,7 @@ class Files:
     deny_may_come: bool = False
 
     def stamps(self) -> tuple[object, ...]:
-        """Changes when a file does: time of change, size and number of each."""
+        """Return a value that changes when a file changes: modification time, size and inode of each file."""
         found: list[object] = []
         for path in (self.cert, self.key, self.ca, self.deny):
             try:
@@ -78,19 +78,19 @@ class Files:
 
 
 class Trust:
-    """Who is believed.
+    """The trusted certificates of an agent.
 
     Args:
-        files: where the certificates are.
-        cluster: that others must belong to.
+        files: paths of the certificates.
+        cluster: cluster to which other certificates must belong.
         patterns: names of other CAs, see `names.parse_patterns`.
         now_s: wall clock.
 
     Attributes:
-        me: who this agent's own certificate is for.
-        facts: of this agent's own certificate.
-        server: what new connections are answered with.
-        client: what agents are called with; their ids are checked instead of host names.
+        me: holder of this agent's own certificate.
+        facts: content of this agent's own certificate.
+        server: context of incoming connections.
+        client: context of connections to agents; their ids are checked instead of host names.
         problem: why the newest files are not in use, or "".
 
     Raises:
@@ -113,7 +113,7 @@ class Trust:
         self._load()
 
     def reload(self) -> bool:
-        """Look at the files again; whether something has changed and is in use now."""
+        """Reload files that have changed. Returns whether new files are in use."""
         stamps = self._files.stamps()
         if stamps == self._stamps:
             return False
@@ -122,17 +122,18 @@ class Trust:
             self._load()
         except ConfigError as error:
             self.problem = str(error)
-            with contextlib.suppress(ConfigError):  # who is on a list that can be read is not believed
+            # certificates on a readable deny list are refused in any case
+            with contextlib.suppress(ConfigError):
                 self._denied |= self._read_denied()
             return False
         self.problem = ""
         return True
 
     def judge(self, certificate: bytes) -> Bearer:
-        """Who a certificate (DER) is for, as things stand now.
+        """Return the holder of a certificate (DER), checked at the current time.
 
         Raises:
-            NotBelieved: it is denied, out of its time, or of another cluster.
+            NotBelieved: the certificate is revoked, expired, not yet valid, or of another cluster.
         """
         found = self._known.get(certificate)
         if found is None:
@@ -172,7 +173,7 @@ class Trust:
         self.server, self.client, self._denied, self.me, self.facts = server, client, denied, me, facts
 
     def _read_denied(self) -> frozenset[str]:
-        """What the deny list says now; once it was there, it has to be."""
+        """Read the deny list. Once it has existed, it must exist."""
         path = self._files.deny
         if not path or not (self._listed or not self._files.deny_may_come or Path(path).exists()):
             return frozenset()
@@ -182,10 +183,10 @@ class Trust:
 
 
 def facts_of(certificate: bytes) -> Facts:
-    """What a certificate (DER) says.
+    """Return the content of a certificate (DER).
 
     Raises:
-        Nameless: it cannot be read.
+        Nameless: the certificate cannot be parsed.
     """
     try:
         parsed = x509.load_der_x509_certificate(certificate)
@@ -213,10 +214,10 @@ def _is_dns(uri: str) -> bool:
 
 
 def read_certificate(path: str) -> bytes:
-    """The first certificate of a PEM file, as DER.
+    """Return the first certificate of a PEM file as DER.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the file contains no certificate.
     """
     try:
         text = Path(path).read_text(encoding="ascii")
@@ -225,15 +226,17 @@ def read_certificate(path: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=path) from None
     except ValueError:
-        raise ConfigError("holds no certificate", where=path) from None
+        raise ConfigError("contains no certificate", where=path) from None
 
 
 def read_denied(path: str) -> frozenset[str]:
-    """The serials and SHA-256 fingerprints of a deny list: hexadecimal, one a line, `#` begins a remark.
+    """Read the serials and SHA-256 fingerprints of a deny list.
+
+    Each line contains one in hexadecimal; `#` starts a comment.
 
     Raises:
-        ConfigError: it cannot be read, or a line is neither. An agent that cannot read it must not trust more
-            keys.
+        ConfigError: the file cannot be read, or a line is neither. An agent without its deny list must not
+            trust more keys.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

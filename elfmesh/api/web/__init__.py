@@ -1,1 +1,1 @@
-"""The halves of the HTTP API and of its client that live on asyncio; `api/app.py` is the front door."""
+"""Parts of the HTTP API that `api/app.py` combines."""

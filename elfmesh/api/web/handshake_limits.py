@@ -1,11 +1,11 @@
-"""Who has connected and not yet shown who they are: how many may, and for how long.
+"""Limits the number and the duration of TLS handshakes.
 
-Owns accepting connections and their TLS handshakes. asyncio's own listener bounds neither how many shake
-hands at once nor, below a minute, how long: a client that can connect could take every file that the process
-may open. What comes after the handshake is `request_limits`'s business.
+The module accepts connections and performs their handshakes. asyncio's own listener limits neither the number
+of concurrent handshakes nor, below a minute, their duration, so a client that can connect could use up all
+file descriptors of the process. `request_limits` limits what follows the handshake.
 
-Invariants: of too many handshakes the oldest gives way, since who is in earnest is done within a few round
-trips; each handshake uses the newest certificate.
+Invariants: if there are too many handshakes, the oldest one is aborted, because an honest client needs only a
+few round trips. Each handshake uses the newest certificate.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import ssl
 from collections.abc import Callable
 
 SHAKING_MAX = 128
-"""Handshakes at once."""
+"""Maximum number of concurrent handshakes."""
 SHAKE_S = 5.0
-"""How long one may take."""
+"""Time limit of a handshake."""
 GOODBYE_S = 2.0
-"""How long a connection that is closed waits for the other side's goodbye."""
+"""How long a closing connection waits for the peer to close its side."""
 BREATH_S = 0.1
-"""After the process could open no more."""
+"""Pause after the process could open no further descriptor."""
 
 
 class HandshakeLimits:
-    """Accepts on a listening socket, which stays the caller's; made and used on the loop's thread.
+    """Accepts connections on a listening socket, which the caller owns. Runs in the event loop's thread.
 
     Args:
-        sock: listening, non-blocking.
-        protocol: makes the protocol of a connection.
-        context: the newest certificate; None: connections are in the clear.
-        shaking_max: handshakes at once.
-        shake_s: how long one may take.
+        sock: listening, non-blocking socket.
+        protocol: creates the protocol of a connection.
+        context: returns the newest TLS context; None: connections are not encrypted.
+        shaking_max: maximum number of concurrent handshakes.
+        shake_s: time limit of a handshake.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class HandshakeLimits:
         while True:
             try:
                 client, _ = await loop.sock_accept(self._socket)
-            except OSError:  # it went again, or no file is left
+            except OSError:  # the connection was closed, or no descriptor is left
                 await asyncio.sleep(BREATH_S)
                 continue
             if len(self._shaking) >= self._max:

@@ -1,4 +1,4 @@
-"""The parameters of a route, as the record of its verb declares them."""
+"""Parses the parameters of a route as the record of its verb declares them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ WAIT_MAX_S = 30.0
 
 
 def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
-    """The fields that a query gives, and the defaults of those that it does not.
+    """Return the fields in a query, and the defaults of the others.
 
     Raises:
-        UsageError: one of them cannot be read.
+        UsageError: a value cannot be parsed.
     """
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):

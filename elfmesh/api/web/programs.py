@@ -1,10 +1,10 @@
-"""The routes of the API for programs: a WebSocket for their messages, a POST for what they insert.
+"""The routes of the API for programs: a WebSocket for messages, and a POST for inserted records.
 
-    GET  /v1/programs/NS/NAME            WebSocket: ?creator=C&process=HEX; frames: program_frames.py
-    POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N, lines in the body -> {"position"}
-    GET  /v1/programs/NS/NAME/position   ?stream=S&producer=P -> {"position"}: the newest durable, or null
+  GET  /v1/programs/NS/NAME            WebSocket: ?creator=C&process=HEX; frames: program_frames.py
+  POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N, lines in the body -> {"position"}
+  GET  /v1/programs/NS/NAME/position   ?stream=S&producer=P -> {"position"}: the newest durable, or null
 
-Owns the shape of both. A frame that is none ends the connection; an insert is answered when it is durable.
+A malformed frame ends the connection. An insert is answered when the records are durable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from elfmesh.errors import ProtocolError, UsageError
 from elfmesh.ids import ID_BYTES
 
 HEARTBEAT_S = 10.0
-"""A process that does not answer a ping for half as long has gone."""
+"""A process that does not answer a ping within half of this time is considered gone."""
 
 INSERT_BYTES_MAX = 4 << 20
 POSITION_MAX = (1 << 63) - 1
@@ -41,7 +41,7 @@ BAD_FRAME = 1008
 
 
 class Sessions(Protocol):
-    """Who takes what programs say."""
+    """Interface of the component that handles messages of programs."""
 
     def attach(
         self, name: str, creator: str, process: bytes, deliver: Callable[[FromAgent], None]
@@ -53,23 +53,21 @@ class Sessions(Protocol):
 
 
 class Target(Protocol):
-    """Where a program inserts."""
+    """Interface of a stream into which programs insert."""
 
-    def position(self, producer: str) -> int | None:
-        """The newest durable position of a producer."""
-        ...
+    def position(self, producer: str) -> int | None: ...
 
     async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
-        """Take records; the producer's newest position once they are durable."""
+        """Store records. Returns the producer's newest position when they are durable."""
         ...
 
 
 class ProgramHost:
-    """What the agent offers to programs.
+    """What an agent offers to programs.
 
     Args:
-        sessions: takes what they say.
-        inserts: where a program of this name may insert, by stream or, for None, the only one; raises
+        sessions: handles messages of programs.
+        inserts: returns the target for a program's name and a stream (None: its only stream); raises
             UsageError if there is none.
     """
 
@@ -81,7 +79,7 @@ class ProgramHost:
 
 
 async def attach(request: web.Request, host: ProgramHost) -> web.StreamResponse:
-    """Be the agent of one process until it goes."""
+    """Serve the WebSocket of one process until it disconnects."""
     try:
         process = bytes.fromhex(request.query.get("process", ""))
     except ValueError:
@@ -122,7 +120,7 @@ async def _send(socket: web.WebSocketResponse, waiting: asyncio.Queue[FromAgent]
 
 
 async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
-    """Make records durable, once."""
+    """Store the records of a request durably, once."""
     target = host.target(request)
     text = request.query.get("position", "")
     if not text.isdecimal() or len(text) > POSITION_DIGITS_MAX or int(text) > POSITION_MAX:

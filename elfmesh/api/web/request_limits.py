@@ -1,14 +1,14 @@
-"""How many may be at the HTTP API at once, and how long they may take to say what they want.
+"""Limits the number of concurrent requests of the HTTP API, and the time in which they must arrive.
 
-Owns counts of requests and the ages of connections; of the routes it knows only which one tells of health. A
-connection that asks nothing for long is closed, whether it is silent or sends a byte a minute; of too many,
-those go first that wait for nothing.
+The module counts requests and tracks the age of connections. It knows no routes except for that of health. It
+closes a connection that sends no complete request for a long time, also if that sends a byte a minute. If
+there are too many connections, it first closes those without a request in progress.
 
-Invariants: a request that is being answered is never cut off here while its connection is open. When its
-connection closes, what only reads ends and its place is free; what changes something keeps its place until it
-is done. What is refused is answered 429, with a time to come back after; no principal takes more than its
-share, and all that are no operators together leave `reserved` requests and `streams_reserved` streams to
-operators; health is answered whatever else is asked.
+Invariants: a request in progress is never aborted here while its connection is open. When its connection
+closes, a request that only reads ends and frees its place; a request that changes something keeps its place
+until it is done. A refused request is answered with 429 and a time after which to retry. No principal uses
+more than its share. All principals that are not operators together leave `reserved` requests and
+`streams_reserved` streams to operators. Requests for health are counted separately.
 """
 
 from __future__ import annotations
@@ -27,48 +27,49 @@ from elfmesh.api.web.responses import json_response
 from elfmesh.control.answers import error_body
 
 CONNECTIONS_MAX = 256
-"""Open connections; a command takes one, a browser six."""
+"""Maximum number of open connections. A command uses one, a browser six."""
 REQUESTS_MAX = 192
-"""Requests being answered at once, long polls among them: each holds a question to the control machine."""
+"""Maximum number of requests in progress, including long polls. Each holds a request to the control machine.
+"""
 STREAMS_MAX = 64
-"""Followers and taps at once: they stay for hours and would leave no room for anything else."""
+"""Maximum number of followers and taps, which last for hours and would leave no room for other requests."""
 SHARE_MAX = 96
-"""Requests of one principal at once: two of them cannot fill the API."""
+"""Maximum number of requests of one principal, so that two principals cannot use all."""
 STREAMS_SHARE_MAX = 32
 RESERVED, STREAMS_RESERVED = 32, 8
-"""What only operators get: who has to end what fills the API must be let in."""
+"""Requests that are reserved for operators, because an operator must be able to end what fills the API."""
 HEALTH = "/v1/health"
 HEALTH_MAX = 16
-"""Requests for it at once; each is answered at once, and they are counted apart from all others."""
+"""Maximum number of concurrent requests for health, which are counted separately and answered at once."""
 QUIET_S = 75.0
-"""How long a connection may be open without asking: to send a request's head, or between two requests."""
+"""How long a connection may be open without a request: to send a request's head, or between two requests."""
 SWEEP_S = 1.0
 RETRY_S = 5
 TOO_MANY = 429
 
 SERVER_OPTIONS: dict[str, Any] = {
-    "auto_decompress": False,  # no client has to fold requests, and what unfolds without end must not
+    "auto_decompress": False,  # clients need not compress requests, and decompression would be unbounded
     "handler_cancellation": True,  # see `RequestLimits.until_gone`
 }
-"""What an aiohttp server of the API is made with."""
+"""Options of the aiohttp servers of the API."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RequestLimits:
-    """Limits the requests that are handled at once: `until_gone` comes first, then `middleware`.
+    """Limits concurrent requests with three middlewares: `until_gone`, then `middleware`, later `shares`.
 
-    `watch` counts connections. `shares` comes after the middleware that identifies the caller.
+    `watch` tracks connections. `shares` comes after the middleware that identifies the caller.
 
     Args:
-        requests_max: requests at once.
-        streams_max: of them, those that stay.
-        connections_max: open connections.
-        quiet_s: how long a connection may ask nothing.
-        share_max: requests of one principal.
-        streams_share_max: of them, those that stay.
-        reserved: requests that only operators get.
-        streams_reserved: of them, those that stay.
+        requests_max: maximum number of requests.
+        streams_max: maximum number of followers and taps among them.
+        connections_max: maximum number of open connections.
+        quiet_s: how long a connection may be open without a request.
+        share_max: maximum number of requests of one principal.
+        streams_share_max: maximum number of followers and taps among them.
+        reserved: number of requests that are reserved for operators.
+        streams_reserved: number of followers and taps among them.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class RequestLimits:
 
     @web.middleware
     async def until_gone(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let the server end what only reads when its connection closes, and nothing else."""
+        """Let the server cancel only requests that read, when their connections close."""
         if request.method in ("GET", "HEAD") or _stays(request):
             return await handler(request)
         work = asyncio.ensure_future(handler(request))
@@ -110,11 +111,11 @@ class RequestLimits:
     def _changed(self, work: asyncio.Future[web.StreamResponse]) -> None:
         self._changing.discard(work)
         if not work.cancelled():
-            work.exception()  # its caller has it, or is gone
+            work.exception()  # retrieves the exception, because the caller may be gone
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let a request in, or answer 429; also says to browsers that answers are what they are called."""
+        """Admit a request, or answer 429."""
         stays, health = _stays(request), request.path == HEALTH
         full = self._health >= HEALTH_MAX if health else self._inside >= self._requests_max
         if full or (stays and self._streams >= self._streams_max):
@@ -139,12 +140,13 @@ class RequestLimits:
 
     @web.middleware
     async def shares(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let a principal in that has something left of its share, or answer 429."""
+        """Admit a request if its principal has not used up its share; otherwise answer 429."""
         if request.path == HEALTH:
             return await handler(request)
         who = request[PRINCIPAL]
         other = not who.may_operate()
-        kinds = (False, True) if _stays(request) else (False,)  # what stays is a request as well
+        # a follower or tap counts as a request as well
+        kinds = (False, True) if _stays(request) else (False,)
         for kind in kinds:
             if self._shares[who.source, who.name, kind] >= self._share[kind]:
                 return self._refuse(f"{who.name[:100]!r} has too many requests open")
@@ -171,7 +173,7 @@ class RequestLimits:
         return answer
 
     async def watch(self, server: web.Server) -> Callable[[], Awaitable[None]]:
-        """Look after the connections of a server; the way to end it."""
+        """Start closing quiet connections of a server. Returns the function that stops this."""
 
         async def look() -> None:
             while True:
@@ -188,7 +190,7 @@ class RequestLimits:
         return end
 
     def sweep(self, server: web.Server, now: float) -> None:
-        """Close connections that have asked nothing for too long, and the quietest of too many."""
+        """Close connections that were quiet for too long, and the quietest ones if there are too many."""
         open_now = [each.transport for each in server.connections if each.transport is not None]
         quiet = [transport for transport in open_now if transport not in self._busy]
         since = self._quiet_since

@@ -1,4 +1,4 @@
-"""Bodies of the HTTP API as JSON, in one spelling: what is answered, and what is asked."""
+"""JSON bodies of the HTTP API: answers and requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import UsageError
 
 BODY_S = 30.0
-"""How long the body of a request may take to come."""
+"""Time limit for the body of a request to arrive."""
 
 
 def json_response(status: int, body: dict[str, Any]) -> web.Response:
@@ -20,20 +20,22 @@ def json_response(status: int, body: dict[str, Any]) -> web.Response:
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request; may be called again.
+    """Return the JSON object of a request; may be called repeatedly.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the body is not a JSON object.
     """
     if request.content_type != "application/json":
         raise UsageError("the body is not application/json")
-    if (request.content_length or 0) > request.client_max_size:  # said now, not when so many have come
+    # refused at once, not after so many bytes have arrived
+    if (request.content_length or 0) > request.client_max_size:
         raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length or 0)
     try:
         async with asyncio.timeout(BODY_S):
             text = await request.text()
         body = json.loads(text)
-        if "\\ud" in text.lower():  # half of a pair is no text: nothing could write it down or send it on
+        # half of a surrogate pair cannot be encoded, so it could be neither stored nor forwarded
+        if "\\ud" in text.lower():
             json.dumps(body, ensure_ascii=False).encode()
     except TimeoutError:
         raise UsageError(f"the body did not come within {BODY_S:g} s") from None

@@ -1,7 +1,7 @@
-"""The routes of the API that carry results: JSON lines, Arrow streams, schema.
+"""The routes of the API for results: JSON lines, Arrow streams and the schema.
 
-Owns the step from pages of records to what readers want. Heavy conversions run in a thread, so that a large
-result does not make heartbeats wait.
+The module converts pages of records to the requested form. Large conversions run in a thread, so that they do
+not delay heartbeats.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ else:
 FOLLOW_WAIT_S = 15.0
 FOLLOW_LIMIT = 100
 FOLLOW_PATIENCE_S = 60.0
-"""How long a follower waits for a job whose master is being replaced."""
+"""How long a follower waits while the master of the job is being replaced."""
 
 RETRY_S = 0.5
 THREAD_BYTES = 64 << 10
@@ -59,7 +59,7 @@ def _lines(page: bytes, *, heads: bool = False) -> bytes:
 
 
 async def _written(ask: Asker, body: dict[str, Any], page: bytes) -> AsyncIterator[bytes]:
-    """Lines of records: all at once, or one for each page of their rows; raises as `whole_rows`."""
+    """Yield lines of records, all at once, or one for each page of their rows. Raises as `whole_rows`."""
     heads = body.get("rows") is False
     if heads or not names_pages(page):
         yield await _in_thread(partial(_lines, heads=heads), page)
@@ -79,9 +79,11 @@ async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
 
 
 async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
-    """One page of results as JSON lines; X-Elf-Next says where to go on.
+    """Answer with one page of results as JSON lines.
 
-    X-Elf-Revision does so for who asks for all states.
+    The header X-Elf-Next is the interval with which to continue.
+
+    The header X-Elf-Revision is the revision with which to continue, if all states are requested.
     """
     reply = await ask("results", body)
     if reply.status != OK:
@@ -101,7 +103,7 @@ async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web
 
 
 async def _write(response: web.StreamResponse, ask: Asker, body: dict[str, Any], page: bytes) -> None:
-    """Lines as they are made; an error in their place ends them, so that no reader misses it."""
+    """Write lines as they are encoded. An error is written as the last line, so that a reader notices it."""
     try:
         async for lines in _written(ask, body, page):
             await response.write(lines or b"\n")
@@ -111,7 +113,10 @@ async def _write(response: web.StreamResponse, ask: Asker, body: dict[str, Any],
 
 
 async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
-    """Results as they come, until the reader goes, the job ends or `to` is over; empty lines: all is well."""
+    """Stream results until the reader disconnects, the job ends, or interval `to` is reached.
+
+    Empty lines show that the agent is alive.
+    """
     first = await ask("results", {"revision": 0, **body, "wait": 0})
     if first.status != OK:
         return json_response(first.status, first.body)
@@ -132,7 +137,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
             await _write(response, ask, body, reply.payload)
             revision = reply.body.get("revision") or 0
             latest, upto = reply.body["latest"], body.get("to")
-            if latest >= reply.body["earliest"]:  # "next" of a log without records says nothing
+            if latest >= reply.body["earliest"]:  # "next" of an empty log has no meaning
                 following = reply.body["next"] if reply.payload else following
             if upto is not None and latest >= upto and not reply.payload:
                 return
@@ -152,7 +157,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
 
 
 async def schema(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
-    """The columns of a result row, as Spark DDL and as an Arrow schema."""
+    """Answer with the columns of a result row, as Spark DDL and as an Arrow schema."""
     reply = await ask("schema", body)
     if reply.status != OK:
         return json_response(reply.status, reply.body)
@@ -176,19 +181,20 @@ async def arrow(
     only: frozenset[str] | None = None,
     own: bool = False,
 ) -> web.StreamResponse:
-    """The rows of some intervals as one Arrow stream; 410 if the first has expired.
+    """Stream the rows of intervals as Arrow; answer 410 if the first interval has expired.
 
-    X-Elf-Incarnation says whose rows; a job that is made again meanwhile breaks the stream off.
+    The header X-Elf-Incarnation is the incarnation of the rows. The stream is aborted if the job is created
+    again meanwhile.
 
     Args:
-        request: the client's.
-        ask: a job's master.
-        job: which.
-        question: from, to, state and revision, as "results" takes them.
+        request: request of the client.
+        ask: sends a request to the master of the job.
+        job: fields that name the job.
+        question: from, to, state and revision, as the verb "results" accepts them.
         view: PAO for the partial aggregates that are kept beside the rows.
-        only: states of the records wanted; None: all.
-        own: the newest record of each page alone, in columns and types of its own: versions of a job differ
-            in them, and what all its intervals fit into is wider than what one of them is.
+        only: states of the wanted records; None: all.
+        own: only the newest record of each page, with its own columns and types. Versions of a job may differ
+            in them, and the schema that fits all intervals is wider than that of one interval.
     """
     question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
     known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
@@ -202,7 +208,7 @@ async def arrow(
     sink = _Sink()
     converted = partial(_tables, ask, job, _Wanted(columns, view, only, newest=own))
     tables = converted(reply.payload)
-    try:  # what does not fit is refused before the answer begins, where it is seen
+    try:  # errors are reported before the answer starts, so that the client gets a status
         first = [table] if (table := await anext(tables, None)) is not None else []
         first += [table async for table in tables] if not names_pages(reply.payload) else []
     except RowsLost as error:
@@ -213,7 +219,7 @@ async def arrow(
         return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
     whose = reply.body.get("incarnation")
     if known.status == OK and known.body.get("incarnation") != whose:
-        return json_response(UNAVAILABLE, error_body("the job is being made again"))
+        return json_response(UNAVAILABLE, error_body("the job is being created again"))
     response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: str(whose or "")})
     await response.prepare(request)
     with pa.ipc.new_stream(sink, columns) as writer:
@@ -257,7 +263,7 @@ def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is wanted of records: the parameters of `arrow`."""
+    """Parameters of `arrow`."""
 
     columns: pa.Schema
     view: str
@@ -266,10 +272,10 @@ class _Wanted:
 
 
 async def _tables(ask: Asker, job: dict[str, Any], wanted: _Wanted, page: bytes) -> AsyncIterator[pa.Table]:
-    """The rows of the records of a page, or what they were made of, in one table or more each.
+    """Yield the rows of the records of a page, or their partial aggregates, as one table or more each.
 
     Raises:
-        DataError: partial aggregates are wanted of an interval that has none.
+        DataError: partial aggregates are requested of an interval that has none.
     """
     for record, rows in (await _in_thread(decode_page, page))[-1 if wanted.newest else 0 :]:
         if wanted.only is not None and record.state not in wanted.only:
@@ -292,14 +298,15 @@ def _table(record: ResultRecord, columns: pa.Schema, rows: bytes) -> pa.Table:
 
 
 class _Sink:
-    """A file that forgets what was taken from it."""
+    """File object whose content `take` returns and discards."""
 
     def __init__(self) -> None:
         self._parts: list[Any] = []
         self.closed = False
 
     def write(self, data: Any) -> int:
-        # Bytes, or a buffer of Arrow's that stays as it is while a reader holds it: no copy until `take`.
+        # bytes, or an Arrow buffer that stays valid while it is referenced, so no copy is made before
+        # `take`
         self._parts.append(data)
         return len(data)
 

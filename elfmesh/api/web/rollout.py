@@ -1,12 +1,12 @@
-"""Changes of a running job over HTTP: how the last one went, undo, empty, and canaries.
+"""Changes of a running job over HTTP: progress, undo, promote, and canaries.
 
-Owns what a canary is: a job named NAME-canary that runs a new text on the agents with certain labels, beside
-the job it is for. Everything else is the business of the job's master.
+The module defines a canary: a job named NAME-canary that runs a new text on the agents with certain labels,
+beside the job NAME. The master of the job does everything else.
 
-    GET  /v1/jobs/NS/NAME/rollout           the version in force, and its canary if there is one
-    POST /v1/jobs/NS/NAME/rollout/undo      ends the canary, or brings the version before the newest back
-    POST /v1/jobs/NS/NAME/rollout/promote   the canary's text for all agents
-    POST /v1/jobs/NS/NAME/empty             a new batch on all agents at one boundary
+  GET  /v1/jobs/NS/NAME/rollout           the active version, and its canary if there is one
+  POST /v1/jobs/NS/NAME/rollout/undo      ends the canary, or restores the previous version
+  POST /v1/jobs/NS/NAME/rollout/promote   makes the canary's text the version of all agents
+  POST /v1/jobs/NS/NAME/empty             starts a new batch on all agents at one boundary
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 
 
 async def rollout(ask: Ask, job: dict[str, Any]) -> Reply:
-    """How the last change of a job went; its canary beside it."""
+    """Return the progress of the last change of a job, and of its canary."""
     reply = await ask("rollout", job)
     if reply.status != OK:
         return reply
@@ -32,14 +32,15 @@ async def rollout(ask: Ask, job: dict[str, Any]) -> Reply:
 
 
 async def undo(ask: Ask, job: dict[str, Any]) -> Reply:
-    """End the canary; without one, bring the last version back."""
+    """End the canary. If there is none, restore the previous version."""
     canary = await ask("delete", _canary(job))
     none = canary.status == NOT_FOUND or (canary.status == OK and not canary.body.get("job"))
-    return await ask("undo", job) if none else canary  # one that cannot be asked now may still be there
+    # a canary whose master does not answer may still exist
+    return await ask("undo", job) if none else canary
 
 
 async def promote(ask: Ask, job: dict[str, Any]) -> Reply:
-    """The canary's text becomes the job's next version, then the canary ends."""
+    """Make the text of the canary the job's next version, then end the canary."""
     canary = await ask("describe", _canary(job))
     if canary.status == NOT_FOUND:
         hint = "Start one with `elf update JOB -f FILE --canary KEY=VALUE`."

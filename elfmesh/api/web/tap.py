@@ -1,11 +1,11 @@
 """Live lines of a stream over HTTP: POST /v1/tap.
 
-    {"texts": [ELF-QL, ...], "stream", "limit", "rate", "seconds", "beginning"} -> JSON lines
+  {"texts": [ELF-QL, ...], "stream", "limit", "rate", "seconds", "beginning"} -> JSON lines
 
-A line of the log is shown if it passes the WHERE of every text; what else a text says does not matter. The
-first text says which stream, unless `stream` chooses one of those it reads.
+A line of the log is shown if it passes the WHERE of every text; the rest of a text is ignored. The stream is
+that of the first text, unless `stream` chooses one of several.
 
-Owns what a tap may ask for; what it may cost is the agent's business (`agent.tap`).
+The module owns the parameters of a tap. The agent limits its cost (`ingest/tap.py`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LIMIT_MAX, RATE_MAX, SECONDS_MAX = 100_000, 200, 3600
 
 
 class TapRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be shown.
+    """Parameters of a tap.
 
     Attributes:
-        texts: statements; lines pass the WHERE of all.
-        stream: which of the first text's; None: the first that the agent has.
-        limit: lines, in all.
-        rate: lines a second; of more, a sample is shown.
-        seconds: after these it ends.
-        beginning: show what is there already, not only what comes.
+        texts: statements; lines must pass the WHERE of all.
+        stream: one of the streams of the first text; None: the first one that the agent has.
+        limit: maximum number of lines.
+        rate: maximum number of lines per second; if there are more, a sample is shown.
+        seconds: duration after which the tap ends.
+        beginning: whether to start with the lines that the log already contains.
     """
 
     texts: Annotated[
@@ -51,19 +51,19 @@ class TapRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TapSource(Protocol):
-    """Who shows lines."""
+    """Interface of the source of lines."""
 
     def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]: ...
 
 
 async def tap(request: web.Request, source: TapSource, body: Mapping[str, Any]) -> web.StreamResponse:
-    """Answer with lines until one side has had enough."""
+    """Stream lines until the source ends or the client disconnects."""
     try:
         wanted = msgspec.convert(body, TapRequest)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from None
     async with contextlib.aclosing(source.lines(wanted)) as lines:
-        first = await anext(lines)  # what is wrong with the question is an answer of its own
+        first = await anext(lines)  # an error in the request gets its own status
         response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):

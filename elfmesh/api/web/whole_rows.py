@@ -1,7 +1,6 @@
-"""The rows of records in an answer of a job's master, page by page where they are pages of their own.
+"""Fetches the rows of records from the master of a job, also if they are stored as separate pages.
 
-Owns the questions for these pages. Used by what reads results at an agent: the routes of the API, sinks.
-Knows neither JSON nor Arrow tables.
+The routes of the API and sinks use this module. It knows neither JSON nor Arrow tables.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from elfmesh.errors import RuntimeFailure, Unreachable
 
 Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 PATIENCE_S, AGAIN_S = 60.0, 0.5
-"""How long a page is asked for that the job's master cannot give just now, and how often."""
+"""Time limit for a page that is temporarily unavailable, and the pause between two requests for it."""
 
 
 class RowsLost(RuntimeFailure):
-    """No agent has a page of a record's rows any more."""
+    """Raised if no agent has a page of a record's rows any more."""
 
 
 async def pages_of(
     ask: Asker, job: dict[str, Any], index: int, pages: Sequence[Page]
 ) -> AsyncIterator[bytes]:
-    """Pages of an interval's rows, one after the other.
+    """Yield the pages of an interval's rows in order.
 
     Raises:
-        RowsLost: no agent has one of them.
-        Unreachable: no agent that could have it answers.
-        ProtocolError: an agent gives another page.
+        RowsLost: no agent has a page.
+        Unreachable: no agent that may have a page answers.
+        ProtocolError: an agent returned another page.
     """
     for page in pages:
         data = await _page(ask, _name(job) | {"index": index, "digest": page.digest.hex()})
@@ -44,7 +43,10 @@ async def pages_of(
 async def parts(
     ask: Asker, job: dict[str, Any], record: ResultRecord, rows: bytes
 ) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
-    """The rows of a record, and which part of them they are, from 1, of how many; raises as `pages_of`."""
+    """Yield the rows of a record with the number of the part, from 1, and the number of parts.
+
+    Raises as `pages_of`.
+    """
     table = table_of(rows)
     if table is None:
         yield rows, (1, 1)
@@ -56,7 +58,7 @@ async def parts(
 
 
 async def whole(ask: Asker, job: dict[str, Any], record: ResultRecord, rows: bytes) -> bytes:
-    """The rows of a record as they would stand in it; raises as `pages_of`. Cost: two copies at a time."""
+    """Return the rows of a record as if they were stored in it. Raises as `pages_of`. Cost: two copies."""
     table = table_of(rows)
     if table is None:
         return rows
@@ -66,7 +68,7 @@ async def whole(ask: Asker, job: dict[str, Any], record: ResultRecord, rows: byt
 
 
 async def partials(ask: Asker, job: dict[str, Any], record: ResultRecord, rows: bytes) -> bytes:
-    """The partial aggregates behind the rows of a record, Arrow IPC; raises as `pages_of`."""
+    """Return the partial aggregates of a record as Arrow IPC. Raises as `pages_of`."""
     table = table_of(rows)
     if table is None:
         return partials_of(rows)

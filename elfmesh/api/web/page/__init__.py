@@ -1,1 +1,1 @@
-"""The live page: static files that any agent serves at its API's address, and routes that it asks for."""
+"""The live page: static files and routes that every agent serves at the address of its API."""

@@ -1,8 +1,7 @@
-"""The files of the live page, as the wheel carries them: read and compressed once, served with their headers.
+"""Serves the files of the live page from the package, compressed once, with security headers.
 
-Owns the headers that keep the page what it is: nothing is loaded from elsewhere, no script or style stands in
-the HTML, no page may frame it. Looks nothing up on the disk by what a request says: a name is in the table
-that was made once, or is not there.
+The headers forbid loading resources from elsewhere, inline scripts and styles, and framing. File names of
+requests are looked up in a table that is built once, never on disk.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file.
+    """A file of the page.
 
     Attributes:
-        kind: its content type.
-        tag: its ETag; the same bytes have the same.
-        encoded: its bytes by content coding, "" for plain ones.
+        kind: content type.
+        tag: ETag; equal bytes have equal tags.
+        encoded: bytes by content coding, "" for uncompressed.
     """
 
     kind: str
@@ -58,7 +57,7 @@ class PageFile:
     encoded: Mapping[str, bytes]
 
     def coding(self, accepted: str) -> str:
-        """The best coding that an Accept-Encoding header allows, "" for none."""
+        """Return the best coding that an Accept-Encoding header allows, "" for none."""
         words = [each.strip().lower() for each in accepted.split(",")]
         allowed = {
             each.partition(";")[0].strip() for each in words if not each.replace(" ", "").endswith(";q=0")
@@ -68,7 +67,7 @@ class PageFile:
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """All files of the page by their path below /page/. Cost: once, about 0.1 s of CPU."""
+    """Return all files of the page by their path below /page/. Cost: about 0.1 s of CPU at the first call."""
     return dict(_walk(files(__package__) / "static", ""))
 
 
@@ -89,10 +88,10 @@ def _packed(kind: str, data: bytes) -> PageFile:
 
 
 def answer(request: web.Request, name: str) -> web.Response:
-    """A file of the page, or 304 if the browser has it.
+    """Return a file of the page, or 304 if the browser has it.
 
     Raises:
-        web.HTTPNotFound: there is none of that name.
+        web.HTTPNotFound: no file has this name.
     """
     found = page_files().get(name)
     if found is None:

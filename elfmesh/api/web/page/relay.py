@@ -1,11 +1,12 @@
-"""The live page of an agent that wants certificates, at an address of this host: what `elf page` serves.
+"""Serves the live page of an agent that requires certificates on loopback, for `elf page`.
 
-Owns the relay between a browser on this host and an agent's API: the browser shows the relay's own token, the
-relay shows the agent the user's certificate (or token). Decides nothing about roles; the agent does.
+The module relays requests between a browser on this host and the API of an agent. The browser presents the
+token of the relay, and the relay presents the user's certificate (or token) to the agent. The agent decides
+about roles.
 
-Invariants: it listens on loopback only; without its token nothing but the page's files is asked of the agent,
-so that other users of the host borrow no certificate; what is asked is the path that was judged, byte for
-byte; a page of another origin gets nothing.
+Invariants: the relay listens on loopback only. Without its token, it requests only the files of the page from
+the agent, so other users of the host cannot use the certificate. It forwards exactly the path that it has
+checked, byte for byte. It refuses requests from web pages of another origin.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from elfmesh.control.answers import UNAVAILABLE, error_of
 from elfmesh.control.answers import error_body as refused
 
 BODY_BYTES_MAX = 4 << 20
-"""The agent has its own, smaller limit."""
+"""Larger than the limit of the agent."""
 
 ASKED = ("Accept", "Content-Type", "If-None-Match")
 ANSWERED = frozenset({"content-type", "cache-control", "etag", "vary", "retry-after"})
-"""Headers that pass; those that keep the page what it is (`Content-Security-Policy` and its like) do too."""
+"""Response headers that the relay passes on, besides the security headers of the page."""
 
 KEPT = ("content-security-policy", "x-", "referrer-policy", "cross-origin-", "permissions-policy")
 CHUNK_BYTES = 64 << 10
 
 _FILE = re.compile(r"/(?:page/(?:[\w-][\w.-]*/)*(?:[\w-][\w.-]*)?)?", re.ASCII)
-"""Paths that need no token, as they are sent: no dot segment leads elsewhere, and nothing is encoded."""
+"""Paths that need no token. The pattern admits no dot segments and no percent-encoding."""
 
 
 class Relay:
-    """One agent's page on loopback; an async context manager.
+    """Relay of one agent's page on loopback; an async context manager.
 
     Args:
         api: "HOST:PORT" of the agent.
-        credentials: what it is shown.
-        port: to listen on, 0 for any.
+        credentials: credentials for the agent.
+        port: port to listen on, 0 for any.
 
     Raises:
         ConfigError: the credentials cannot be used.
-        OSError: the port cannot be had.
+        OSError: the port is not available.
     """
 
     def __init__(self, api: str | None, credentials: Credentials, port: int = 0) -> None:
@@ -60,7 +61,7 @@ class Relay:
 
     @property
     def url(self) -> str:
-        """What to open; the token behind `#` never travels."""
+        """URL of the page. Browsers do not send the token after `#`."""
         return f"http://{self._own}/page/#token={self._token}"
 
     async def __aenter__(self) -> Relay:
@@ -84,7 +85,9 @@ class Relay:
             return json_response(403, refused("requests of web pages are refused", where=request.path))
         if not self._is_open(request) and not self._known(request.headers.get(hdrs.AUTHORIZATION, "")):
             hint = "Open the address that `elf page` has printed, including everything after the #."
-            return json_response(401, refused("this page does not know you", where=request.path, hint=hint))
+            return json_response(
+                401, refused("the request has no valid token", where=request.path, hint=hint)
+            )
         scheme = "http" if self._context is None else "https"
         if not request.raw_path.startswith("/"):
             return json_response(400, refused("the path of a request begins with /", where=request.path))
@@ -93,7 +96,8 @@ class Relay:
         try:
             async with self._session.request(
                 request.method,
-                URL(f"{scheme}://{self._api}{request.raw_path}", encoded=True),  # nothing in it is resolved
+                # encoded=True keeps the path unchanged
+                URL(f"{scheme}://{self._api}{request.raw_path}", encoded=True),
                 data=await request.read() if request.can_read_body else None,
                 headers=headers | self._credentials.headers(self._api),
                 ssl=self._context or True,
@@ -125,7 +129,7 @@ async def _passed_on(request: web.Request, answer: aiohttp.ClientResponse) -> we
         async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
             await response.write(chunk)
     except (aiohttp.ClientPayloadError, ConnectionError):
-        response.force_close()  # cut short there or here: never an end that looks whole
+        response.force_close()  # aborted, so that the browser does not take the answer for complete
         if request.transport is not None:
             request.transport.abort()
         return response

@@ -1,12 +1,12 @@
-"""The routes of the live page, and what it asks for that no other route answers.
+"""The routes of the live page.
 
-    GET  /                 to /page/
-    GET  /page/FILE        the page, see `files`
-    GET  /v1/me            -> {"name", "source", "read", "submit", "operate", "namespaces", ...}
-    GET  /v1/language      -> {"streams", "jobs", "functions", "keywords"}: what a console completes
-    POST /v1/check         {"text"} -> {"job", "streams", "columns", "fields", "window"}, or a query's error
+  GET  /                 redirects to /page/
+  GET  /page/FILE        a file of the page, see `files`
+  GET  /v1/me            -> {"name", "source", "read", "submit", "operate", "namespaces", ...}
+  GET  /v1/language      -> {"streams", "jobs", "functions", "keywords"}: what a console completes
+  POST /v1/check         {"text"} -> {"job", "streams", "columns", "fields", "window"}, or a query's error
 
-Owns their shapes. What may be done is decided where it is done: /v1/me only says which controls are of use.
+/v1/me only tells the page which controls to show; each action is authorised where it is performed.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _KEYWORDS = (
     "|IS NULL|IS NOT NULL|DESC|ASC|SECOND|MINUTE|HOUR|DAY|FILTER|OVER|WITH|CAST|TRUE|FALSE|NULL|CORRECT|SKIP"
     "|WAIT|window_start|window_end"
 )
-"""What is offered to complete; the parser decides what a text means."""
+"""Words that a console completes. The parser alone defines the language."""
 
 
 async def index(request: web.Request) -> web.StreamResponse:
-    """Send a browser that was pointed at the API to the page."""
+    """Redirect a browser from the API's address to the page."""
     raise web.HTTPFound("/page/")
 
 
 async def page(request: web.Request) -> web.StreamResponse:
-    await asyncio.to_thread(page_files)  # the first time they are compressed
+    await asyncio.to_thread(page_files)  # the first call compresses the files
     return answer(request, request.match_info["file"] or INDEX)
 
 
@@ -67,7 +67,7 @@ def _is_open(request: web.Request) -> bool:
     if transport is None or transport.get_extra_info("ssl_object") is not None:
         return False
     here = transport.get_extra_info("sockname")
-    if not isinstance(here, tuple):  # a unix socket
+    if not isinstance(here, tuple):  # a Unix socket
         return False
     try:
         address = ipaddress.ip_address(str(here[0]).partition("%")[0])
@@ -78,7 +78,7 @@ def _is_open(request: web.Request) -> bool:
 
 
 async def language(ask: Asker) -> web.StreamResponse:
-    """What a console offers to complete: this overlay's names, and the language's own."""
+    """Return what a console completes: names of this overlay, and functions and keywords of the language."""
     streams, jobs = await asyncio.gather(ask("streams", {}), ask("list", {}))
     for reply in (streams, jobs):
         if reply.status != OK:
@@ -86,7 +86,7 @@ async def language(ask: Asker) -> web.StreamResponse:
     body = {
         "streams": streams.body["streams"],
         "jobs": [each["job"] for each in jobs.body["jobs"]],
-        "functions": await asyncio.to_thread(functions),  # the language may have to be loaded
+        "functions": await asyncio.to_thread(functions),  # the language may have to be imported
         "keywords": _KEYWORDS.split("|"),
     }
     return json_response(OK, body)
@@ -94,7 +94,7 @@ async def language(ask: Asker) -> web.StreamResponse:
 
 @cache
 def functions() -> list[dict[str, str]]:
-    """Every function of the language by name: its signature, and whether it is an aggregate or a window."""
+    """Return every function of the language by name, with its signature and kind."""
     from elfmesh.ql.expressions.aggregates import AGGREGATES
     from elfmesh.ql.expressions.refusals import GENERATORS, OVER_FUNCTIONS, WINDOWS
     from elfmesh.ql.expressions.registry import FUNCTIONS
@@ -112,11 +112,13 @@ def functions() -> list[dict[str, str]]:
 
 
 async def check(body: dict[str, Any], at_once: asyncio.Semaphore) -> web.StreamResponse:
-    """Read a job's text as `apply` would, and change nothing; `at_once` bounds how many are read at a time.
+    """Parse the text of a job as `apply` would, without changing anything.
+
+    `at_once` limits the number of texts that are parsed concurrently.
 
     Raises:
-        UsageError: there is no text, or too much.
-        QueryError: what is wrong with it, at a line and a column.
+        UsageError: the text is missing or too long.
+        QueryError: the text is wrong, at a line and a column.
     """
     text = body.get("text")
     if not isinstance(text, str) or len(text.encode()) > TEXT_BYTES_MAX:
