@@ -1,6 +1,4 @@
-"""Room agent: one host.
-
-Sources, parsers, workers, frame log, data plane, the pump that drives the cores, and the `elf` command.
+"""The agent of a host: network, settings, sinks, archives, data directory and service.
 
 Paper: ELF 2.1, 3.
 """

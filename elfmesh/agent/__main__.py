@@ -1,6 +1,6 @@
-"""`python -m elfmesh.agent` is the `elf` command, for where no script is installed.
+"""Runs the `elf` command as `python -m elfmesh.agent`, for hosts without an installed script.
 
-The command's room is above this one, so it is run by its name and not imported.
+The module runs `elfmesh.cli` by name, because this room must not import it.
 """
 
 from __future__ import annotations

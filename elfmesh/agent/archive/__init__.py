@@ -1,1 +1,1 @@
-"""The archive of a stream: its lines as Parquet files, each row with where it came from."""
+"""The archive of a stream: its lines as Parquet files, with the source position of each row."""

@@ -1,13 +1,14 @@
-"""One stream's archive: follow its files, gather rows, write them as Parquet, each row once over crashes.
+"""The archive of one stream: reads the stream's files and writes each line to Parquet files once.
 
-    PATH/STREAM/host=NAME/date=2026-11-21/00000007.parquet     rows, numbered in the order of writing
-    PATH/STREAM/host=NAME/_state.json                          where reading goes on, written behind each file
-    PATH/STREAM/host=NAME/_lock                                one writer at a time
+  PATH/STREAM/host=NAME/date=2026-11-21/00000007.parquet     rows; files are numbered in the order of writing
+  PATH/STREAM/host=NAME/_state.json                          source positions, written after each file
+  PATH/STREAM/host=NAME/_lock                                lock of the only writer
 
-The archive has a follower of its own, so that it and the jobs never wait for each other. One thread calls it.
-A file appears whole. The positions of `_state.json` are behind exactly the rows of the files below its
-`next`; a file from `next` on is of a writer that died, and is written again. Bytes that were gone before they
-were read are counted as gaps (D-2).
+The archive has its own reader, so it and the jobs never wait for each other. One thread calls it.
+
+Invariants: a file appears complete or not at all. The positions in `_state.json` correspond exactly to the
+rows of the files with numbers below its `next`; a file with number `next` or above is from a writer that
+crashed, and is written again. Bytes that were lost before the archive read them are counted as gaps (D-2).
 
 Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage). See guarantees D-1, D-2.
 """
@@ -45,20 +46,23 @@ from elfmesh.sums import json_checked, json_with_blank_sum
 from elfmesh.wire import UNREADABLE
 
 READER = "archive"
-"""What the archive is called among the jobs of its own reader."""
+"""Name of the archive among the readers of its stream."""
 
 STATE, LOCK = "_state.json", "_lock"
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
-    """What `_state.json` says.
+    """Content of `_state.json`.
 
     Attributes:
         next: number of the next file.
-        rows: of all files so far, deleted ones included.
-        gaps: losses of bytes that no agent had read.
-        expired: files deleted for their age or for the budget.
-        types: of parsed columns, an Arrow schema in base64: files of a later process have the same.
+        positions: source positions up to which lines are archived.
+        rows: number of rows in all files so far, including deleted ones.
+        gaps: number of losses of bytes before they were read.
+        overlong: number of lines that were too long.
+        expired: number of files that were deleted because of their age or the budget.
+        types: types of parsed columns as an Arrow schema in base64, so that files of later processes have the
+            same types.
     """
 
     next: int = 1
@@ -71,19 +75,23 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Archive:
-    """The archive of one stream of one host.
+    """The archive of one stream on one host.
 
     Args:
-        formats: its format, of its own: parsers keep state.
-        directory: where archives are that say no path.
-        read_from: where to begin with files seen for the first time.
+        name: name of the stream.
+        pattern: path of the stream's files; may contain wildcards.
+        formats: format of the stream, not shared, because parsers keep state.
+        config: settings of the archive.
+        directory: directory of archives without a path of their own.
+        host: name of the host.
+        read_from: where to start in files that are seen for the first time.
         clock: seconds since the epoch.
 
     Raises:
-        RuntimeFailure: another process writes this archive.
-        ConfigError: its columns are not said and the format does not fix them.
-        StorageError: its state is damaged, or is gone while its files are there.
-        OSError: the disk refuses; so do `step` and `flush`, which may be called again.
+        RuntimeFailure: another process writes to this archive.
+        ConfigError: its columns are not configured and the format does not define them.
+        StorageError: its state is damaged, or is missing although there are files.
+        OSError: a disk operation failed; also raised by `step` and `flush`, which may be called again.
     """
 
     def __init__(
@@ -127,11 +135,11 @@ class Archive:
 
     @property
     def positions(self) -> tuple[FilePosition, ...]:
-        """Up to where lines are safe: no agent needs to keep what is before."""
+        """Positions up to which lines are archived; the input need not keep earlier lines."""
         return self.state.positions
 
     def step(self, bytes_max: int = POLL_BYTES) -> int:
-        """Read what is there, write a file if one is due; returns the bytes read."""
+        """Read available lines, write a file if one is due, and return the number of bytes read."""
         taken = 0
         if self._held < self.config.file_bytes:
             try:
@@ -151,7 +159,7 @@ class Archive:
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that was there when it was looked at last has been read."""
+        """Whether all lines that existed at the last poll have been read."""
         return self._reader.at_end(READER)
 
     def flush(self) -> None:
@@ -169,14 +177,17 @@ class Archive:
         self.expire()
 
     def expire(self) -> None:
-        """Remove what is too old or beyond the budget, oldest first; the newest file stays."""
+        """Delete files that are too old or exceed the budget, oldest first.
+
+        The newest file is never deleted.
+        """
         total, now, gone = sum(found.st_size for found in self._files.values()), self._clock(), 0
         for path, found in list(self._files.items())[:-1]:
             if total <= self.config.bytes_max and now - found.st_mtime <= self.config.keep_s:
                 break
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                path.parent.rmdir()  # of a day without files
+                path.parent.rmdir()  # the directory of a day without files
             total -= found.st_size
             del self._files[path]
             gone += 1
@@ -200,7 +211,10 @@ class Archive:
         }
 
     def close(self) -> None:
-        """Give files back; what was read and not written is read again. Harmless when repeated."""
+        """Close the files.
+
+        Lines that were read and not written will be read again. May be called repeatedly.
+        """
         self._reader.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -265,7 +279,7 @@ class Archive:
     def _read_state(self) -> State | None:
         path = self.directory / STATE
         if not path.exists():
-            # It is there before the first file: without it no reader knows which lines the files have.
+            # The state is written before the first file. Without it, the archived lines are unknown.
             if next(self.directory.glob("date=*/*.parquet"), None) is not None:
                 raise StorageError(
                     "the archive has files, and its state is gone", where=str(path),
@@ -291,9 +305,10 @@ class Archive:
         return base64.b64encode(pa.schema(own).serialize().to_pybytes()).decode() if own else ""
 
     def _settle_types(self) -> None:
-        """Columns keep the types of earlier files, whatever values come now: one schema reads all of them.
+        """Give columns the types of earlier files, so that one schema reads all files.
 
-        What does not fit is null, and its line is kept. Within one file integers may still become doubles.
+        A value that does not fit is null, and its line is kept. Within one file, integers may still become
+        doubles.
         """
         if not self.state.types:
             return
@@ -332,7 +347,7 @@ def decode_state(raw: bytes) -> State:
 
 
 def newest_file(directory: Path) -> int:
-    """The highest number of a file, 0 without any. A writer that died leaves one that its state lacks."""
+    """Return the highest number of a file, or 0. A file of a crashed writer may be missing from the state."""
     return max((_number(path) for path in directory.glob("date=*/*.parquet")), default=0)
 
 

@@ -1,6 +1,6 @@
-"""The archives of one agent, each in its own thread, so that one that waits holds up no other.
+"""The archives of one agent, each in its own thread, so that a slow one does not delay the others.
 
-A disk that is full or fails stops an archive and no job; the archive is reported and tried again.
+A disk that is full or fails stops an archive, but no job. The agent reports the failure and tries again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ else:
 log = logging.getLogger("elf.archive")
 LOOK_S = 0.5
 AGAIN_S = 5.0
-"""How long after a failure the disk is tried again."""
+"""Pause after a failed disk operation."""
 
 
 @dataclass(slots=True)
@@ -45,9 +45,9 @@ class _Running:
 
 
 class Archives:
-    """All archives of one agent; streams that are no files are archived from their spools' files.
+    """All archives of one agent. Streams that are not files are archived from the files of their spools.
 
-    `look_s` is how often a silent stream is looked at.
+    `look_s` is the polling period of a stream without new lines.
     """
 
     def __init__(
@@ -77,7 +77,10 @@ class Archives:
             each.task = asyncio.get_running_loop().create_task(self._follow(name, each))
 
     async def close(self) -> None:
-        """Stop; what was read and is in no file is read again. Harmless when repeated."""
+        """Stop all archives.
+
+        Lines that were read and not written will be read again. May be called repeatedly.
+        """
         tasks = [each.task for each in self._running.values() if each.task is not None]
         for task in tasks:
             task.cancel()
@@ -93,7 +96,7 @@ class Archives:
         }
 
     def problems(self) -> dict[str, str]:
-        """By "archive STREAM", why lines do not get there."""
+        """Return the problem of each archive that cannot write, by "archive STREAM"."""
         return {f"archive {name}": each.problem for name, each in self._running.items() if each.problem}
 
     def positions(self) -> list[tuple[FilePosition, ...]]:
@@ -128,7 +131,7 @@ def open_archive(
     directory: Path,
     host: str,
 ) -> Archive:
-    """The archive that a stream's settings ask for; raises ElfError if it cannot be had."""
+    """Open the archive of a stream as its settings specify. Raises ElfError if that fails."""
     from elfmesh.agent.archive.archive import Archive
 
     assert stream.archive is not None, "the stream has one"

@@ -1,8 +1,8 @@
-"""From a block of a log to rows of its archive: each with the file and the byte that it begins at (D-2).
+"""Converts blocks of a log to archive rows with the source position of each record (D-2).
 
-`_device`, `_inode`, `_generation` and `_offset` are the source position of D-2, the identity of a row over
-crashes and archivers. `_path` and `_host` are for people. Every non-blank record of the block is one row, in
-order; over-long lines are only counted.
+`_device`, `_inode`, `_generation` and `_offset` are the source position. They identify a row across crashes
+and archives. `_path` and `_host` are for display. Each record of the block that is not blank is one row, in
+order; lines that are too long are only counted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def raw_rows(block: Block, framing: Framing | None, host: str) -> pa.Table:
 def parsed_rows(
     block: Block, framing: Framing | None, host: str, parsed: Parsed, columns: Sequence[str]
 ) -> pa.Table:
-    """The columns of a block; the line itself where it was not parsed, or a value did not fit its column.
+    """Return the parsed columns of a block, and the line itself if it was not parsed or a value did not fit.
 
-    `parsed` was made of the same block, with `columns` and RAW. A column without any value is left out.
+    `parsed` must come from the same block, with `columns` and RAW. Columns without any value are left out.
     """
     lines = _lines(block, framing)
     total = len(lines)
@@ -92,9 +92,10 @@ def _table(block: Block, lines: Lines, host: str, columns: dict[str, pa.Array]) 
 
 
 def _offsets(block: Block, position: FilePosition, lines: Lines) -> pa.Array:
-    """Where in its file each record begins; null where an over-long line of the block hides it.
+    """Return the offset of each record in its file; null if the block contains an over-long line.
 
-    The split text may be longer than the bytes (malformed UTF-8 was replaced); it has the same newlines.
+    The decoded text may be longer than the bytes, because malformed UTF-8 is replaced, but it has the same
+    newlines.
     """
     if block.overlong:
         return pa.nulls(len(lines), pa.int64())

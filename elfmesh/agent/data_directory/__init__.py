@@ -1,1 +1,1 @@
-"""The data directory as a whole: backup, restore, examination, repair."""
+"""Backup, restore, examination and repair of a data directory."""

@@ -1,11 +1,12 @@
-"""A copy of what an agent's data directory can give to another agent, taken while the agent runs or not.
+"""Backs up the parts of a data directory that another agent can use; the agent may be running.
 
-    FILE = zstd(tar): elf-backup.json (`Head`) | files, their names relative to the directory | sums.json
+  FILE = zstd(tar): elf-backup.json (`Head`) | files, their names relative to the directory | sums.json
 
-What would take the fleet back in time is left out and counted: votes, terms, contributions, the id. Each file
-is one that the directory had, or a prefix of it that ends with a whole record. Files that depend on each
-other are read in an order that gives a possible state of the agent. A damaged file of ours fails the backup.
-The archive is complete or not there. See ADR 0026.
+The backup does not contain what would take the fleet back in time (votes, terms, contributions, the id); the
+head counts these. Each file in the backup is a complete file of the directory, or a prefix of it that ends
+with a complete record. Files that depend on each other are read in an order that yields a possible state of
+the agent. A damaged file of the directory makes the backup fail. The target file appears complete or not at
+all. See ADR 0026.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ FORMAT = 1
 HEAD_NAME, SUMS_NAME = "elf-backup.json", "sums.json"
 RESULTS, SINKS = "results", "sinks"
 KEPT = ("epoch", "stopped", RECORD)
-"""Of what an agent remembers, what may be old: the highest epochs seen, which jobs are over, and records that
-a log may not have durably. Read before the logs: a log that is read later has all that these would add to it,
-but for what a power cut took."""
+"""State entries that remain correct if they are old: the highest epochs seen, the jobs that have ended, and
+records that may not yet be durable in a log. They are read before the logs. A log that is read later contains
+all of these records, except for what a power failure removed."""
 
 LEVEL = 3
 LOOKS_MAX = 100
-"""How often files that change meanwhile are read again before the backup gives up."""
+"""How often changing files are read again before the backup gives up."""
 
 _CHANGES = msgspec.msgpack.Decoder(list[Change])
 _FRAME = msgspec.msgpack.Decoder(Frame)
@@ -63,14 +64,17 @@ _PACK = msgspec.msgpack.Encoder()
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup says of itself.
+    """Description of a backup.
 
     Attributes:
-        format: of the archive.
-        earlier: ids of those whose backups its directory was restored from.
-        votes: registers in which the agent had voted; not in the archive.
-        contributions: intervals sealed and not closed; not in the archive.
-        left_out: bytes of other files that are not in the archive, by their first name.
+        format: version of the archive format.
+        elf: release that wrote it.
+        agent: id of the agent in hexadecimal.
+        earlier: ids of the agents from whose backups the directory was restored.
+        made_us: time of creation in microseconds.
+        votes: number of registers in which the agent had voted; the votes are not in the archive.
+        contributions: number of sealed and not closed intervals; they are not in the archive.
+        left_out: bytes of other files that are not in the archive, by the first part of their path.
     """
 
     format: int
@@ -87,7 +91,7 @@ Files = list[tuple[str, bytes]]
 
 
 class ReadOnlyFile(MemoryFile):
-    """A file of any size as `framescan` reads it; what is appended meanwhile is not seen."""
+    """A file as `framescan` reads it, up to its size at opening."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -105,13 +109,13 @@ class ReadOnlyFile(MemoryFile):
 
 
 def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
-    """Write the backup of a data directory, mode 0600, durably; its head and the number of files.
+    """Write the backup of a data directory durably with mode 0600.
+
+    Returns the head and the number of files. Cost: memory for the results of one job at a time.
 
     Raises:
-        DataError: this is no data directory, a file in it is damaged, or `target` lies in it.
-        StorageError: something cannot be read or written.
-
-    Cost: memory of one job's results at a time.
+        DataError: this is not a data directory, a file in it is damaged, or `target` is inside it.
+        StorageError: a file cannot be read or written.
     """
     if target.resolve().is_relative_to(directory.resolve()):
         raise DataError(
@@ -151,7 +155,8 @@ def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryI
         left_out=_left_out(directory),
     )
     sums: dict[str, str] = {}
-    # With the stream's checksum, as damage to it may change a name and the sums' copy of that name alike.
+    # The stream has its own checksum, because damage may change a name and its copy in the sums
+    # alike.
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
         compressor.stream_writer(file, closefd=False) as packed,
@@ -175,18 +180,20 @@ def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryI
 
 
 def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
-    """What is copied as it is; what must not be older than something else is read behind it."""
+    """Yield the files that are copied. A file that must not be older than another one is read after it."""
     with contextlib.suppress(FileNotFoundError):
         yield SERIALS, (directory / SERIALS).read_bytes()
     yield from _stable(partial(_audit_names, directory), partial(_audit, directory))
-    with contextlib.suppress(FileNotFoundError):  # of an earlier release that was the last one to run here
+    # exists only if an earlier release was the last one to run here
+    with contextlib.suppress(FileNotFoundError):
         yield f"{RESULTS}/{JOURNAL}", (directory / RESULTS / JOURNAL).read_bytes()
     for log in sorted((directory / RESULTS).glob("*/")):
         yield from _stable(partial(_log_names, log), partial(_log, log))
     for root in (LETTERS, SINKS):
         for path in sorted((directory / root).rglob("*")):
             if path.is_file() and not path.is_symlink() and path.suffix != ".new":
-                with contextlib.suppress(FileNotFoundError):  # letters go, oldest first
+                # the agent deletes the oldest dead letters meanwhile
+                with contextlib.suppress(FileNotFoundError):
                     yield str(path.relative_to(directory)), path.read_bytes()
 
 
@@ -261,7 +268,7 @@ def _remembered(path: Path) -> tuple[list[Change], int]:
 
 
 def _contributions(path: Path) -> int:
-    """Intervals that the agent has sealed and no record closes yet. Cost: one read of the frame log."""
+    """Return the number of intervals that are sealed and not closed. Cost: reads the frame log once."""
     if not path.exists():
         return 0
     sealed: Counter[tuple[str, int]] = Counter()
@@ -282,7 +289,6 @@ def _contributions(path: Path) -> int:
 
 
 def _left_out(directory: Path) -> dict[str, int]:
-    """Bytes of what is not copied, by first name; locks and what lives as long as the process hold none."""
     copied = {RESULTS, LETTERS, SINKS, SERIALS, AUDIT_HEAD, STATE, *[AUDIT_LOG, *_audit_names(directory)]}
     sizes: Counter[str] = Counter()
     for path in directory.rglob("*"):

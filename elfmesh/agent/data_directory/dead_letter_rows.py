@@ -1,4 +1,4 @@
-"""Dead letters as `elf dead-letters` prints them: the rows that one agent's records alone would give."""
+"""Converts dead letters to JSON for `elf dead-letters`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from elfmesh.wire import UNREADABLE
 
 
 def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
-    """A letter as people see it: what the interval's rows would be from this agent's records alone."""
+    """Return a dead letter as JSON; its rows are those of this agent's records alone."""
     manifest = dead_letter.manifest
     parts = tuple((payload,) if payload else () for payload in dead_letter.payloads)
     rows: list[dict[str, Any]] = []
@@ -37,7 +37,10 @@ def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Files by path as JSON objects, oldest interval first within each job; DataError names a damaged one."""
+    """Yield dead letters by path as JSON, oldest interval first within each job.
+
+    DataError names a damaged file.
+    """
     read: list[tuple[str, int, str, StoredDeadLetter]] = []
     for path, data in files.items():
         try:

@@ -1,6 +1,6 @@
-"""Examines the data directory of an agent that does not run: damage, consequences, possible repairs.
+"""Examines the data directory of a stopped agent: damage, consequences, possible repairs.
 
-Each file is read by the code that its owner reads it with. `examine` changes nothing; a repair keeps the old
+Each file is parsed by the code that normally reads it. `examine` changes nothing; a repair keeps the old
 file.
 """
 
@@ -47,7 +47,7 @@ _FRAME = msgspec.msgpack.Decoder(Frame)
 
 
 def examine(root: Path) -> list[Finding]:
-    """All damage in a data directory; ConfigError if it is none, or its agent is running."""
+    """Return all damage in a data directory. Raises ConfigError if it is not one, or its agent is running."""
     _check_offline(root)
     try:
         return [
@@ -93,7 +93,7 @@ def _copy_of(root: Path, *names: str) -> MemoryStorage:
     return storage
 
 
-# -- who the agent is, and what it has promised ------------------------------------------------------------
+# -- identity and votes ------------------------------------------------------------------------------
 
 
 def _identity(root: Path) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def _owner(root: Path) -> bytes:
 
 
 def _rewritten(root: Path) -> int:
-    """The newest start of the agent that has written its files, 0 if none is known."""
+    """Return the number of the newest start that has written the agent's files, or 0 if it is unknown."""
     try:
         return identity.rewritten_by(_copy_of(root, identity.IDENTITY_FILE, statelog.NAME))
     except StorageError:
@@ -188,7 +188,10 @@ def _results(root: Path) -> Iterator[Finding]:
 
 
 def _vouched(root: Path) -> dict[str, tuple[str, int]]:
-    """By the directory of a job's log, the incarnation and the last record that the agent's vote names."""
+    """Return the incarnation and the last record that the agent's vote on each job names.
+
+    The keys are names of results log directories.
+    """
     try:
         with _silent("elf.agent"):
             items = statelog.StateLog(_copy_of(root, statelog.NAME)).items()
@@ -221,7 +224,8 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
         reported = "sets the log aside, and fetches the results from the other voters"
         yield Finding(log, None, "no description of the log can be read", reported)
         return
-    if not is_whole and not found and (log / META_COPY).exists():  # one of a restored log has none yet
+    # the log of a restored agent has no second copy yet
+    if not is_whole and not found and (log / META_COPY).exists():
         yield Finding(log, None, "one copy of the description lacks or is older", "writes it again", repair)
     kept = salvage(log, meta)
     reported = "fetches the records from the other voters; what none of them has it declares lost (SKIPPED)"
@@ -242,7 +246,7 @@ def _open_log(log: Path) -> None:
         ResultsLog(log, None)
 
 
-# -- what is beside ----------------------------------------------------------------------------------------
+# -- other files -------------------------------------------------------------------------------------
 
 
 def _letters(root: Path) -> Iterator[Finding]:

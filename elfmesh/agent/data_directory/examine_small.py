@@ -1,4 +1,4 @@
-"""Examines the files of a data directory that are replaced whole, and the audit log."""
+"""Examines the small files of a data directory, which are replaced as a whole, and the audit log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     (crashes.DEATHS_FILE, crashes.decode_deaths, "counts deaths from now on", _move("deaths are forgotten")),
 )
-"""Files that one reader reads at once: pattern, reader, what the agent does, what `elf repair` does."""
+"""Files that are parsed as a whole: pattern, parser, what the agent does, what `elf repair` does."""
 
 
 def small_files(root: Path) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What is damaged in a data directory, and what `elf repair` does about it; the old file stays beside."""
+"""Findings of `elf check` and the repairs of `elf repair`, which keep the old file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elfmesh.storage.storage import DiskStorage
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What may be done about damage."""
+    """A possible repair of damage."""
 
     path: Path
     what: str
@@ -24,13 +24,14 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place of a data directory that is damaged.
+    """A damaged place in a data directory.
 
     Attributes:
         path: the file, or the directory of a log.
-        offset: of the first byte, None where it is no place within a file.
+        offset: offset of the first damaged byte; None if the damage has no position in a file.
+        what: the damage.
         agent: what the agent does about it when it starts.
-        repair: what `elf repair` does; None: nothing, or nothing can be done.
+        repair: what `elf repair` does; None: nothing.
     """
 
     path: Path
@@ -41,12 +42,12 @@ class Finding:
 
 
 def aside(path: Path, what: str) -> Repair:
-    """Move a file out of the way; `what` follows from that."""
+    """Return a repair that renames a file; `what` is the consequence."""
     return aside_with(path, (), what)
 
 
 def aside_with(path: Path, others: Iterable[Path], what: str) -> Repair:
-    """Move a file or a directory out of the way, and those that are of no use without it."""
+    """Return a repair that renames a file or directory, together with files that are useless without it."""
 
     def do() -> None:
         for each in (path, *others):
@@ -78,7 +79,10 @@ def without_lines(path: Path) -> None:
 
 
 def carry_out(root: Path, todo: list[Repair]) -> None:
-    """Repair, alone with the directory; after a StorageError the earlier repairs stay."""
+    """Perform repairs with exclusive access to the directory.
+
+    After a StorageError, earlier repairs remain.
+    """
     storage = DiskStorage(root)
     try:
         for repair in todo:

@@ -1,9 +1,9 @@
-"""A data directory from a backup, for an agent that is a new one.
+"""Creates the data directory of a new agent from a backup.
 
-The old agent's id is written down, so that its certificate is refused: others count its votes and
-contributions as they are now, and a copy knows them as they were. Nothing is written outside the directory,
-and no link or device is made, whatever the archive holds. The directory is whole, checked and durable, or not
-there. See ADR 0026.
+The directory records the id of the old agent, so that the new agent refuses its certificate: other agents
+count the current votes and contributions of the old agent, and a copy contains old ones. Whatever the archive
+contains, the module writes no file outside the directory and creates no link or device. The directory appears
+complete, checked and durable, or not at all. See ADR 0026.
 """
 
 from __future__ import annotations
@@ -31,33 +31,36 @@ _NAME = re.compile(
     rf"|results/[0-9a-f]{{40}}/(meta|[+-]\d{{1,20}}\.seg|pages/[+-]\d{{1,20}}-[0-9a-f]{{32}}\.page)"
     rf"|(dead-letter|sinks)(/{_PART}){{1,6}}"
 )
-"""The names of what is in a data directory and may come from a backup: no absolute one, no `..`, no id."""
+"""Names of files that may come from a backup: relative, without `..`, and without the id."""
 
 FILE_BYTES_MAX = 1 << 30
-"""Of one file; the largest that an agent writes and a backup takes is a journal or segment of some MiB."""
+"""Maximum size of a file. The largest files of a backup are journals and segments of some MiB."""
 
 SMALL_BYTES_MAX = 256 << 20
-"""Of the head and of the checksums."""
+"""Maximum size of the head and of the checksums."""
 
 FILES_MAX = 2_000_000
 
 GROWTH_MAX = 200
-"""Bytes of files for each byte of a backup: ours unfold to three to twenty times their size."""
+"""Maximum decompressed bytes per byte of the backup. Real backups grow by a factor of three to twenty."""
 
 GROWTH_FREE_BYTES = 16 << 20
-"""What a backup may unfold to in any case."""
+"""Decompressed size that is allowed in any case."""
 
 BLOCK_BYTES = 4096
-"""What a file takes on a disk beside its content."""
+"""Overhead of a file on disk."""
 
 WINDOW_BYTES_MAX = 1 << 27
 
 
 def restore(source: Path, directory: Path) -> tuple[Head, int]:
-    """Make a data directory, which must not exist or be empty; the backup's head and the number of files.
+    """Create a data directory from a backup. The directory must be empty or missing.
 
-    DataError: this is not a complete backup, it holds other things, or the directory is in use; none is made
-    then.
+    Returns the backup's head and the number of files.
+
+    Raises:
+        DataError: the file is not a complete backup, contains other files, or the directory is in use. The
+            directory is not created then.
     """
     if directory.is_symlink() or (
         directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
@@ -117,8 +120,8 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
                     path = root / entry.name
                     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                     _put(path, data)
-            # The second of the two blocks that end it may begin a record of its own. The stream's checksum is
-            # looked at where it ends.
+            # The second of the two blocks that end the archive may start a record of its own. The stream's
+            # checksum is verified at its end.
             behind = packed.read(tarfile.RECORDSIZE)
             if any(behind) or packed.read(1):
                 raise _damaged(source, "something follows it")
@@ -134,7 +137,7 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream of `room` bytes at most: tarfile reads a long name before a file whole."""
+    """A stream of at most `room` bytes, because tarfile reads the long name of a file as a whole."""
 
     def __init__(self, stream: zstandard.ZstdDecompressionReader, room: int, source: Path) -> None:
         self._stream, self._room, self._source = stream, room, source

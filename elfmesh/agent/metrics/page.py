@@ -1,8 +1,8 @@
-"""`/metrics`: everything an agent counts, in the text format of Prometheus.
+"""`/metrics`: the metrics of an agent in the text format of Prometheus.
 
-Numbers come from what the agent reports (`/v1/agent`) and from `timings`; prometheus_client writes them.
-Labels are names of streams, jobs, buckets and of what the code counts, never text of a log. The `JOBS_MAX`
-jobs that cost most are shown by name, all others as one sum.
+The values come from the agent's description (`/v1/agent`) and from `timings`; prometheus_client writes them.
+Labels are names of streams, jobs, buckets and counters, never text of a log. The `JOBS_MAX` most expensive
+jobs have labels of their own; all others are one sum.
 """
 
 from __future__ import annotations
@@ -31,62 +31,77 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_agent_info": (GAUGE, "1, with the agent's name and version.", ("agent", "version")),
     "elf_agent_insecure_network": (
         GAUGE,
-        "1 where --dangerously-insecure-network lets strangers in.",
+        "1 if --dangerously-insecure-network admits peers without certificates.",
         (),
     ),
     "elf_agent_cpu_seconds": (COUNTER, "Processor time of the process.", ()),
-    "elf_agent_cpu_limit_cores": (GAUGE, "limits.cpu_percent in cores; 0: none.", ()),
-    "elf_agent_cpu_waited_seconds": (COUNTER, "Time that reading waited for that limit.", ()),
+    "elf_agent_cpu_limit_cores": (GAUGE, "limits.cpu_percent in cores; 0: no limit.", ()),
+    "elf_agent_cpu_waited_seconds": (
+        COUNTER,
+        "Time that reading waited for processor time within its limit.",
+        (),
+    ),
     "elf_agent_jobs_slowed": (GAUGE, "Jobs that the watchdog has slowed down.", ()),
     "elf_agent_resident_bytes": (GAUGE, "Resident memory of the process.", ()),
     "elf_agent_open_descriptors": (GAUGE, "Open file descriptors.", ()),
-    "elf_agent_descriptors_limit": (GAUGE, "How many there may be.", ()),
+    "elf_agent_descriptors_limit": (GAUGE, "Limit of open file descriptors.", ()),
     "elf_agent_threads": (GAUGE, "Threads of the process.", ()),
-    "elf_agent_open_intervals_bytes": (GAUGE, "What open intervals hold in memory.", ()),
-    "elf_agent_open_intervals_limit_bytes": (GAUGE, "What they may.", ()),
-    "elf_agent_spilled_bytes": (GAUGE, "Of open intervals, what is on disk.", ()),
-    "elf_agent_frame_log_bytes": (GAUGE, "What is sealed and not closed, on disk.", ()),
-    "elf_agent_frame_log_limit_bytes": (GAUGE, "What it may take; 0: no limit.", ()),
-    "elf_agent_queue_length": (GAUGE, "What waits.", ("queue",)),
-    "elf_agent_waits_for_disk": (COUNTER, "Writes and messages that a full disk held up.", ("what",)),
+    "elf_agent_open_intervals_bytes": (GAUGE, "Memory of open intervals.", ()),
+    "elf_agent_open_intervals_limit_bytes": (GAUGE, "Limit of the memory of open intervals.", ()),
+    "elf_agent_spilled_bytes": (GAUGE, "Bytes of open intervals on disk.", ()),
+    "elf_agent_frame_log_bytes": (GAUGE, "Bytes of sealed and not closed contributions on disk.", ()),
+    "elf_agent_frame_log_limit_bytes": (GAUGE, "Limit of the frame log in bytes; 0: no limit.", ()),
+    "elf_agent_queue_length": (GAUGE, "Number of waiting items.", ("queue",)),
+    "elf_agent_waits_for_disk": (COUNTER, "Writes and messages that a full disk delayed.", ("what",)),
     "elf_agent_clock_skew_seconds": (
         GAUGE,
-        "By how much its clock is ahead of the median of its peers'.",
+        "How far the clock is ahead of the median of its peers' clocks.",
         (),
     ),
-    "elf_agent_transport": (COUNTER, "What connections count: messages, losses, refusals.", ("what",)),
+    "elf_agent_transport": (COUNTER, "Counters of connections: messages, losses, refusals.", ("what",)),
     "elf_agent_connections": (GAUGE, "Open connections to other agents.", ()),
-    "elf_agent_overlay": (GAUGE, "What the overlay counts and knows.", ("what",)),
-    "elf_agent_trees": (GAUGE, "What the reducer trees count and hold.", ("what",)),
-    "elf_agent_control": (GAUGE, "What the control plane counts and holds.", ("what",)),
+    "elf_agent_overlay": (GAUGE, "Counters and sizes of the overlay.", ("what",)),
+    "elf_agent_trees": (GAUGE, "Counters and sizes of the reducer trees.", ("what",)),
+    "elf_agent_control": (GAUGE, "Counters and sizes of the control plane.", ("what",)),
     "elf_agent_jobs_without_majority": (
         GAUGE,
         "Jobs that this agent leads or should lead, and most of whose voters do not answer.",
         (),
     ),
-    "elf_agent_lost_votes_jobs": (GAUGE, "Jobs that count on a vote which this agent has lost.", ()),
+    "elf_agent_lost_votes_jobs": (GAUGE, "Jobs that need a vote which this agent has lost.", ()),
     "elf_agent_stream_lines": (COUNTER, "Lines read of a stream.", ("stream",)),
     "elf_agent_stream_bytes": (COUNTER, "Bytes read of a stream.", ("stream",)),
-    "elf_agent_stream_polls": (COUNTER, "How often it was looked at.", ("stream",)),
-    "elf_agent_stream_problems": (GAUGE, "Files of it that cannot be read.", ("stream",)),
-    "elf_job_cpu_seconds": (COUNTER, "Processor time of a job here.", ("job",)),
-    "elf_job_lines": (COUNTER, "Lines given to a job.", ("job",)),
-    "elf_job_records": (COUNTER, "Records by what became of them.", ("job", "bucket")),
-    "elf_job_open_bytes": (GAUGE, "What its open intervals hold.", ("job",)),
-    "elf_job_memory_share_bytes": (GAUGE, "What they may while others need memory; 0: no limit.", ("job",)),
-    "elf_job_memory_yields": (COUNTER, "How often they gave up memory before others.", ("job",)),
-    "elf_job_held_bytes": (GAUGE, "What is sealed and not closed.", ("job",)),
-    "elf_job_ingest_lag_seconds": (GAUGE, "By how much its watermark is behind the clock.", ("job",)),
-    "elf_job_cpu_limit_cores": (GAUGE, "What the watchdog leaves it; 0: as much as it wants.", ("job",)),
-    "elf_job_waits": (GAUGE, "1 while it does not read: paused, or too much is not closed.", ("job",)),
+    "elf_agent_stream_polls": (COUNTER, "Number of polls of a stream.", ("stream",)),
+    "elf_agent_stream_problems": (GAUGE, "Files of a stream that cannot be read.", ("stream",)),
+    "elf_job_cpu_seconds": (COUNTER, "Processor time of a job on this agent.", ("job",)),
+    "elf_job_lines": (COUNTER, "Lines passed to a job.", ("job",)),
+    "elf_job_records": (COUNTER, "Records by bucket.", ("job", "bucket")),
+    "elf_job_open_bytes": (GAUGE, "Memory of the job's open intervals.", ("job",)),
+    "elf_job_memory_share_bytes": (
+        GAUGE,
+        "Limit of the job's memory while other jobs need memory; 0: no limit.",
+        ("job",),
+    ),
+    "elf_job_memory_yields": (COUNTER, "How often the job gave up memory before other jobs.", ("job",)),
+    "elf_job_held_bytes": (GAUGE, "Bytes of the job's sealed and not closed contributions.", ("job",)),
+    "elf_job_ingest_lag_seconds": (GAUGE, "How far the job's watermark is behind the clock.", ("job",)),
+    "elf_job_cpu_limit_cores": (GAUGE, "Limit of the watchdog in cores; 0: no limit.", ("job",)),
+    "elf_job_waits": (
+        GAUGE,
+        "1 while the job does not read: it is paused, or too much is not closed.",
+        ("job",),
+    ),
 }
-"""Name -> kind, what it is, its labels. Histograms are `elf_agent_<name>_seconds` of `timings.NAMES`."""
+"""Kind, help text and labels of each metric. Histograms are `elf_agent_<name>_seconds` of `timings.NAMES`."""
 
 Samples = list[tuple[str, dict[str, str], float]]
 
 
 class AgentPage:
-    """See the module; `results` writes the pages of sinks of type prometheus, None without such a sink."""
+    """Writes `/metrics`.
+
+    `results` writes the metrics of sinks of type prometheus, or is None without such sinks.
+    """
 
     def __init__(
         self,
@@ -98,7 +113,7 @@ class AgentPage:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch_loop(self) -> None:
-        """Measure once a second how late the loop is, until `close`."""
+        """Measure the lag of the event loop once a second until `close`."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_at(due := loop.time() + LOOK_S, self._looked, due)
 
@@ -111,7 +126,7 @@ class AgentPage:
             self._timer.cancel()
 
     def __call__(self) -> Callable[[], bytes]:
-        """On the loop: take what is known now; what is returned writes it, in a thread."""
+        """Collect the current values in the event loop. The returned function writes them in a thread."""
         return partial(self._text, samples_of(self._describe(), self._queues(), time.time()))
 
     def _text(self, samples: Samples) -> bytes:
@@ -124,7 +139,7 @@ class AgentPage:
 
 
 def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: float) -> Samples:
-    """What an agent says of itself as samples of `METRICS`. Cost: one step per sample."""
+    """Convert the description of an agent to samples of `METRICS`. Cost: one step per sample."""
     found: Samples = []
 
     def add(name: str, value: float | None, **labels: str) -> None:
@@ -212,7 +227,7 @@ def write(samples: Samples) -> bytes:
     from prometheus_client.core import HistogramMetricFamily, Metric
 
     class Once:
-        """A collector of what is known already."""
+        """Collector of values that are already known."""
 
         def collect(self) -> Iterable[Any]:
             families: dict[str, Metric] = {}

@@ -1,1 +1,1 @@
-"""Connections between agents."""
+"""Connections between agents, and the listener of the API."""

@@ -1,4 +1,4 @@
-"""The agent's HTTP listener: its socket and its token. `elfmesh.api.app` answers."""
+"""The HTTP listener of an agent: its sockets and its token. `elfmesh.api.app` answers requests."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("elf.agent")
 BACKLOG = 128
 SHUTDOWN_S = 0.2
-"""No long poll is waited for at the end."""
+"""Short, because long polls need not be completed at shutdown."""
 
 
 def bind_api(config: AgentConfig) -> socket.socket:
-    """The bound socket of the API: where `api` says, else the usual port, or a free one if that is taken."""
+    """Bind the socket of the API to `api`; if it is not configured, to the default port or a free one."""
     host, port = config.api_address
     try:
         if config.api:
             return _bound(host, port)
         try:
-            # Listening at once: of two agents that begin together both can bind it, one of them can listen.
+            # listens at once, because two agents that start together can both bind the port, but only one
+            # can listen
             return _bound(host, port, listens=True)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
@@ -74,7 +75,7 @@ def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
 
 
 def bind_socket(path: str) -> socket.socket:
-    """A listening unix socket for this user and root only, in place of an earlier boot's."""
+    """Listen on a Unix socket for this user and root only, replacing the socket of an earlier boot."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -87,7 +88,7 @@ def bind_socket(path: str) -> socket.socket:
     except OSError as error:
         sock.close()
         raise cannot_bind("api_socket", path, error) from None
-    before = os.umask(0o177)  # from the first moment no other user may connect
+    before = os.umask(0o177)  # so that no other user can connect at any moment
     try:
         sock.bind(path)
         sock.listen(BACKLOG)
@@ -101,7 +102,7 @@ def bind_socket(path: str) -> socket.socket:
 
 
 class ApiServer:
-    """The API of one agent, at `address` ("HOST:PORT"); the `stack` closes the socket at the end."""
+    """The API of one agent at `address` ("HOST:PORT"). `stack` closes the socket."""
 
     def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
         self._config, self._security, self._socket = config, security, bind_api(config)
@@ -115,8 +116,8 @@ class ApiServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._close = contextlib.AsyncExitStack()
-        # Before any client can connect: one that waits while the agent starts shall have read this boot's
-        # token.
+        # The token is written before any client can connect, so that a client that waits for the agent
+        # reads the token of this boot.
         self._token = self._new_token(stack) if security.trust is None else ""
         try:
             self._socket.listen(BACKLOG)

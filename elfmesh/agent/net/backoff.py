@@ -1,21 +1,18 @@
-"""Addresses that could not be reached are left alone for a while that grows with every failure.
-
-Plain bookkeeping on times that are handed in.
-"""
+"""Delays connections to unreachable addresses, longer after each failure. The caller passes the time."""
 
 from __future__ import annotations
 
 Address = tuple[str, int]
 BACKOFF_MIN_S, BACKOFF_MAX_S = 0.2, 5.0
 BACKOFFS_MAX = 4096
-"""Addresses that are left alone for a while; of more, the oldest are forgotten."""
+"""Maximum number of delayed addresses; beyond it, the oldest are removed."""
 
 KEPT_S = 60.0
-"""A failure so long ago says nothing of the next attempt."""
+"""A failure that is older than this does not count for the next attempt."""
 
 
 class Backoff:
-    """See the module."""
+    """Addresses that must not be contacted before a certain time."""
 
     def __init__(self) -> None:
         self._until: dict[Address, tuple[float, float]] = {}  # address: (not before, last wait)
@@ -27,7 +24,7 @@ class Backoff:
         return self._until.get(address, (0.0, 0.0))[0] > now
 
     def failed(self, address: Address, now: float) -> None:
-        """It could not be reached once more: wait twice as long as last time."""
+        """Record a failure: the next delay is twice the last one."""
         _, last = self._until.get(address, (0.0, 0.0))
         wait = min(BACKOFF_MAX_S, max(BACKOFF_MIN_S, 2 * last))
         self._until[address] = (now + wait, wait)

@@ -1,4 +1,4 @@
-"""Who may bear a certificate here: an agent of this cluster, and the one that it says it is."""
+"""Checks that the certificate of a peer belongs to the agent that the peer claims to be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
-    """Judge a peer by its certificate; IdentityRefused unless it is the peer's own."""
+    """Raise IdentityRefused unless the certificate is valid and belongs to `peer`."""
     try:
         who = trust.judge(certificate)
     except NotBelieved as error:

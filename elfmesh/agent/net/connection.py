@@ -1,8 +1,11 @@
-"""One TCP connection between two agents: bytes to frames, and frames to bytes.
+"""One TCP connection between two agents: converts bytes to frames, and frames to bytes.
 
-Owns one socket: TLS if there are certificates, the hello, writing as fast as the kernel accepts, closing
-after a drain. The connection writes only its hello before it has accepted the peer's. A peer that violates
-the protocol is disconnected and counted, and never raises into the loop; `gone` is reported exactly once.
+The module owns one socket: TLS if there are certificates, the hello, writing at the speed of the kernel,
+closing after the queues are empty. The connection writes only its hello before it has accepted the hello of
+the peer.
+
+Invariants: a peer that violates the protocol is disconnected and counted, and never raises into the event
+loop. `gone` is reported exactly once.
 """
 
 from __future__ import annotations
@@ -21,32 +24,32 @@ from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
 PROTOCOL = 3
-"""The version of the wire that is spoken here. 2: manifests carry the words that made their versions.
-3: `Outdated` exists."""
+"""Newest version of the protocol. 2: manifests contain the requests that made their versions. 3: `Outdated`
+exists."""
 OLDEST = 1
-"""The oldest that is still spoken: that of the release before, so that a fleet is upgraded agent by agent."""
+"""Oldest supported version, that of the previous release, so that a fleet can be upgraded agent by agent."""
 HELLO_BYTES_MAX = 4096
 HELLO_TIMEOUT_S = 5.0
 DRAIN_TIMEOUT_S = 10.0
 
 
 class HelloRefused(ProtocolError):
-    """The other side is no agent of this overlay, or not the one that was meant."""
+    """The peer is not an agent of this overlay, or not the agent that was dialled."""
 
 
 class IdentityRefused(HelloRefused):
-    """The other side's certificate is not that of the agent it says it is."""
+    """The certificate of the peer belongs to another agent than the peer claims to be."""
 
 
 class Hello(Message, frozen=True, tag="tp.hello"):
-    """The first frame in both directions.
+    """First frame in both directions.
 
     Attributes:
-        cluster: name of the overlay; another name is refused.
-        contact: who is speaking, and where its listener is.
-        serial: grows with each connection the speaker has dialled; 0 from the side that accepted.
-        protocol: oldest version that the speaker speaks; version 1 wants to read a 1 here.
-        newest: newest version it speaks; 0: no other than `protocol`.
+        cluster: name of the overlay; a peer with another name is refused.
+        contact: contact of the sender, including the address of its listener.
+        serial: increases with each connection that the sender dials; 0 from the accepting side.
+        protocol: oldest version that the sender supports; version 1 requires a 1 here.
+        newest: newest version that the sender supports; 0: only `protocol`.
     """
 
     cluster: str
@@ -56,7 +59,7 @@ class Hello(Message, frozen=True, tag="tp.hello"):
     newest: int = 0
 
     def agree(self, oldest: int, newest: int) -> int:
-        """The version that both sides speak from now on; raises HelloRefused if there is none."""
+        """Return the version that both sides use. Raises HelloRefused if there is none."""
         theirs = max(self.newest, self.protocol)
         if min(newest, theirs) < max(oldest, self.protocol):
             behind = "this agent" if newest < self.protocol else "the peer"
@@ -67,7 +70,7 @@ class Hello(Message, frozen=True, tag="tp.hello"):
         return min(newest, theirs)
 
     def check(self, cluster: str, me: Contact, wanted: Contact | None) -> None:
-        """Raise `HelloRefused` unless this peer may talk to us and is the one we dialled."""
+        """Raise `HelloRefused` unless this peer is in the cluster and is the agent that was dialled."""
         if self.cluster != cluster:
             raise HelloRefused(f"peer belongs to cluster {self.cluster!r}, not {cluster!r}")
         if len(self.contact.id) != ID_BYTES or not 0 < self.contact.port <= 0xFFFF:
@@ -79,22 +82,22 @@ class Hello(Message, frozen=True, tag="tp.hello"):
 
 
 class Owner(Protocol):
-    """Whose connection it is: decides which stays and hears what comes."""
+    """Interface of the transport that owns connections and decides which of them remain."""
 
     receive_buffer: bytearray
 
     def hello(self, connection: Connection) -> Hello | None: ...
 
     def tls(self, connection: Connection) -> TlsLayer | None:
-        """The TLS of a new connection; None: there is none, all is in the clear."""
+        """Return the TLS layer of a new connection, or None if it is not encrypted."""
         ...
 
     def frame(self, connection: Connection, frame: bytes) -> None:
-        """A frame of a peer that has said hello; raises ProtocolError if it is none."""
+        """Handle a frame of a peer whose hello was accepted. Raises ProtocolError if it is malformed."""
         ...
 
     def reading(self, reading: bool) -> None:
-        """Bytes of a peer are being handled, or no longer: what was queued meanwhile is written."""
+        """Called before and after bytes of a peer are handled. Afterwards, queued frames are written."""
         ...
 
     def flush_soon(self, connection: Connection) -> None: ...
@@ -109,7 +112,7 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection; `dialled` is whom we meant to reach, None if the peer dialled us."""
+    """One connection. `dialled` is the contact that was dialled, or None if the peer dialled."""
 
     HELLO_CODEC = Codec([Hello])
 
@@ -118,13 +121,13 @@ class Connection(asyncio.BufferedProtocol):
         self.dialled = dialled
         self.serial = serial
         self.pair_serial = serial
-        self.version = OLDEST  # until both have said what they speak
+        self.version = OLDEST  # until both hellos were exchanged
         self.peer: Contact | None = None
         self.used = 0.0
         self.made = 0.0
         self._tls: TlsLayer | None = None
         self._shaking = False
-        self._first = b""  # our hello, until the handshake is done
+        self._first = b""  # this side's hello, until the handshake is complete
         self.closed = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._mux = Multiplexer()
@@ -141,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def peer_address(self) -> tuple[str, int] | None:
-        """Where the peer listens, once it has said so."""
+        """Address of the peer's listener, after its hello."""
         return (self.peer.host, self.peer.port) if self.peer else None
 
     def queue(self, lane: int, frame: bytes) -> bool:
@@ -151,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def greeted(self, hello: Hello, version: int) -> None:
-        """The peer's hello was accepted: real frames may pass, in a version that both speak."""
+        """Accept the peer's hello. From now on, frames of `version` may pass."""
         self.peer, self.version = hello.contact, version
         self.pair_serial = max(self.serial, hello.serial)
         self._demux.frame_bytes_max = FRAME_BYTES_MAX
@@ -159,7 +162,10 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_flush()
 
     def drain(self) -> None:
-        """Take no more; say goodbye when all is written, close when the peer has said it too."""
+        """Stop accepting frames.
+
+        Send the goodbye when all are written, and close after the peer's goodbye.
+        """
         if self._draining:
             return
         self._draining = True
@@ -181,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio.BufferedProtocol --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say hello; the peer has a few seconds to answer."""
+        """Send the hello, and start the time limit for the peer's hello."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=CHUNK_BYTES_MAX, low=CHUNK_BYTES_MAX // 4)
         tune(transport.get_extra_info("socket"))
@@ -202,7 +208,10 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """One buffer for all connections: asyncio fills it and hands it over in the same breath."""
+        """Return the buffer of all connections.
+
+        One suffices, because asyncio fills it and passes it on at once.
+        """
         return self._owner.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -220,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.reading(False)
 
     def _received_secured(self, tls: TlsLayer, data: memoryview) -> None:
-        """Records of the peer: of the handshake first, what was in the same bytes behind it next."""
+        """Decrypt records of the peer: the handshake first, then data that follows in the same bytes."""
         if self._shaking:
             self._handshake(tls, data)
             if self._shaking:
@@ -241,11 +250,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fault(self, error: ProtocolError) -> None:
         self._owner.fault(error)
-        self._write(b"")  # the alert that says why
+        self._write(b"")  # the TLS alert with the reason
         self.abort(str(error))
 
     def _write(self, data: bytes) -> None:
-        """Give bytes to the kernel; with TLS, as records, and what TLS itself has to say with them."""
+        """Write bytes to the kernel; with TLS, as records, together with pending records of TLS itself."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -292,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
         self.used = asyncio.get_running_loop().time()
 
     def _schedule_flush(self) -> None:
-        """Write once per round of the loop, so that the messages of one step share a segment."""
+        """Schedule one write per iteration of the event loop, so that messages of a step share a segment."""
         if not self._flush_due and not self._paused and self.peer is not None:
             self._flush_due = True
             self._owner.flush_soon(self)
@@ -326,7 +335,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def tune(sock: socket.socket | None) -> None:
-    """Small messages leave at once, and the kernel holds back little, so that priorities show."""
+    """Send small messages at once, and limit the kernel's send buffer, so that priorities take effect."""
     if sock is None:
         return
     with contextlib.suppress(OSError):

@@ -1,15 +1,15 @@
-"""Many streams on one connection: frames cut into chunks, shared fairly, and put together again.
+"""Multiplexes many streams on one connection: splits frames into chunks and shares bandwidth fairly.
 
-    chunk = u32 length of the data | u8 flags (1: last chunk of its frame) | u16 lane | data
+  chunk = u32 length of the data | u8 flags (1: last chunk of its frame) | u16 lane | data
 
-Owns the byte format between two peers and who may send next; knows no socket, task or clock. Lane 0 carries
-control and goes before everything else; all other lanes share what is left by deficit round robin, in
-proportion to their weights and not to how much each has to say. Frames of one lane stay in order, frames of
-different lanes may overtake each other.
+The module owns the byte format between two peers and the order of sending. It knows no sockets, tasks or
+clocks. Lane 0 carries control messages and has priority. All other lanes share the remaining bandwidth by
+deficit round robin, in proportion to their weights and not to the lengths of their queues. Frames of one lane
+stay in order; frames of different lanes may overtake each other.
 
-Invariants: a queue never holds more than its limit (a frame that does not fit is refused and counted, the
-cores retransmit what matters); the receiver never buffers more than one permitted frame per lane, nor more
-than `REASSEMBLY_BYTES_MAX` in all; every length is checked before a byte of it is kept.
+Invariants: a queue never exceeds its limit; a frame that does not fit is refused and counted, and the cores
+retransmit what matters. The receiver never buffers more than one permitted frame per lane, nor more than
+`REASSEMBLY_BYTES_MAX` in total. Every length is checked before a byte is stored.
 
 Paper: Aurora*/Medusa 4.3 (a single connection between two nodes, streams multiplexed on it by weight).
 """
@@ -25,24 +25,26 @@ from elfmesh.limits import CHUNK_BYTES_MAX, CONTROL_FRAME_BYTES_MAX, DATA_FRAME_
 
 CHUNK = struct.Struct(">IBH")
 LAST = 1
-"""Flag: this chunk ends its frame."""
+"""Flag: this chunk is the last of its frame."""
 END = 2
-"""Flag, alone and without data: the sender has nothing more to say on this connection."""
+"""Flag, alone and without data: the sender sends nothing more on this connection."""
 CONTROL_LANE = 0
 LANE_MAX = 0xFFFF
 GOODBYE = CHUNK.pack(0, END, CONTROL_LANE)
 FRAME_BYTES_MAX = 8 + CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
-"""A whole frame of `elfmesh.wire`: two lengths, header, payload."""
+"""Maximum size of a frame of `elfmesh.wire`: two lengths, header, payload."""
 LANE_QUEUE_BYTES_MAX = 2 * FRAME_BYTES_MAX
-"""What one lane may hold back for a slow peer: the frame on its way out and the next one."""
+"""Maximum bytes that a lane queues for a slow peer: the frame being sent and the next one."""
 QUEUE_BYTES_MAX = 4 * FRAME_BYTES_MAX
-"""What all lanes of a connection may hold back together."""
+"""Maximum bytes that all lanes of a connection queue together."""
 REASSEMBLY_BYTES_MAX = 4 * FRAME_BYTES_MAX
-"""What a peer may make us hold in unfinished frames."""
+"""Maximum bytes of unfinished frames of a peer."""
 LANES_MAX = 256
-"""Lanes with an unfinished frame at one time: one per tree that two agents share, with room to spare."""
+"""Maximum number of lanes with an unfinished frame: one per tree that two agents share, with room to spare.
+"""
 QUANTUM_BYTES = CHUNK_BYTES_MAX // 4
-"""Credit of a lane of weight 1 per round; smaller than a chunk, so that weights show within a few chunks."""
+"""Credit of a lane with weight 1 per round; smaller than a chunk, so that weights take effect within a few
+chunks."""
 
 
 class _Lane:
@@ -53,16 +55,16 @@ class _Lane:
         self.cut = 0  # bytes of frames[0] already sent
         self.queued = 0
         self.weight = weight
-        self.deficit = 0  # invariant: 0 while the lane is empty, so that idle lanes save up nothing
+        self.deficit = 0  # invariant: 0 while the lane is empty, so that idle lanes accumulate no credit
 
 
 class Multiplexer:
-    """Queues frames per lane and hands out bytes to write, fairly.
+    """Queues frames per lane, and returns bytes to write in a fair order.
 
     Args:
-        weights: share of the bandwidth per bulk lane; a lane not named has weight 1.
-        lane_bytes_max: queue limit of one lane. An empty lane takes one frame of any size.
-        bytes_max: queue limit of all lanes together, the control lane not counted.
+        weights: share of the bandwidth of bulk lanes; default 1.
+        lane_bytes_max: queue limit of one lane. An empty lane accepts one frame of any size.
+        bytes_max: queue limit of all lanes together, without the control lane.
     """
 
     def __init__(
@@ -76,12 +78,12 @@ class Multiplexer:
         self._lane_bytes_max, self._bytes_max = lane_bytes_max, bytes_max
         self._control = _Lane(1)
         self._lanes: dict[int, _Lane] = {}
-        self._ring: deque[int] = deque()  # exactly the bulk lanes that have something to send
+        self._ring: deque[int] = deque()  # exactly the bulk lanes with queued frames
         self.queued = 0
         self.refused = 0
 
     def offer(self, lane: int, frame: bytes) -> bool:
-        """Queue a frame; False if it was refused because the lane or the connection is full."""
+        """Queue a frame. Returns False if the queue of the lane or of the connection is full."""
         if not 0 <= lane <= LANE_MAX:
             raise ValueError(f"lane {lane} does not fit in 16 bits")
         if not 0 < len(frame) <= FRAME_BYTES_MAX:
@@ -103,9 +105,9 @@ class Multiplexer:
         return True
 
     def take(self, budget: int = CHUNK_BYTES_MAX) -> bytes:
-        """The next bytes to write: whole chunks, at least one if anything is queued, else b"".
+        """Return the next bytes to write: whole chunks, at least one if anything is queued, otherwise b"".
 
-        Cost: one copy of what is returned; at most `budget` bytes plus one chunk.
+        Cost: one copy of the returned bytes; at most `budget` bytes plus one chunk.
         """
         parts: list[bytes] = []
         size = 0
@@ -148,11 +150,11 @@ class Multiplexer:
 
 
 class Demultiplexer:
-    """Puts frames together again; holds no more than it must, whatever the peer sends.
+    """Reassembles frames within memory limits, whatever the peer sends.
 
     Args:
-        frame_bytes_max: longest permitted frame.
-        bytes_max: limit of all unfinished frames together.
+        frame_bytes_max: maximum size of a frame.
+        bytes_max: maximum bytes of all unfinished frames together.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class Demultiplexer:
     ) -> None:
         self.frame_bytes_max, self._bytes_max = frame_bytes_max, bytes_max
         self._header = bytearray()
-        self._remaining = 0  # data bytes of the current chunk still to come
+        self._remaining = 0  # bytes of the current chunk that have not arrived yet
         self._last = False
         self._lane = 0
         self._unfinished: dict[int, bytearray] = {}
@@ -170,11 +172,11 @@ class Demultiplexer:
     def feed(self, data: memoryview) -> Iterator[bytes]:
         """Yield the frames that `data` completes, in the order of their last chunks.
 
-        Lazy, so that the consumer of one frame can change `frame_bytes_max` before the next chunk is looked
-        at; must be exhausted before the next call. Cost: one copy of the data.
+        The generator is lazy, so that the consumer of a frame can change `frame_bytes_max` before the next
+        chunk is parsed. It must be exhausted before the next call. Cost: one copy of the data.
 
         Raises:
-            ProtocolError: a chunk outside the format or the limits; the connection is then unusable.
+            ProtocolError: a chunk violates the format or the limits; the connection is then unusable.
         """
         at, end = 0, len(data)
         while at < end:

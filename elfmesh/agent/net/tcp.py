@@ -1,11 +1,13 @@
-"""One TCP connection per pair of peers.
+"""The TCP transport: one connection per pair of agents.
 
-A connection begins with a `Hello` from both sides; nothing else passes before the other side's hello fits. A
-send opens the connection it needs, and an unreachable peer is left alone for a growing while. Sends are at
-most once: what does not fit a bounded queue, or was on its way when a connection broke, is lost and counted.
-Of two connections for one pair both sides keep the one dialled by the smaller id, else the later one.
+A connection starts with a `Hello` from both sides; no other frame passes before the peer's hello is accepted.
+Sending opens the connection if necessary, and an unreachable peer is not contacted again for a growing time.
+Messages are sent at most once: a message that does not fit into a bounded queue, or is in flight when a
+connection breaks, is lost and counted. If two agents have two connections, both sides keep the one dialled by
+the smaller id, otherwise the later one.
 
-Paper: Aurora*/Medusa 4.3. Measured: without TCP_NOTSENT_LOWAT control waits 58 ms behind bulk, with it 3 ms.
+Paper: Aurora*/Medusa 4.3. Measured: without TCP_NOTSENT_LOWAT, control messages wait 58 ms behind bulk data,
+with it 3 ms.
 """
 
 from __future__ import annotations
@@ -30,31 +32,34 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("elf.net")
 CONNECTIONS_MAX = 1024
-"""Open connections; beyond it the one idle for longest is closed. About 70 are in use with 500 trees."""
+"""Maximum number of open connections; beyond it, the longest idle one is closed. About 70 are in use with 500
+trees."""
 HALF_OPEN_MAX = 128
-"""Accepted connections that have not said hello yet; more is a flood, not a fleet. The oldest gives way:
-who is in earnest says hello within a round trip, and silent ones must not keep the others out."""
+"""Maximum number of accepted connections without a hello; more indicates a flood. The oldest one is closed,
+because an honest peer sends its hello within a round trip, and silent peers must not exclude others."""
 DIALS_MAX = 128
-"""Connections being opened at once: peers say where others are, and must not make us knock everywhere."""
+"""Maximum number of concurrent connection attempts, because addresses come from peers, which must not make
+this agent contact arbitrary hosts."""
 CONNECT_TIMEOUT_S = 5.0
 IDLE_S = 120.0
-"""A connection nothing went over for so long is closed; heartbeats keep those of active pairs open."""
+"""A connection without traffic for this long is closed; heartbeats keep connections of active pairs open."""
 LIFETIME_S = 3600.0
 WARN_S = 1.0
-"""A refused peer is in the log at most so often: a peer that knocks must not fill a disk."""
+"""Minimum time between two log lines about refused peers, so that a peer cannot fill the disk."""
 RECEIVE_BUFFER_BYTES = 256 << 10
 
 
 class TcpTransport:
-    """`Transport` on asyncio TCP.
+    """`Transport` over asyncio TCP.
 
     Args:
-        port: to listen on, 0 for any.
-        codec: every message type that may travel.
+        host: host to listen on.
+        port: port to listen on, 0 for any.
+        codec: codec with all permitted message types.
         cluster: name that both sides must share.
-        trust: whose certificates are believed; None: peers have none, and are believed.
-        lifetime_s: how long a connection may live on the certificates it began with.
-        versions: oldest and newest version of the protocol that are spoken.
+        trust: the trusted certificates; None: connections are not encrypted, and every peer is accepted.
+        lifetime_s: how long a connection may exist after its certificates were verified.
+        versions: oldest and newest supported version of the protocol.
     """
 
     def __init__(
@@ -81,9 +86,9 @@ class TcpTransport:
         self._server: asyncio.Server | None = None
         self._handler: Handler | None = None
         self._me: Contact | None = None
-        self._by_id: dict[bytes, Connection] = {}  # said hello, the only one of its pair
-        self._dialling: dict[tuple[str, int], Connection] = {}  # by address, until the hello came
-        # Accepted without hello yet, or being drained; oldest first.
+        self._by_id: dict[bytes, Connection] = {}  # after the hello; the only connection of each pair
+        self._dialling: dict[tuple[str, int], Connection] = {}  # by address, until the hello
+        # Accepted connections without a hello, and connections that are being closed; oldest first.
         self._others: dict[Connection, None] = {}
         self._backoff = Backoff()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,11 +108,11 @@ class TcpTransport:
         return host, port
 
     def open(self, me: Contact, handler: Handler) -> None:
-        """Answer as `me`; connections accepted before were refused."""
+        """Start accepting connections as `me`; earlier connections were refused."""
         self._me, self._handler = me, handler
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
-        """Queue a message on the pair's connection, opening it if need be."""
+        """Queue a message on the pair's connection, which is opened if necessary."""
         if self._closing or self._me is None:
             return
         frame = self._codec.encode(message, payload)
@@ -131,7 +136,7 @@ class TcpTransport:
         return {**counters, "connections": len(self._by_id), "connections_of_earlier_version": earlier}
 
     async def close(self) -> None:
-        """Drain for at most a second, then close."""
+        """Send queued frames for at most a second, then close all connections."""
         self._closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -174,13 +179,14 @@ class TcpTransport:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await loop.create_connection(lambda: connection, to.host, to.port)
-        except Exception as error:  # peers name addresses: one that is none must not stay "being dialled"
+        # the address comes from a peer; an invalid one must not stay in `_dialling`
+        except Exception as error:
             connection.unreachable(str(error) or type(error).__name__)
 
     # -- called by connections -----------------------------------------------------------------------
 
     def hello(self, connection: Connection) -> Hello | None:
-        """What to say on a new connection; None refuses it (not open yet, or a flood)."""
+        """Return the hello of a new connection, or None to refuse it."""
         if self._me is None or self._closing:
             return None
         if not connection.dialled:
@@ -205,13 +211,13 @@ class TcpTransport:
         self._handler.received(connection.peer, message, payload)
 
     def reading(self, reading: bool) -> None:
-        """A peer's bytes are being handled, or no longer: their answers are written at once and together."""
+        """Called before and after a peer's bytes are handled; the answers are then written together."""
         self._reading = reading
         if not reading and self._unwritten:
             self._flush()
 
     def flush_soon(self, connection: Connection) -> None:
-        """Have a connection write: behind what is being read, or in the next round of the loop."""
+        """Schedule a write: after the bytes that are being handled, or in the next loop iteration."""
         if not self._unwritten and not self._reading:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unwritten.append(connection)
@@ -222,7 +228,7 @@ class TcpTransport:
             connection.flush()
 
     def greet(self, connection: Connection, hello: Hello) -> None:
-        """A hello has come: admit the connection and keep one of its pair, or raise HelloRefused."""
+        """Accept the hello of a peer and keep one connection per pair, or raise HelloRefused."""
         assert self._me is not None
         hello.check(self.cluster, self._me, connection.dialled)
         peer = hello.contact
@@ -258,7 +264,7 @@ class TcpTransport:
         loser.drain()
 
     def ended(self, connection: Connection) -> None:
-        """The peer has said goodbye: what we have queued still goes out, new sends open a new connection."""
+        """Handle the peer's goodbye: queued frames are still sent; later messages open a new connection."""
         assert connection.peer is not None
         if self._by_id.get(connection.peer.id) is connection:
             del self._by_id[connection.peer.id]
@@ -303,7 +309,10 @@ class TcpTransport:
         self._sweeper = loop.call_later(IDLE_S / 8, self._sweep)
 
     def reconsider(self) -> None:
-        """Judge the certificates of open connections again; end those that are bad now, or too old."""
+        """Check the certificates of open connections again.
+
+        Closes connections that are invalid or too old.
+        """
         now = asyncio.get_running_loop().time()
         for connection in list(self._by_id.values()) if self._trust is not None else ():
             assert self._trust is not None
@@ -324,5 +333,5 @@ class TcpTransport:
 
 
 def wire_lane(lane: int) -> int:
-    """The 16-bit lane of any bulk stream's number; two streams in one lane share its weight, no more."""
+    """Return the 16-bit lane of a bulk stream's number. Two streams in one lane only share its weight."""
     return CONTROL_LANE if lane == CONTROL_LANE else 1 + lane % LANE_MAX

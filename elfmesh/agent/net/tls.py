@@ -1,8 +1,7 @@
-"""TLS of one overlay connection, without a socket: the peer's bytes go in, what it said comes out.
+"""TLS of one overlay connection without a socket: encrypted bytes in, decrypted bytes out.
 
-asyncio's own TLS does not say why a peer was refused, and keeps a queue between our priorities and the
-kernel. Nothing is said to a peer before its certificate was verified. A peer outside TLS is a
-`ProtocolError`.
+asyncio's own TLS does not report why a peer was refused, and keeps a queue between the lanes and the kernel.
+Nothing is sent to a peer before its certificate is verified. A TLS failure is a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ RECORD_BYTES = 16 << 10
 
 
 class TlsRefused(ProtocolError):
-    """The peer has no certificate that is good here, or speaks no TLS 1.3."""
+    """The peer has no valid certificate, or does not support TLS 1.3."""
 
 
 class TlsLayer:
-    """TLS between a connection and its socket; `certificate` (DER) is b"" before the handshake is done."""
+    """TLS between a connection and its socket. `certificate` (DER) is b"" until the handshake is complete."""
 
     def __init__(self, context: ssl.SSLContext, *, server: bool) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -30,7 +29,7 @@ class TlsLayer:
         self.certificate = b""
 
     def handshake(self, data: bytes | memoryview = b"") -> bool:
-        """Go on with the handshake by what has come; whether it is done."""
+        """Continue the handshake with received bytes. Returns whether it is complete."""
         if data:
             self._incoming.write(data)
         try:
@@ -46,7 +45,7 @@ class TlsLayer:
         return True
 
     def decrypted(self, data: bytes | memoryview = b"") -> Iterator[memoryview]:
-        """What the peer has said in these bytes and those before; each piece is good until the next."""
+        """Yield the decrypted bytes of this and earlier data. Each view is valid until the next one."""
         if data:
             self._incoming.write(data)
         view = memoryview(self._buffer)
@@ -67,7 +66,7 @@ class TlsLayer:
             view = view[self._object.write(view) :]
 
     def take(self) -> bytes:
-        """What is to be sent: records, and what the handshake or a refusal has to say."""
+        """Return the encrypted bytes to send, including those of the handshake and of alerts."""
         return self._outgoing.read()
 
 

@@ -1,4 +1,7 @@
-"""What the pump needs of a network: `tcp`, or an in-memory one with faults. Sends are at most once."""
+"""Interfaces between the pump and the network, which is TCP or, in tests, a simulation.
+
+Messages are sent at most once.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,30 @@ from elfmesh.machine import Contact, Message
 
 
 class Handler(Protocol):
-    """What a transport calls; always on the loop's thread."""
+    """Callbacks of a transport, called in the event loop's thread."""
 
     def received(self, sender: Contact, message: Message, payload: bytes) -> None: ...
 
     def lost(self, peer: bytes) -> None:
-        """The connection to a peer broke, or it could not be reached."""
+        """Called when the connection to a peer broke, or the peer could not be reached."""
         ...
 
 
 class Transport(Protocol):
-    """How the pump reaches other agents: TCP for real, an in-memory network in simulation."""
+    """Interface of a network: TCP in production, an in-memory network in the simulator."""
 
     async def listen(self) -> tuple[str, int]:
-        """Start to accept; the address others reach us at."""
+        """Start listening. Returns the address at which other agents reach this one."""
         ...
 
     def open(self, me: Contact, handler: Handler) -> None: ...
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
-        """Send at most once; `to.id` may be b"" to address any agent there."""
+        """Send a message at most once. `to.id` may be b"" to address any agent at that address."""
         ...
 
     def stats(self) -> dict[str, int]: ...
 
     async def close(self) -> None:
-        """Send what is queued (for a moment), then close everything."""
+        """Send queued messages for a short time, then close all connections."""
         ...

@@ -1,1 +1,1 @@
-"""One agent on its host: the core, the pump that drives it, and its parts put together."""
+"""The running agent of a host: the core, the pump that drives it, and their assembly."""

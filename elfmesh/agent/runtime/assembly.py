@@ -1,7 +1,7 @@
-"""How the parts of one agent fit together: the same for a real host and for the simulator.
+"""Assembles the parts of one agent, in the same way for a real host and for the simulator.
 
-Owns the wiring and what an agent tells people about itself; everything that differs between the two comes in
-as `Parts`.
+The module owns the wiring and the description that an agent gives of itself. Everything that differs between
+a host and the simulator comes in as `Parts`.
 """
 
 from __future__ import annotations
@@ -51,50 +51,50 @@ if TYPE_CHECKING:
 
 
 WORK = ("job", "member")
-"""Of what is remembered on disk: jobs that go on here after a restart."""
+"""Kinds of state entries that exist for jobs which continue after a restart."""
 
 
 def no_logs(effect: Recompute) -> Recomputed:
-    """The recheck of an agent whose logs cannot be read twice."""
+    """Answer a recomputation for an agent that cannot read its logs again."""
     return Recomputed(effect.token, error="this agent cannot read its logs again")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What one agent is made of.
+    """Parts of one agent.
 
     Attributes:
-        me: its contact.
-        name: what people call it.
-        labels: what jobs select it by.
-        streams: its streams.
-        rng: seeded; every machine gets its own generator from it.
-        transport: to other agents.
-        storage: state and frame log.
+        me: contact of the agent.
+        name: name for display.
+        labels: labels by which jobs select agents.
+        streams: streams of the agent.
+        rng: seeded generator; each machine gets its own generator from it.
+        transport: network to other agents.
+        storage: storage of the state log and the frame log.
         executor: threads.
         compute: merging and finalising.
         results: results logs.
         open_reader: opens a stream.
         wall_us: wall clock.
-        held_bytes_max: sealed but not closed partials of one job before it stops reading.
-        memory: the budget of all open intervals; None: without limit.
-        tidy: called in a thread when intervals were sealed.
-        recheck: computes intervals again from the raw logs.
-        inputs: what is known of streams that are no files.
-        sinks: what is known of its sinks.
-        archives: of its streams; None: there are none.
-        sink_problems: why results do not get to them.
-        self_check: one interval in so many is verified by its master; 0: none.
-        lookups: its lookup tables.
+        held_bytes_max: limit of one job's sealed and not closed partials, beyond which it stops reading.
+        memory: memory budget of all open intervals; None: no limit.
+        tidy: called in a thread after intervals were sealed.
+        recheck: recomputes intervals from the raw logs.
+        inputs: returns descriptions of streams that are not files.
+        sinks: returns descriptions of sinks.
+        archives: archives of streams; None: none.
+        sink_problems: returns why sinks do not receive results.
+        self_check: the master verifies one in so many intervals; 0: none.
+        lookups: lookup tables.
         cpu_s: CPU time of the calling thread.
-        budget: its processor time; None: as much as it takes.
-        gate: decides what runs here; None: everything, but no Python.
-        guard: holds jobs that the process has died of.
-        disk_bytes: limit of its frame log; None: no limit.
-        fanout: children that it takes in one tree.
-        security: how strangers are kept out.
-        infos: what is announced of its streams; None: to be found out.
-        late: what evaluates jobs is not loaded before there is one.
+        budget: limit of processor time; None: no limit.
+        gate: decides which texts and functions run here; None: all texts, but no Python.
+        guard: holds jobs that have killed the process.
+        disk_bytes: limit of the frame log; None: no limit.
+        fanout: maximum number of children in one tree.
+        security: returns how connections are secured.
+        infos: announced descriptions of streams; None: they are derived from the settings.
+        late: whether the engine is loaded with the first job only.
     """
 
     me: Contact
@@ -131,11 +131,11 @@ class Parts:
 
 
 class LocalAgent:
-    """One agent, put together; `start` it on a running loop.
+    """One assembled agent; `start` it on a running event loop.
 
     Attributes:
-        pump: drives it.
-        core: its machines.
+        pump: drives the core.
+        core: the state machines.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -157,7 +157,7 @@ class LocalAgent:
         state_rewritten(parts.storage, me.incarnation)
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
-            engine.load()  # no client waits for an answer yet
+            engine.load()  # blocking is acceptable, because no client waits for an answer yet
         self.control = Control(
             me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, loads_late=not loaded
         )
@@ -194,7 +194,10 @@ class LocalAgent:
 
     @property
     def attached(self) -> bool:
-        """Whether all groups this agent belongs to have a place for it: a job applied now reaches it."""
+        """Whether the agent is attached to the trees of all its groups.
+
+        Only then a job applied now reaches it.
+        """
         trees = [info for info in self.forest.trees() if info.subscribed]
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 
@@ -211,7 +214,10 @@ class LocalAgent:
         return notified
 
     def facts(self, topic: str) -> dict[str, Any]:
-        """What this agent knows about itself: "agent", "trees", "limits", "functions", "clock", "problem"."""
+        """Return what this agent knows about itself.
+
+        `topic` is "agent", "trees", "limits", "functions", "clock" or "problem".
+        """
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
             parts = self._parts
@@ -234,7 +240,8 @@ class LocalAgent:
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
         reported = self._about()
-        rss = own_rss_bytes() if self._parts.budget is not None else None  # a simulated one has no process
+        # a simulated agent has no process of its own
+        rss = own_rss_bytes() if self._parts.budget is not None else None
         return {**reported, "load": load_of(reported, self._parts.wall_us() / 1e6, rss)}
 
     def _about(self) -> dict[str, Any]:
@@ -276,7 +283,7 @@ class LocalAgent:
         }
 
     def _agreed_us(self, now_us: int) -> int:
-        """A time of the wall clock, or what the peers' clocks show if that is earlier (D-13)."""
+        """Return a wall clock time, or the time of the peers' clocks if that is earlier (D-13)."""
         peers_us = self.overlay.peers_us(self._monotonic_s())
         return now_us if peers_us is None else min(now_us, peers_us)
 
@@ -329,7 +336,7 @@ class LocalAgent:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3) + 0.0  # no -0.0
+    return None if seconds is None else round(seconds, 3) + 0.0  # avoids -0.0
 
 
 def _memory(budget: MemoryBudget | None) -> dict[str, Any]:

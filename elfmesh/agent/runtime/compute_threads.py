@@ -1,11 +1,11 @@
-"""The heavy work of an agent: merges and last steps, off the loop, small and large ones in a thread each.
+"""Runs merges and finalisations in two threads, one for small requests and one for large requests.
 
-What waits is handed to the thread together as long as it is small: where many jobs close an interval at once,
-a hand-over each would cost as much as the work. Owns what waits. Decides nothing.
+Small waiting requests are passed to a thread together, because the transfer of each alone would cost as much
+as its work when many jobs close an interval at the same time. The module owns the queues.
 
-Invariants: outcomes of small requests come in their order, and so do those of large ones, which never keep a
-small one waiting; a request that fails costs no other one. Large is what has many bytes, or whose kind of
-request took long the last time.
+Invariants: the outcomes of small requests arrive in the order of the requests, and so do those of large
+requests. A large request never delays a small one. A request that fails affects no other request. A request
+is large if its payload is large, or if the previous request of its kind and job took long.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ log = logging.getLogger("elf.agent")
 Request = MergeRequest | ctl.Finalise
 LANES = ("compute", "bulk")
 BULK_BYTES = 256 << 10
-"""Payloads of a large request: its job has many keys, and others must not wait while they are merged."""
+"""Minimum payload of a large request. Its job has many keys, and other jobs must not wait for its merge."""
 
 ID_BYTES = 8
-"""Of a job's id, to tell jobs of one name and several creators apart."""
+"""Length of the part of a job's id that distinguishes jobs with equal names and different creators."""
 
 LONG_S = 0.002
-"""Processor seconds of a request: the next one of its kind and job is a large one."""
+"""Processor seconds of a request beyond which the next request of its kind and job is large."""
 
 LONG_MAX = 1024
-"""Kinds of requests that are remembered for it."""
+"""Maximum number of remembered slow kinds."""
 
 TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
-"""Requests done in one go, and the bytes of their payloads: the first waits for the last one's outcome."""
+"""Maximum number and payload of requests that run together; the first one waits for the outcome of the last.
+"""
 
 
 class Compute(Protocol):
-    """The heavy work on partials; plain functions that run in a thread."""
+    """Operations on partials. They are plain functions that run in a thread."""
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
-        """The partial of each partition of an interval; the workers call it, in their threads."""
+        """Encode the partial of each partition of an interval. Workers call this in their own threads."""
         ...
 
     def merge(self, parts: tuple[bytes, ...]) -> bytes: ...
@@ -63,17 +64,17 @@ class Compute(Protocol):
 
 
 class HeavyWork:
-    """See the module.
+    """Queues merges and finalisations, and runs them in threads.
 
     Args:
-        compute: does it.
-        executor: its threads; the lanes are `LANES`.
-        spawn: runs a coroutine on the loop.
-        step: takes the outcomes.
-        counters: of work that failed.
-        cpu_s: CPU time of the calling thread; constant: only bytes make a request large.
-        guard: refuses intervals that the process has died of.
-        job_of: the name of the job that a tree reduces, for people.
+        compute: performs the operations.
+        executor: threads; the lanes are `LANES`.
+        spawn: runs a coroutine on the event loop.
+        step: receives the outcomes.
+        counters: counters of failures.
+        cpu_s: CPU time of the calling thread; if it is constant, only the payload makes a request large.
+        guard: refuses intervals that have killed the process.
+        job_of: returns the name of the job that a tree reduces, for display.
     """
 
     def __init__(
@@ -97,7 +98,6 @@ class HeavyWork:
         self._lock = threading.Lock()  # guards _long
 
     def ask(self, request: Request) -> None:
-        """Do it soon. Cost: no waiting."""
         with self._lock:
             lane = LANES[_bytes_of(request) > BULK_BYTES or _kind_of(request) in self._long]
         self._waiting[lane].append(request)
@@ -155,11 +155,12 @@ class HeavyWork:
                 merged = Merged(request.token, self._compute.merge(request.parts))
             traces.span("merge", request.tree, request.interval, began_ns)
             return merged
-        except RuntimeFailure as error:  # the process has died of it, or receivers would refuse it
+        # the partials have killed the process before, or the result would be too large for its receivers
+        except RuntimeFailure as error:
             about = (request.interval, self._job_of(request.tree), error)
             log.error("interval %d of %s is not merged here: %s", *about)
             return Merged(request.token, None, self._peers_fault("merge", error))
-        except Exception as error:  # partials come from peers: whatever they trigger is theirs
+        except Exception as error:  # partials come from peers, so any failure is attributed to them
             return Merged(request.token, None, self._peers_fault("merge", error))
 
     def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
@@ -168,7 +169,8 @@ class HeavyWork:
             with self._guard.making(_rows_of(effect), interval):
                 reach("finalise", f"{effect.manifest.qualified}.{interval}")
                 return self._compute.finalised(effect)
-        except (DataError, RuntimeFailure) as error:  # it is too large, or the process has died of it
+        # the rows are too large, or have killed the process before
+        except (DataError, RuntimeFailure) as error:
             log.warning("interval %d of %s has no rows: %s", interval, effect.manifest.qualified, error)
             return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
         except Exception as error:  # as above
@@ -186,12 +188,12 @@ def _kind_of(request: Request) -> tuple[type[Request], bytes]:
 
 
 def _partials_of(request: MergeRequest) -> str:
-    """What the crash guard calls what a merge makes; an inner agent may not know whose tree it is."""
+    """Name of a merge for the crash guard. An inner agent may not know which job the tree belongs to."""
     return f"the partials of tree {request.tree.hex()}"
 
 
 def _rows_of(effect: ctl.Finalise) -> str:
-    """What the crash guard calls the rows of an interval: those of another version are tried."""
+    """Name of an interval's rows for the crash guard. The rows of another version are tried again."""
     manifest = effect.manifest
     about = f"{manifest.qualified} version {manifest.version}"
     return f"the rows of {about} {effect.job[:ID_BYTES].hex()}{manifest.incarnation}"

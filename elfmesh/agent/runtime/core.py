@@ -1,11 +1,11 @@
-"""One agent without its host: overlay, trees and control plane as a single machine.
+"""The core of one agent: combines overlay, trees and control plane to a single state machine.
 
-Owns who hears what: an effect of one machine that is an event of another is passed on inside, in order, until
-nothing is left; only what concerns the outside world comes out. Decides nothing itself and keeps no state but
-whose question a look-up was.
+The module passes an effect of one machine to the machines for which it is an event, in order, until none is
+left. Only effects that concern the outside world are returned. Its only state is which machine asked each
+pending look-up.
 
-Invariants: the order of effects depends on the order of events only; a message reaches the one machine whose
-tag it carries; a token of one machine never answers another.
+Invariants: the order of effects depends only on the order of events. A message reaches only the machine that
+its tag belongs to. A token of one machine never answers a request of another.
 
 Paper: ELF 2.1, Figure 2 (the layers of one agent).
 """
@@ -28,7 +28,8 @@ from elfmesh.wire import Codec
 
 MESSAGES = (*overlay_messages.MESSAGES, *srt_messages.MESSAGES, *control_messages.MESSAGES)
 STEPS_MAX = 100_000
-"""Internal hand-overs of one step; more is two machines answering each other for ever, a bug of ours."""
+"""Maximum number of internal events in one step. More indicates two machines that answer each other without
+end."""
 
 _TO_OVERLAY = (
     *(ov.Remember, ov.Start, ov.Lookup, ov.Route, ov.Watch, ov.Unwatch),
@@ -51,16 +52,16 @@ _TO_FOREST = (
 _INSIDE = frozenset(
     {*_TO_OVERLAY, *_TO_FOREST, *ctl.INPUTS, ov.PeerUp, srt.Attached, srt.Detached, srt.Recollecting}
 )
-"""Effects that never leave the agent. Some have no reader: they are there for traces and tests."""
+"""Effects that never leave the agent. Some have no receiver and exist for traces and tests."""
 _AS_ROOT = (srt.Publish, srt.Recollect, srt.Hasten)
 _QUESTIONS = (ov.Lookup, ov.Probe)
 _ANSWERS = (ov.LookupDone, ov.ProbeDone)
 _SEEN_OUTSIDE = frozenset({ov.Joined, ov.JoinFailed})
-"""What the host wants to know as well."""
+"""Effects that are passed on internally and also returned to the host."""
 
 
 def codec() -> Codec:
-    """The codec of everything agents say to each other: what declares no role does not travel."""
+    """Return the codec of all messages between agents. Raises ValueError if a message has no role."""
     undeclared = [kind.__name__ for kind in MESSAGES if kind.__name__ not in needs.MESSAGES]
     if undeclared:
         raise ValueError(f"{', '.join(undeclared)}: no role in elfmesh.api.authority.needs.MESSAGES")
@@ -69,25 +70,25 @@ def codec() -> Codec:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Whose look-up or probe it was, and what it called it."""
+    """The machine that asked a look-up or probe, and its token."""
 
     machine: Machine
     token: int
 
 
 class Trees(Machine, Protocol):
-    """The forest, as far as it is asked here."""
+    """The methods of the forest that the core calls."""
 
     def is_root(self, tree: bytes) -> bool: ...
 
 
 class AgentCore:
-    """The machine of one agent.
+    """State machine of one agent.
 
     Args:
-        overlay: who is there.
-        forest: the trees.
-        control: the jobs.
+        overlay: membership and routing.
+        forest: reducer trees.
+        control: jobs.
     """
 
     def __init__(self, overlay: Machine, forest: Trees, control: Machine) -> None:
@@ -111,16 +112,16 @@ class AgentCore:
 
     @property
     def deadline(self) -> float | None:
-        """When the first of the machines wants a `Tick`."""
+        """Earliest time at which a machine needs a `Tick`."""
         return earliest(self.overlay.deadline, self.forest.deadline, self.control.deadline)
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Apply an event and everything that follows from it inside; return what concerns the outside."""
+        """Apply an event and all internal events that follow from it. Returns the external effects."""
         outside: list[Effect] = []
         queue: deque[tuple[Machine, Event]] = deque()
         kind: type[Any] = type(event)
         if kind is Tick:
-            # Each only when due, so that a tick costs no more than what it is for.
+            # only machines that are due, so that a tick costs no more than necessary
             for machine in self._machines:
                 deadline = machine.deadline
                 if deadline is not None and deadline <= now:
@@ -133,10 +134,10 @@ class AgentCore:
                 return outside
             machine, event = queue.popleft()
             if isinstance(event, _AS_ROOT) and not self.forest.is_root(event.tree):
-                self.overtaken += 1  # the order was given before the news of the lost root was read
+                self.overtaken += 1  # the order was given before this agent stopped being the root
                 continue
             for effect in machine.step(event, now):
-                if type(effect) is Send:  # nearly all of them
+                if type(effect) is Send:  # the most frequent effect
                     outside.append(effect)
                 else:
                     self._pass_on(machine, effect, queue, outside)

@@ -1,12 +1,12 @@
-"""What an agent's core wants done, in its order: behind a write to disk everything waits until it is durable.
+"""The outbox of an agent: executes the core's effects in order, each after earlier writes are durable.
 
-Owns the effects that wait, the writes and what is read from disk between them. Carries out nothing else: the
-pump does, which hands in how. Decides nothing.
+The module owns the waiting effects, the writes, and the reads between them. The pump passes in how all other
+effects are executed.
 
-Invariants: effects happen in the order they were given, and nothing that comes after a write happens before
-it is durable, but what promises nothing (`at_once`). Where there is no room to write, nothing was written,
-and the agent waits for room: to its peers it is away meanwhile. So it is while the thread that writes waits
-for a descriptor (`elfmesh.storage.starving`).
+Invariants: effects are executed in their order. An effect after a write is executed only when the write is
+durable, except for effects that promise nothing (`unsynced_effects`). If the disk is full, nothing was
+written, and the agent waits for space; its peers see it as absent meanwhile. The same applies while the
+writing thread waits for a descriptor (`elfmesh.storage.starving`).
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from elfmesh.storage.durable import Durable, Write
 
 log = logging.getLogger("elf.agent")
 Store = Write | ctl.KeepPage | ctl.DeadLetter | ctl.DropLog | ctl.MendLog | ctl.ReadLog
-"""Effects that go to the disk: those behind them wait."""
+"""Effects that access the disk. Later effects wait for them."""
 
 FULL_RETRY_S = 0.5
-"""How often a full disk is tried again."""
+"""Pause between two attempts to write to a full disk."""
 
 STORE_THREADS = "elf-store"
-"""How the names of the threads of the lane "store" begin (`elfmesh.ingest.host`)."""
+"""Prefix of the names of the threads of the lane "store" (`elfmesh.ingest.host`)."""
 
 WRITES_MAX = 128
-"""Writes that are made durable at once: who waits for the first one waits for the last."""
+"""Maximum number of writes in one sync, because the first one waits for the last one."""
 
 
 class Outbox:
-    """See the module.
+    """Executes effects in order.
 
     Args:
-        carry_out: does what is no matter of the disk.
+        carry_out: executes effects that do not access the disk.
         promises_nothing: whether an answer may be given while the disk is full.
         durable: makes writes durable, in a thread.
         results: results logs.
-        dead_letter: keeps a dead letter durably.
-        executor: its threads; the lane is "store".
-        spawn: runs a coroutine on the loop.
-        step: takes what was read.
-        counters: of what a full disk has cost.
-        wall_us: wall clock, for people only.
+        dead_letter: stores a dead letter durably.
+        executor: threads; the lane is "store".
+        spawn: runs a coroutine on the event loop.
+        step: receives what was read.
+        counters: counters of delays by a full disk.
+        wall_us: wall clock, for metrics and traces only.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Outbox:
         self._wall_us = wall_us
         self._full = ""
         self._waiting = deque[Effect]()
-        self._stored = asyncio.Event()  # clear while effects wait behind a write
+        self._stored = asyncio.Event()  # not set while effects wait for a write
         self._stored.set()
         self._writing_since = 0.0
         self._closing = False
@@ -96,11 +96,11 @@ class Outbox:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be written; "" as long as the disk has room and the thread a descriptor."""
+        """Why nothing can be written; "" if the disk has space and the thread has a descriptor."""
         return self._full or ("" if self._stored.is_set() else starving.problem(STORE_THREADS))
 
     def put(self, effects: list[Effect], now: float) -> None:
-        """Carry out what need not wait for the disk; the rest in its order. Cost: no waiting, ever."""
+        """Execute effects that need not wait for the disk, and queue the others. Never blocks."""
         waits_s = 0.0 if self._stored.is_set() else now - self._writing_since
         for effect in effects:
             if not self.problem and overtakes(effect, waits_s):
@@ -112,11 +112,10 @@ class Outbox:
         self._drain()
 
     def close(self) -> None:
-        """Wait for room on a full disk no longer."""
+        """Stop waiting for space on a full disk."""
         self._closing = True
 
     async def wait_stored(self) -> None:
-        """Return once no write is on its way."""
         await self._stored.wait()
 
     @safeguard("effects-wait")
@@ -133,10 +132,10 @@ class Outbox:
     async def _store(self, effect: Store) -> None:
         match effect:
             case ctl.Append() | ctl.Persist():
-                # In a task: by now all that this turn of the loop has for the disk is there.
+                # this runs in a task, so all writes of this iteration of the event loop are queued by now
                 writes = [effect, *self._more_writes()]
                 appended = [each for each in writes if isinstance(each, ctl.Append)]
-                await self._with_room(partial(self._write, writes))  # takes out what is written
+                await self._with_room(partial(self._write, writes))  # removes writes that are done
                 self._observe_closed(appended)
                 self._say_damage()
             case ctl.KeepPage():
@@ -146,7 +145,8 @@ class Outbox:
                     "store", partial(self._results.drop, effect.job, retire=effect.retire)
                 )
             case ctl.ReadLog():
-                self._stored.set()  # a read keeps its place in the thread's queue and holds up no other
+                # a read keeps its place in the thread's queue and delays no other effect
+                self._stored.set()
                 self._drain()
                 read = await self._executor.run("store", partial(self._results.read, effect))
                 self._say_damage()
@@ -200,7 +200,7 @@ class Outbox:
                     log.error("the agent waits, and is away to its peers: %s", error)
                 self._full = str(error)
                 self._give_up_sending()
-                if self._closing:  # as if it had been killed
+                if self._closing:  # as if the process had been killed
                     self._waiting.clear()
                     return
                 await asyncio.sleep(FULL_RETRY_S)
@@ -211,7 +211,7 @@ class Outbox:
                 return
 
     def _give_up_sending(self) -> None:
-        """Messages behind the write may be lost as on any network; what promises nothing may pass it."""
+        """Drop queued messages, as a network might, and give answers that promise nothing."""
         kept: deque[Effect] = deque()
         for effect in self._waiting:
             if isinstance(effect, Send):

@@ -1,10 +1,11 @@
-"""The engine: what evaluates jobs, that is Arrow, numpy, SQL and whatever of ours needs them; loaded late.
+"""Loads the engine (Arrow, numpy, SQL and the modules that need them) when the first job arrives.
 
-An agent without jobs holds none of it: it is more than half of what the process would hold. Loading takes a
-good part of a second of processor; `load` is for a thread, so that peers are answered meanwhile
-(`late_control` keeps what cannot be answered without).
+An agent without jobs does not load the engine, which is more than half of the memory that the process would
+use. Loading takes a good part of a second of processor time. `load` runs in a thread, so that the agent
+answers its peers meanwhile (`late_control` keeps events that need the engine).
 
-Owns what makes the engine's parts when the first job comes: `LateWorkers`, `LateCompute`. Decides nothing.
+The module owns the objects that create parts of the engine with the first job: `LateWorkers` and
+`LateCompute`.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ NEEDED = (
     "elfmesh.ingest.worker.describing",
     "elfmesh.ingest.workers",
 )
-"""All that a job needs."""
+"""Modules that a job needs."""
 
 
 def load() -> None:
-    """Load the engine, or wait for who is loading it. Cost: most of a second the first time, then nothing."""
+    """Load the engine, or wait for a thread that is loading it. Cost: most of a second at the first call."""
     for name in NEEDED:
         if name not in sys.modules:
             reach("load", name)
@@ -52,7 +53,7 @@ def load() -> None:
 
 
 class LateCompute:
-    """`Compute` of the pump; each call may load the engine, and is made in a thread."""
+    """`Compute` of the pump. Each call runs in a thread, because it may load the engine."""
 
     def __init__(self, rows: RowLimits | None = None) -> None:
         self._rows = rows
@@ -65,7 +66,7 @@ class LateCompute:
         return self._compute.merge(parts)
 
     def finalise(self, effect: ctl.Finalise) -> bytes:
-        """All rows of an interval, whatever their size."""
+        """Return all rows of an interval, whatever their size."""
         return self._compute.finalise(effect)
 
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
@@ -81,13 +82,14 @@ class LateCompute:
 
 
 class LateWorkers:
-    """`Workers` of the pump: a `WorkerHost` from the first job on, before it what one without jobs would say.
+    """`Workers` of the pump: a `WorkerHost` from the first job on; before that, the answers of an idle host.
 
     Args:
-        make: makes the host with that `held_bytes_max`; called on the loop, once the engine is loaded.
-        held_bytes_max: the limit to begin with.
-        streams: of this agent.
-        frames, executor: closed in place of a host that was never made.
+        make: creates the host with this `held_bytes_max`; called on the event loop after the engine is
+            loaded.
+        held_bytes_max: initial limit.
+        streams: streams of this agent.
+        frames, executor: closed by this object if the host was never created.
     """
 
     def __init__(
@@ -103,14 +105,13 @@ class LateWorkers:
         self._held_bytes_max = held_bytes_max
 
     def start_job(self, effect: ctl.StartWorker) -> None:
-        """Begin, or go on after a restart."""
         self._made.start_job(effect)
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
         self._made.stop_job(effect)
 
     def pause_job(self, job: bytes) -> None:
-        """Stop reading; without a host there is no job."""
+        """Stop reading for a job. Without a host there is no job."""
         if self._host is not None:
             self._host.pause_job(job)
 
@@ -127,14 +128,13 @@ class LateWorkers:
             self._host.lacks(problem)
 
     async def close(self) -> None:
-        """Stop reading, seal nothing early, flush the frame log."""
+        """Stop reading without sealing intervals early, and flush the frame log."""
         if self._host is not None:
             await self._host.close()
         else:
             await self._executor.run("store", self._frames.close)
 
     def kill(self) -> None:
-        """Stop at once, finish nothing."""
         if self._host is not None:
             self._host.kill()
 
@@ -150,28 +150,26 @@ class LateWorkers:
 
     @property
     def ingests(self) -> Mapping[str, Ingest]:
-        """See `WorkerHost`; nothing is read without a job."""
         return {} if self._host is None else self._host.ingests
 
     @property
     def problem(self) -> str:
-        """Why reading waits for the disk; "" if it does not."""
+        """Why reading waits for the disk; "" if it does not wait."""
         return "" if self._host is None else self._host.problem
 
     def describe(self) -> dict[str, object]:
-        """What this agent reads and evaluates, for people."""
         if self._host is not None:
             return self._host.describe()
         return {name: _unread(config) for name, config in self._streams.items()}
 
     def describe_jobs(self) -> dict[str, dict[str, object]]:
-        """What each job here costs and holds."""
         return {} if self._host is None else self._host.describe_jobs()
 
     @property
     def _made(self) -> WorkerHost:
         if self._host is None:
-            asyncio.get_running_loop()  # its streams are read by tasks
+            # raises without a running event loop, because tasks read the streams
+            asyncio.get_running_loop()
             self._host = self._make(self._held_bytes_max)
         return self._host
 

@@ -1,7 +1,7 @@
-"""A real agent with its directory, sockets and threads: starting, watching and stopping it.
+"""Runs an agent on a real host, with its directory, sockets and threads, from start to stop.
 
-Owns the order of starting and stopping, and nothing in between. The agent reports every configuration fault
-before the ready line. In every case it releases its sockets, threads and the lock of the directory.
+The module owns the order of starting and stopping. The agent reports each configuration error before the
+ready line. In every case it releases its sockets, its threads and the lock of the directory.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("elf.agent")
 Ready = Callable[[str, str, bytes], None]
 SWITCH_S = 0.001
-"""How long a thread that evaluates may keep the interpreter while the loop waits for it (Python's default is
-five times as long, and the loop may have to wait several times in a row)."""
+"""How long a thread may keep the interpreter lock while the event loop waits for it. Python's default is five
+times as long, and the event loop may have to wait several times in a row."""
 
 ATTACH_POLL_S = 0.01
 ATTACH_POLLS_MAX = 200
-"""Waits for a place in the trees of this agent's groups before it says ready all the same."""
+"""Maximum number of waits for a place in the trees of the agent's groups before the ready line."""
 
 
 def run(
@@ -89,15 +89,15 @@ def run(
 
     Args:
         config: checked configuration.
-        ready: told API address, overlay address and id once the agent has joined and serves.
-        notifier: of the service manager; None: there is none.
+        ready: called with API address, overlay address and id when the agent has joined and serves requests.
+        notifier: service manager; None: none.
         read: reads the configuration again, on SIGHUP.
 
     Returns:
         0 after an orderly stop.
 
     Raises:
-        ElfError: it could not start, join or go on.
+        ElfError: the agent could not start, join or continue.
     """
     confinement.hide_memory()
     check_private(config.directory)
@@ -159,10 +159,10 @@ def _readers(config: AgentConfig, inputs: Inputs) -> Callable[[str, StreamConfig
 
 
 def _look_at_formats(config: AgentConfig) -> tuple[tuple[StreamInfo, ...], list[str]]:
-    """What is announced of the streams, and what runs slower than it could.
+    """Return the announced descriptions of the streams, and reasons for slower operation.
 
     Raises:
-        ConfigError: settings of a stream make no sense.
+        ConfigError: settings of a stream are invalid.
     """
     from elfmesh.agent.runtime.native import fallback_reasons
 
@@ -248,7 +248,6 @@ async def _main(
 
 
 async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
-    """Wait until the agent is told to stop, has left or cannot go on."""
     await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())
@@ -325,7 +324,7 @@ async def _transport(
 
 
 def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
-    """What all open intervals may take: in memory, then on disk."""
+    """Return the budget of all open intervals, in memory and on disk."""
     limits = config.limits
     store = None
     if limits.spill_bytes:

@@ -1,15 +1,15 @@
-"""The control machine of an agent that loads the engine (Arrow, numpy, SQL) with its first job.
+"""Delays events of the control machine that need the engine (Arrow, numpy, SQL) until it is loaded.
 
-Owns the events that need the engine and arrive before it is loaded, in their order. The first of them makes
-the machine give `LoadEngine`, which the pump carries out in a thread; afterwards the pump gives the events of
-`release` to the core again. Every other event goes to the control machine at once: the agent answers
-questions about known jobs, running jobs and agents, and the overlay and the trees pass multicasts on. The
-control machine knows nothing of all this. It only tells the hosts of a stream, by `Coming`, that the stream
-gets its first job: all of them load at the same time, and before they are asked whether they take part.
+The module owns the delayed events and their order. The first of them makes it return `LoadEngine`, which the
+pump executes in a thread. Afterwards the pump passes the events of `release` to the core again. All other
+events go to the control machine at once: the agent answers questions about known jobs, running jobs and
+agents, and the overlay and the trees forward multicasts. The control machine does not know about this. It
+only informs the member hosts of a stream with `Coming` that the stream gets its first job, so that all of
+them load the engine at the same time and before the job is announced.
 
-Invariants: the engine is loaded once; an event that needs it is given once, in its order; at most KEPT_MAX
-events of KEPT_BYTES_MAX together are kept. A message beyond that is dropped as if the network had lost it; a
-client's request beyond that is refused.
+Invariants: the engine is loaded once. A delayed event is delivered once, in its order. At most KEPT_MAX
+events with KEPT_BYTES_MAX in total are delayed. A message beyond this limit is dropped as if the network had
+lost it; a client's request beyond it is refused.
 
 Paper: none.
 """
@@ -32,10 +32,10 @@ from elfmesh.overlay.events import RouteDelivered
 from elfmesh.srt.events import Delivered
 
 KEPT_MAX = 1024
-"""An agent that loads gets a handful of questions from peers and clients; more is an attack."""
+"""Maximum number of delayed events. An agent that loads gets a handful of requests; more is an attack."""
 
 KEPT_BYTES_MAX = 64 << 20
-"""Of the kept events: peers cannot make an agent without jobs grow by more while it loads."""
+"""Maximum bytes of delayed events, so that peers cannot make an agent without jobs use more memory."""
 
 LIGHT_VERBS = frozenset(
     {
@@ -43,7 +43,7 @@ LIGHT_VERBS = frozenset(
         *("describe", "why", "pause", "resume", "delete", "offsets"),
     }
 )
-"""Requests of clients that are answered, or passed on, without the engine."""
+"""Requests of clients that the agent answers or forwards without the engine."""
 
 LIGHT: frozenset[type[Message]] = frozenset(
     {
@@ -53,20 +53,20 @@ LIGHT: frozenset[type[Message]] = frozenset(
         *programs.MESSAGES,
     }
 )
-"""Messages that need no engine, whatever they say. A question about a job is one of them: the master of the
-job has loaded the engine, and any other agent answers what it knows of the job, which may be asked again."""
+"""Messages that never need the engine. Questions about a job are among them, because the master of the job
+has loaded the engine, and any other agent answers what it knows of the job; the question may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadEngine(Effect):
-    """Load the engine in a thread, then give what `release` returns to the core."""
+    """Load the engine in a thread, then pass the events of `release` to the core."""
 
 
 class LateControl:
-    """See the module.
+    """Control machine that delays events until the engine is loaded.
 
     Args:
-        control: gets the events.
+        control: receives the events.
     """
 
     def __init__(self, control: Control) -> None:
@@ -76,7 +76,10 @@ class LateControl:
         self._kept_bytes = 0
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Give an event to the control machine, or keep it. Cost: before the engine, the event's decoding."""
+        """Pass an event to the control machine, or delay it.
+
+        Cost: before the engine is loaded, decoding the event.
+        """
         if self._loaded:
             return self._control.step(event, now)
         needs, effects = _needs_engine(event), list[Effect]()
@@ -101,7 +104,7 @@ class LateControl:
         return self._control.deadline
 
     def release(self) -> list[Event]:
-        """The engine is loaded: return the kept events, in their order; nothing is kept from now on."""
+        """Return the delayed events in order after the engine is loaded. Later events are not delayed."""
         self._loaded = True
         kept, self._kept, self._kept_bytes = self._kept, [], 0
         return kept

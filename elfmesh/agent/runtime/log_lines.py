@@ -1,7 +1,7 @@
-"""How an agent's log looks: a line an event, as text or as JSON, with nothing in it that opens a door.
+"""Formats of an agent's log, one line per event, as text or as JSON.
 
-Owns the formats and what is masked. Messages may carry text of logs, of peers and of configurations: control
-characters are escaped, and what looks like a credential is masked whatever said it.
+The module owns the formats and the masking of credentials. Messages may contain text of logs, peers and
+configurations. Therefore control characters are escaped, and text that looks like a credential is masked.
 
 Paper: none.
 """
@@ -25,36 +25,35 @@ _SECRETS = (
     ),
     re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"),
 )
-"""Group 1 stays: the scheme, the name of the setting, the user of an address."""
+"""Patterns of credentials. Group 1 is kept: the scheme, the name of the setting, the user of an address."""
 
 
 def masked(text: str) -> str:
-    """The text without what looks like a credential."""
     for pattern in _SECRETS:
         text = pattern.sub(rf"\g<1>{MASK}", text)
     return text
 
 
 class TextLine(logging.Formatter):
-    """`2026-05-17T10:05:00.123Z INFO elf.agent joined the overlay`, whatever the message holds."""
+    """Text format: `2026-05-17T10:05:00.123Z INFO elf.agent joined the overlay`."""
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
-    converter = time.gmtime  # type: ignore[assignment]  # logging wants the function itself
+    converter = time.gmtime  # type: ignore[assignment]  # logging requires the plain function
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, unless it is a traceback of ours."""
+        """Format a record as one line, unless it contains a traceback."""
         text = masked(super().format(record))
         return text if record.exc_info else printable(text)
 
 
 class JsonLine(logging.Formatter):
-    """`{"time": ..., "level": "info", "logger": "elf.agent", "event": "joined the overlay"}`: one line.
+    """JSON format: `{"time": ..., "level": "info", "logger": "elf.agent", "event": "joined the overlay"}`.
 
-    `error` is the exception and `traceback` its lines, where there is one.
+    `error` is the exception and `traceback` its lines, if there is one.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""What to tell people once at the start about C modules that this installation lacks."""
+"""Reports C modules that are missing in this installation."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from elfmesh.ingest.parsers import scanner
 
 
 def fallback_reasons() -> list[str]:
-    """A sentence for each part that runs slower than it could; none where all was built."""
+    """Return a sentence for each part that runs slower because its C module is missing."""
     return [reason for reason in (kernel.fallback_reason, scanner.fallback_reason) if reason]

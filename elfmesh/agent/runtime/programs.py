@@ -1,6 +1,7 @@
-"""The sessions of the programs beside this agent: the pump's side of the control machine's `Programs`.
+"""Sessions of the programs beside this agent, between the API and the control machine's `Programs`.
 
-Owns which session's frames go to whom. Runs nothing of a program: it is a process of its own, its user's.
+The module owns which session receives which frames. It runs no code of programs, which are separate
+processes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from elfmesh.machine import Event
 
 
 class ProgramSessions:
-    """Programs as the loop sees them.
+    """Sessions of attached programs.
 
     Args:
-        step: takes their events.
+        step: receives the events of programs.
     """
 
     def __init__(self, step: Callable[[Event], None]) -> None:
@@ -25,7 +26,7 @@ class ProgramSessions:
         self._count = 0
 
     def attach(self, name: str, creator: str, process: bytes, deliver: Callable[[FromAgent], None]) -> int:
-        """A process has come; frames for it go to `deliver`. Returns its session."""
+        """Register a process. Its frames are passed to `deliver`. Returns the number of the session."""
         self._count += 1
         self._sessions[self._count] = deliver
         self._step(ctl.ProgramAttached(self._count, name, creator, process))
@@ -39,7 +40,7 @@ class ProgramSessions:
         self._step(ctl.ProgramGone(session))
 
     def deliver(self, effect: ctl.ToProgram) -> None:
-        """For a process; to one that has gone, nothing is said."""
+        """Pass a frame to a process, if it is still attached."""
         take = self._sessions.get(effect.session)
         if take is not None:
             take(effect.frame)

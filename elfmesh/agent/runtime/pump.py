@@ -1,11 +1,11 @@
-"""The asyncio pump: it drives the core of one agent and executes the core's effects.
+"""The asyncio pump, which drives the core of one agent and executes the core's effects.
 
-Owns the event loop's part of an agent: the timer, the requests of clients, the answers of threads. The outbox
-owns the order of effects. The constructor takes every part of the outside world (transport, storage,
-executor, workers, results, wall clock), so the simulator runs the same pump. Decides nothing about jobs,
-trees or peers.
+The module owns the event loop's part of an agent: the timer, the requests of clients, the answers of threads.
+The outbox owns the order of effects. The constructor takes every part of the outside world (transport,
+storage, executor, workers, results, wall clock), so the simulator runs the same pump. The pump makes no
+decisions about jobs, trees or peers.
 
-Invariants: only the pump steps the core, one event at a time; a failed sync is fatal, ends the agent, and is
+Invariants: only the pump steps the core, one event at a time. A failed sync is fatal, ends the agent, and is
 never retried (D-1).
 """
 
@@ -42,25 +42,26 @@ from elfmesh.storage.statelog import StateLog
 log = logging.getLogger("elf.agent")
 
 HARMLESS = ("health", "agent")
-"""Questions whose answers promise nothing: they are answered while the disk is full, too."""
+"""Requests whose answers promise nothing, so that they are answered also while the disk is full."""
 
 
 class Pump:
-    """One agent on an event loop.
+    """Driver of one agent on an event loop.
 
     Args:
-        core: the agent's machine.
-        transport: open for `me` by `start`.
-        state: where `Persist` goes.
+        core: the agent's state machine.
+        me: contact of the agent.
+        transport: network, which `start` opens.
+        state: log that receives `Persist`.
         executor: threads.
         compute: merging and finalising.
         results: results logs.
-        dead_letter: keeps a dead letter durably.
-        workers: made with the function that takes their events.
-        wall_us: wall clock, for people only.
+        dead_letter: stores a dead letter durably.
+        workers: creates the workers from the function that receives their events.
+        wall_us: wall clock, for metrics and requests of clients only.
         cpu_s: see `HeavyWork`.
-        recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
-        load_engine: carries out `LoadEngine`.
+        recheck, try_functions: execute `Recompute` and `TryFunctions` in a thread.
+        load_engine: executes `LoadEngine`.
         guard, job_of: see `HeavyWork`.
     """
 
@@ -125,17 +126,17 @@ class Pump:
         self._harmless: dict[int, None] = {}
         self._token = 0
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------------------------------
 
     def start(self, streams: ctl.LocalStreams, seeds: tuple[tuple[str, int], ...]) -> None:
-        """Restore what was remembered, open for peers, join."""
+        """Restore the stored state, accept peers, and join the overlay."""
         self.transport.open(self.me, self)
         self.step(ctl.Restored(self._state.items(), self._results.found()))
         self.step(streams)
         self.step(Start(seeds))
 
     async def stop(self) -> None:
-        """Leave: stop reading, finish writing, say good-bye. The transport is closed, the storage is not."""
+        """Stop orderly: stop reading, finish writes, leave. Closes the transport, but not the storage."""
         self._outbox.close()
         await self.workers.close()
         self.step(Leave())
@@ -160,10 +161,10 @@ class Pump:
             reply.cancel()
 
     async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 30.0) -> ctl.Reply:
-        """Ask the control plane.
+        """Send a request to the control plane and return its answer.
 
         Raises:
-            Unreachable: no answer in time, or the agent is stopping.
+            Unreachable: there was no answer in time, or the agent is stopping.
         """
         self._token += 1
         token = self._token
@@ -195,7 +196,7 @@ class Pump:
     # -- stepping --------------------------------------------------------------------------------------
 
     def step(self, event: Event) -> None:
-        """Give the core an event and carry out what follows. Cost: no waiting, ever."""
+        """Pass an event to the core and execute the effects. Never blocks."""
         if self._stopped:
             return
         self._inbox.append(event)
@@ -213,7 +214,7 @@ class Pump:
             self._stepping = False
 
     def _arm(self, deadline: float | None) -> None:
-        """Keep one timer, never later than the core's deadline; an early one is harmless."""
+        """Keep one timer, never later than the core's deadline. A timer that fires early is harmless."""
         if deadline is None or self._stopped:
             return
         if self._timer is not None:
@@ -227,7 +228,7 @@ class Pump:
         self._timer = None
         deadline = self.core.deadline
         if deadline is not None and deadline > asyncio.get_running_loop().time():
-            self._arm(deadline)  # what it was set for, an answer mostly, has come: the usual case
+            self._arm(deadline)  # the usual case: the deadline was that of an answer, which has arrived
         else:
             self.step(Tick())
 
@@ -278,7 +279,8 @@ class Pump:
             self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
             reach("sent", kind)
             traces.sent(effect.message)
-        except ValueError as error:  # over a limit of the wire: the peer would cut us off for it
+        # the message exceeds a limit of the wire format, and the peer would close the connection
+        except ValueError as error:
             self.counters["not_sent_too_big"] += 1
             log.error("cannot send: %s", error)
 
@@ -295,7 +297,7 @@ class Pump:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Something happened that the agent must not survive: `failed` tells the process that runs it."""
+        """Stop the agent because of an error that it must not survive; sets `failed`."""
         if not self.failed.done():
             log.error("fatal: %s", error)
             self._stopped = True
@@ -306,7 +308,7 @@ class Pump:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be written, or what a thread waits for; "" if nothing is."""
+        """Why nothing can be written, or what a thread waits for; "" if there is no problem."""
         return self._outbox.problem or starving.problem()
 
     @property

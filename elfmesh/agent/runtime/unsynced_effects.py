@@ -1,7 +1,7 @@
-"""What an agent says before its disk has answered: that it is there, which promises nothing.
+"""Messages that may be sent before earlier writes are durable, because they promise nothing.
 
-A disk that is busy for a second would otherwise make an agent silent to all its peers, and all its peers
-silent to it: its questions wait, the patience for their answers does not. Whose disk has stopped is away.
+Without this, a disk that is busy for a second would make an agent silent to its peers, and the agent's own
+pings would time out while they wait. An agent whose disk has stopped is treated as absent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from elfmesh.machine import Effect, Send
 from elfmesh.overlay.messages import Ping, Pong, Relay, Relayed
 
 STALLED_S = 5.0
-"""A write that takes longer is no busy disk any more: who waits for it is of no use to the others."""
+"""Duration of a write beyond which the disk counts as stopped and not as busy."""
 
 _HARMLESS = frozenset((Ping, Pong, Relay, Relayed))
 

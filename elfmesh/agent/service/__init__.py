@@ -1,1 +1,1 @@
-"""An agent as a service of its host: what it tells the service manager, and what that may tell it."""
+"""The agent as a service: signals, and messages to the service manager."""

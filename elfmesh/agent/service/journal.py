@@ -1,4 +1,4 @@
-"""Log lines for the systemd journal, which keeps the time and takes a level as <N> in front: sd-daemon(3)."""
+"""Log lines for the systemd journal, which reads the level from a prefix <N>: sd-daemon(3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _DEBUG = 7
 
 
 def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
-    """Whether a descriptor leads to the journal, by device and inode: it may have been redirected since."""
+    """Whether a descriptor leads to the journal.
+
+    Compares device and inode, because it may have been redirected.
+    """
     try:
         found = os.fstat(descriptor)
     except OSError:
@@ -24,13 +27,12 @@ def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
 
 
 class JournalLine(logging.Formatter):
-    """`<6>elf.agent joined the overlay`; every line of a traceback has its level."""
+    """Journal format: `<6>elf.agent joined the overlay`. Each line of a traceback has the prefix."""
 
     def __init__(self) -> None:
         super().__init__("%(name)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, unless it is a traceback of ours."""
         text = masked(super().format(record))
         lines = text.splitlines() if record.exc_info else [printable(text)]
         priority = next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)

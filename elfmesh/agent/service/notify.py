@@ -1,6 +1,6 @@
 """Messages to the service manager that started the agent, by sd_notify(3).
 
-Without NOTIFY_SOCKET everything here does nothing. A message that cannot be sent is logged once.
+Without NOTIFY_SOCKET, no message is sent. The first message that cannot be sent is logged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID
 
 
 class Notifier:
-    """A service manager at an address ("": none), which kills the agent after `watchdog_s` without a sign."""
+    """Connection to a service manager at an address ("": none).
+
+    The manager kills the agent if it receives no sign of life for `watchdog_s`.
+    """
 
     def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -26,26 +29,25 @@ class Notifier:
         self._silenced = False
 
     def ready(self, status: str) -> None:
-        """The agent serves; also what ends a reload."""
+        """Report that the agent serves requests, or that a reload is complete."""
         self._send("READY=1", f"STATUS={status}", f"MAINPID={os.getpid()}")
 
     def reloading(self) -> None:
-        """The configuration is read again; `ready` follows."""
+        """Report that the configuration is being read again; `ready` follows."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The agent ends by its own decision, or because it was told to."""
         self._send("STOPPING=1", "STATUS=stopping")
 
     def alive(self) -> None:
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        """A line for people, as `systemctl status` shows it."""
+        """Set the status line that `systemctl status` shows."""
         self._send(f"STATUS={text}")
 
     def _send(self, *fields: str) -> None:
-        """One datagram. Cost: a system call; never waits for a manager that does not read."""
+        """Send one datagram. Cost: a system call; never waits for a manager that does not read."""
         if not self._address:
             return
         text = "\n".join(field.replace("\n", " ") for field in fields)
@@ -60,7 +62,10 @@ class Notifier:
 
 
 def notifier_of(environment: MutableMapping[str, str]) -> Notifier:
-    """The manager that the environment names. Its variables are removed, so no child speaks for us."""
+    """Return the manager that the environment names.
+
+    Removes its variables, so that no child process uses them.
+    """
     address = environment.pop(SOCKET, "")
     period, process = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
     if not address:

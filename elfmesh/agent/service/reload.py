@@ -1,6 +1,7 @@
-"""Reads the configuration again while the agent runs: applies what can change, and names the rest.
+"""Reads the configuration again while the agent runs, and applies the settings that can change.
 
-A wrong configuration changes nothing. Only the names of settings are logged, because some values are secrets.
+Other settings need a restart and are named. A wrong configuration changes nothing. Only the names of settings
+are logged, because some values are secrets.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Apply = Callable[[AgentConfig], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Settings that hold from now on, those that need a restart, and the problem if nothing was changed."""
+    """Result of a reload: settings that were applied, and settings that need a restart.
+
+    `problem` is not empty if nothing was changed.
+    """
 
     applied: tuple[str, ...] = field(default=())
     restart: tuple[str, ...] = field(default=())
@@ -36,7 +40,7 @@ class Outcome:
 
 
 class Reload:
-    """Reads the configuration again; `settings` maps dotted names to what makes them hold."""
+    """Reads the configuration again. `settings` maps dotted names to the functions that apply them."""
 
     def __init__(
         self, config: AgentConfig, read: Callable[[], AgentConfig], settings: Mapping[str, Apply]
@@ -44,7 +48,10 @@ class Reload:
         self._now, self._read, self._settings = flat(config), read, settings
 
     def again(self) -> Outcome:
-        """Read it, apply what can be applied, log both. What waits for a restart is named each time."""
+        """Read the configuration, apply what can be applied, and log the outcome.
+
+        Settings that need a restart are named each time.
+        """
         try:
             config = self._read()
             outcome = self._apply(config)
@@ -71,7 +78,7 @@ def flat(config: AgentConfig) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(prefix: str, value: Any) -> None:
-        if isinstance(value, dict):  # an empty one says nothing
+        if isinstance(value, dict):  # an empty table has no settings
             for key, each in value.items():
                 walk(f"{prefix}.{key}" if prefix else str(key), each)
         else:

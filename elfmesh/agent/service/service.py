@@ -1,6 +1,6 @@
-"""An agent under a service manager: ready, reloading, alive, stopping; the signals and order of messages.
+"""The agent under a service manager: handles SIGHUP, and sends ready, reloading, alive and stopping in order.
 
-Without a service manager SIGHUP still reads the configuration again.
+Without a service manager, SIGHUP still reads the configuration again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Service:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._again, reload)
         if self._notifier.watchdog_s is not None:
-            faulthandler.enable()  # the manager ends who hangs with SIGABRT: the log shows where it hung
+            # the manager ends an agent that hangs with SIGABRT; the log then shows where it hung
+            faulthandler.enable()
         self._notifier.ready(status)
         self._watching = loop.create_task(Watchdog(self._notifier, agent.host).run())
 
@@ -53,7 +54,7 @@ class Service:
 
 
 def settings_of(agent: LocalAgent, memory: MemoryBudget) -> dict[str, Apply]:
-    """What can change while an agent runs, by the name of its setting."""
+    """Return the settings that can change while an agent runs, with the functions that apply them."""
 
     def memory_limit(config: AgentConfig) -> None:
         memory.limit_bytes = config.limits.panes_bytes

@@ -1,7 +1,7 @@
-"""SIGTERM and SIGINT: an orderly stop, and an end to it when a thread does not come back.
+"""Handles SIGTERM and SIGINT: an orderly stop, and the end of the process if a thread does not return.
 
-A thread that evaluates one block cannot be interrupted and may take minutes. After `STOP_S` the process
-therefore ends as by a crash, which every file survives; the next start reads the block again.
+A thread that evaluates a block cannot be interrupted and may take minutes. After `STOP_S` the process
+therefore ends as in a crash, which no file is damaged by; the next start reads the block again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STOP_S = 10.0
 
 
 class Stopping:
-    """Whether the agent is to stop; `end` ends the process `stop_s` after the first signal."""
+    """Whether the agent was asked to stop. `end` ends the process `stop_s` after the first signal."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Signs of life for the service manager: given only while the loop turns and every stream moves.
+"""Sends signs of life to the service manager while the event loop runs and every stream makes progress.
 
-An agent whose reading hangs on a dead disk or a lock would otherwise live for ever and count nothing. Without
-signs the manager ends it, which as any crash costs nothing that was sealed (D-1). A stream without jobs,
-memory, disk room or input only waits and is well.
+An agent whose reading hangs on a failed disk or a lock would otherwise run forever and count nothing. Without
+signs of life the manager ends the agent. As in any crash, no sealed contribution is lost (D-1). A stream
+without jobs, memory, disk space or input only waits, and is not stalled.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from elfmesh.agent.service.notify import Notifier
 
 log = logging.getLogger("elf.agent")
 STALL_SHARE = 0.5
-"""A stream that has not moved for this share of the watchdog's period is stuck."""
+"""A stream without progress for this share of the watchdog's period is stalled."""
 
 SIGNS = 4
-"""Signs of life in one period: one or two may come late on a busy host."""
+"""Signs of life per period, so that one or two may be late on a busy host."""
 
 
 class Stream(Protocol):
-    """What is asked of the loop over a stream (`elfmesh.ingest.read_loop.Ingest`)."""
+    """Interface of the read loop of a stream (`elfmesh.ingest.read_loop.Ingest`)."""
 
     def stalled_s(self, now: float) -> float:
-        """For how long it has not come round, by the loop's clock; 0 where there is nothing to do."""
+        """Seconds since the read loop made progress, by the event loop's clock; 0 if it has nothing to do."""
         ...
 
 
 class Streams(Protocol):
-    """What is asked of the workers (`elfmesh.ingest.workers.WorkerHost`)."""
+    """Interface of the workers (`elfmesh.ingest.workers.WorkerHost`)."""
 
     @property
     def ingests(self) -> Mapping[str, Stream]: ...
@@ -41,9 +41,9 @@ class Streams(Protocol):
 
 
 def stalled(streams: Streams, now: float) -> tuple[str, float]:
-    """The stream whose loop has not come round for longest, and for how many seconds.
+    """Return the stream without progress for the longest time, and this time in seconds.
 
-    While the disk is full nothing is stalled: everything waits for room.
+    While the disk is full, no stream is stalled, because all wait for space.
     """
     if streams.problem:
         return "", 0.0
@@ -53,7 +53,7 @@ def stalled(streams: Streams, now: float) -> tuple[str, float]:
 
 
 class Watchdog:
-    """Tells `notifier` that the agent lives, as long as `streams` move."""
+    """Sends signs of life to `notifier` while `streams` make progress."""
 
     def __init__(self, notifier: Notifier, streams: Streams) -> None:
         self._notifier, self._streams = notifier, streams

@@ -1,1 +1,1 @@
-"""agent.toml: from TOML to checked dataclasses."""
+"""The configuration of an agent: reads and checks agent.toml."""

@@ -1,10 +1,10 @@
-"""What an agent is told: agent.toml, overridden by the command line, checked before anything starts.
+"""The configuration of an agent: agent.toml with overrides of the command line.
 
-Owns the names, defaults and checks of every setting; opens nothing but the file. An unknown key, a wrong type
-or an impossible value is a `ConfigError` (exit 78) that names file and key. Ports may be 0: any free port.
-
-Without certificates an agent listens on loopback addresses only, because a peer that reaches the listener is
-believed; a listen or API address elsewhere is refused. An address in use is found at run time (exit 1).
+The module owns the names, defaults and checks of all settings, which it checks before anything starts. An
+unknown key, a wrong type or an invalid value is a `ConfigError` (exit code 78) that names the file and the
+key. A port may be 0, which selects a free port. Without certificates an agent listens only on loopback
+addresses, because it trusts every peer that reaches the listener; other listen or API addresses are refused.
+An address that is in use is detected when the agent starts (exit code 1).
 """
 
 from __future__ import annotations
@@ -40,27 +40,28 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything an agent is told.
+    """The configuration of an agent.
 
     Attributes:
-        data_dir: state, frame log and results; one agent per directory.
+        data_dir: directory for state, frame log and results; each agent needs its own.
         listen: address for other agents.
-        advertise: what other agents are told to connect to, where that is another address than `listen`: a
-            forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
-        api: address of the local HTTP API; "": `API_DEFAULT`, or any free port where another agent has that.
-        api_socket: path of a unix socket at which the API answers as well: the agent's own user and root
-            operate there without certificate or token, no other user reaches it; "" for none.
-        join: addresses of agents already in the overlay; none makes this agent the first.
-        join_timeout: how long to try before giving up (exit 69).
-        cluster: name all agents of one overlay share.
-        name: how results name this agent; "" makes one of host name and id.
-        labels: what jobs select agents by.
-        streams: name to stream.
-        lookups: name to a file that is joined to records: its path, format, types and patterns.
-        sinks: name to where results of jobs are carried on to.
-        namespaces: what the jobs of each may use here; without any, all may use everything.
-        dangerously_insecure_network: listen and join anywhere without certificates: a peer that reaches this
-            agent is trusted.
+        advertise: address to which other agents connect, if it differs from `listen`, such as a forwarded
+            port of a container, a tunnel or a proxy; "" means `listen`.
+        api: address of the HTTP API; "" means `API_DEFAULT`, or a free port if another agent uses that.
+        api_socket: path of a Unix socket at which the API also answers. The agent's own user and root are
+            operators there without certificate or token; no other user can connect. "" for none.
+        join: addresses of agents in the overlay; if empty, this agent is the first.
+        join_timeout: time limit for joining (exit code 69).
+        cluster: name that all agents of one overlay share.
+        name: name of this agent in results; "" makes one of host name and id.
+        labels: labels by which jobs select agents.
+        streams: streams by name.
+        lookups: files that queries join to records, by name, with path, format, types and patterns.
+        sinks: sinks that copy results of jobs, by name.
+        namespaces: what the jobs of each namespace may use on this agent; without any, all jobs may use
+            everything.
+        dangerously_insecure_network: listen and join on any address without certificates; the agent then
+            trusts every peer that reaches it.
     """
 
     data_dir: str = ""
@@ -95,40 +96,37 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def join_timeout_s(self) -> float:
-        """`join_timeout` in seconds."""
         return parse_duration_us(self.join_timeout) / 1e6
 
     @property
     def listen_address(self) -> tuple[str, int]:
-        """`listen` as host and port."""
         return parse_address(self.listen, where="listen")
 
     @property
     def advertise_address(self) -> tuple[str, int] | None:
-        """`advertise` as host and port; None if it is the address that is listened on."""
+        """`advertise` as host and port; None if other agents use the listen address."""
         return parse_address(self.advertise, where="advertise") if self.advertise else None
 
     @property
     def api_address(self) -> tuple[str, int]:
-        """`api` as host and port, or where it listens if nothing is said."""
+        """`api` as host and port, or the default."""
         return parse_address(self.api or API_DEFAULT, where="api")
 
     @property
     def join_addresses(self) -> tuple[tuple[str, int], ...]:
-        """`join` as hosts and ports."""
         return tuple(parse_address(address, where="join") for address in self.join)
 
 
 def load_config(path: str | None, **overrides: Any) -> AgentConfig:
-    """The configuration of a file with command-line values laid over it.
+    """Load the configuration from a file and apply command-line values.
 
     Args:
         path: agent.toml, or None for defaults only.
-        overrides: values of `AgentConfig` fields; None and empty ones change nothing. `labels`, `streams` and
-            `lookups` are merged by name, `join` is replaced.
+        overrides: values of `AgentConfig` fields; None and empty values change nothing. `labels`, `streams`
+            and `lookups` are merged by name, `join` is replaced.
 
     Raises:
-        ConfigError: unreadable file, wrong key, type or value.
+        ConfigError: the file cannot be read, or a key, type or value is wrong.
     """
     raw = _read(path) if path else {}
     given = {key: value for key, value in overrides.items() if value not in (None, (), {}, "")}
@@ -139,14 +137,14 @@ def load_config(path: str | None, **overrides: Any) -> AgentConfig:
 
 
 def config_of(raw: dict[str, Any], source: str) -> AgentConfig:
-    """The configuration of what a file says; raises ConfigError as `load_config`."""
+    """Check the parsed content of a file and convert it. Raises ConfigError as `load_config`."""
     config: AgentConfig = _convert(raw, source)
     _check(config, source)
     return config
 
 
 def parse_label(text: str) -> tuple[str, str]:
-    """The two halves of `--label k=v`; raises UsageError."""
+    """Parse `--label k=v` to key and value. Raises UsageError."""
     key, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(key):
         raise UsageError(f"{text!r} is not a label", where="--label", hint="Write --label KEY=VALUE.")
@@ -178,14 +176,14 @@ def _convert(raw: dict[str, Any], source: str) -> Any:
     for key, kind in kinds.items():
         given = raw.get(key, {})
         if isinstance(given, dict):
-            # one by one, because msgspec does not name the key of a dict it found an error under
+            # one by one, because msgspec does not report the key of a dict whose value is wrong
             checked = {str(k): _convert_one(v, kind, source, f"{key}.{k}") for k, v in given.items()}
             raw = {**raw, key: checked}
     return _convert_one(raw, AgentConfig, source, "")
 
 
 def _choices(kind: Any, place: str) -> str:
-    """What may stand at a place of a section, where that is one of a few words; else ""."""
+    """Return a hint with the allowed words of a setting; "" if the setting is not a choice."""
     for name in place.split("."):
         kind = get_type_hints(kind).get(name) if hasattr(kind, "__struct_fields__") else None
     return f"One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""

@@ -1,4 +1,4 @@
-"""From the configuration to the gate: whose texts and functions run on this host, and what jobs may use."""
+"""Creates the gate of an agent from its configuration: which texts and functions run on this host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("elf.functions")
 def gate_of(
     config: AgentConfig, storage: Storage, wall_us: Callable[[], int], audit: AuditLog | None = None
 ) -> Gate:
-    """The gate that a checked configuration means; raises what `Signatures` does."""
+    """Return the gate for a checked configuration. Raises the same errors as `Signatures`."""
     functions = config.functions
     limits = Limits(functions.time_s, functions.memory_bytes, not functions.dangerously_without_sandbox)
     signed = config.manifests.require == "signed"

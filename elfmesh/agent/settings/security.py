@@ -1,7 +1,7 @@
-"""What keeps strangers out of an agent: certificates, loopback, or nothing at all and saying so.
+"""Secures the connections of an agent: with certificates, by loopback only, or explicitly not at all.
 
-Owns the agent's `Trust` while it runs: its files are looked at every few seconds, new ones are in use from
-the next connection on, and open connections are judged again.
+The module owns the agent's `Trust` while it runs. It checks the files every few seconds. New files are used
+from the next connection on, and the certificates of open connections are checked again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("elf.security")
 _HINT = "Give the agent certificates ([tls], --tls DIR or --token; see `elf ca`)."
 LOOK_S = 2.0
-"""How long a new certificate or an entry of the deny list may go unnoticed."""
+"""How long a new certificate or an entry of the deny list may remain unnoticed."""
 
 
 class Security:
-    """How one agent is kept from strangers.
+    """How the connections of one agent are secured.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
 
     Attributes:
-        trust: whose certificates are believed; None: there are none.
+        trust: trusted certificates; None: there are no certificates.
 
     Raises:
         ConfigError: the certificates cannot be used.
@@ -63,11 +63,11 @@ class Security:
 
     @property
     def agent(self) -> bytes:
-        """The agent's id by its certificate; b"" without."""
+        """Id of the agent in its certificate; b"" without a certificate."""
         return b"" if self.trust is None else self.trust.me.agent
 
     def describe(self) -> dict[str, Any]:
-        """For `elf describe agent`: how strangers are kept out, until when, and what is wrong with it."""
+        """Describe for `elf describe agent` how connections are secured, the expiry date, and problems."""
         if self.trust is None:
             insecure = self._config.dangerously_insecure_network
             return {"mode": INSECURE if insecure else "loopback only"}
@@ -80,13 +80,12 @@ class Security:
         }
 
     def watch(self, *changed: Callable[[], object]) -> None:
-        """Look at the files from now on; after a change, and now and then, call these."""
+        """Start checking the files. The functions in `changed` are called after each check."""
         self._changed += changed
         if self.trust is not None:
             self._task = asyncio.get_running_loop().create_task(self._watch(self.trust))
 
     async def close(self) -> None:
-        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -107,11 +106,12 @@ class Security:
 
 
 def check_join(config: AgentConfig, source: str = "") -> None:
-    """Raise ConfigError if an agent without certificates would believe what answers on another host.
+    """Raise ConfigError if an agent without certificates would trust an agent on another host.
 
     Args:
-        config: of the agent; its certificates may still come from elsewhere (`--tls`, `--token`).
-        source: the file that it is from, for the error.
+        config: configuration of the agent; its certificates may still come from elsewhere (`--tls`,
+            `--token`).
+        source: file of the configuration, for the error.
     """
     if config.tls.given or config.dangerously_insecure_network:
         return

@@ -1,4 +1,4 @@
-"""The section [tls] of agent.toml: where the certificates are, and whose names mean what."""
+"""The section [tls] of agent.toml: paths of certificates, and roles of foreign names."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from elfmesh.units import parse_duration_us
 
 
 class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Certificates: with them, everything this agent says and hears is mutual TLS 1.3.
+    """Certificates. If they are configured, all connections of this agent use mutual TLS 1.3.
 
     Attributes:
-        dir: directory with cert.pem, key.pem and ca.pem, as `elf ca` writes them; and deny, if it is there.
-        cert: this agent's certificate, with intermediate ones behind it; instead of the one in `dir`.
+        dir: directory with cert.pem, key.pem and ca.pem as `elf ca` writes them, and optionally deny.
+        cert: this agent's certificate followed by intermediate certificates; instead of the one in `dir`.
         key: its private key, mode 0600; instead of the one in `dir`.
-        ca: whose certificates are believed; instead of the one in `dir`.
-        deny: serials or SHA-256 fingerprints of revoked certificates, one a line.
-        connection_life: how long a connection may live on the certificates it began with.
-        names: names of a CA of your own to roles: "spiffe://example.org/elf/agent/{name}" = "agent",
+        ca: certificates of the trusted authorities; instead of the one in `dir`.
+        deny: file with serials or SHA-256 fingerprints of revoked certificates, one per line.
+        connection_life: how long a connection may exist after its certificates were verified.
+        names: roles of the names of your own CA: "spiffe://example.org/elf/agent/{name}" = "agent",
             "dns:{name}.example.org" = "agent", "spiffe://example.org/elf/{namespace}" = "submitter". Without
-            any, the names that `elf ca` writes.
+            any, the names that `elf ca` writes count.
     """
 
     dir: str = ""
@@ -36,11 +36,10 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def given(self) -> bool:
-        """Whether there are certificates."""
         return bool(self.dir or self.cert or self.key or self.ca)
 
     def path(self, name: str) -> str:
-        """The path of "cert", "key" or "ca"; "deny" may have none."""
+        """Return the path of "cert", "key", "ca" or "deny"; "" if there is none."""
         explicit: str = getattr(self, name)
         if explicit or not self.dir:
             return explicit
@@ -48,12 +47,11 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def lifetime_s(self) -> float:
-        """`connection_life` in seconds."""
         return parse_duration_us(self.connection_life) / 1e6
 
 
 def check_tls(tls: TlsConfig, where: str) -> None:
-    """Raise ConfigError for a section that cannot work; opens no certificate."""
+    """Raise ConfigError if the section is inconsistent. Does not read certificates."""
     try:
         lifetime_us = parse_duration_us(tls.connection_life)
     except ConfigError as error:

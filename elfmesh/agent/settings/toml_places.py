@@ -1,7 +1,7 @@
-"""Where in a TOML text each key stands: tomllib reads values and forgets their places.
+"""Finds the line and column of each key in a TOML text, because tomllib does not report them.
 
-Owns a walk over the text's words, told apart only as far as keys need it. Refuses to know what keys mean. It
-is asked about texts that tomllib has accepted; in others some keys are missing from the answer, no more.
+The module scans the tokens of the text as far as keys require. It does not know the meaning of keys. It
+expects texts that tomllib has accepted; in other texts it misses some keys.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """1-based line and column."""
+    """Line and column, counted from 1."""
 
     line: int
     column: int
 
 
 def find_keys(text: str) -> dict[Path, TextPlace]:
-    """The place of every key and table header, by dotted path; the first where it is named again."""
+    """Return the position of each key and table header by dotted path; the first one if it is repeated."""
     walk = _Walk(text)
     for match in _WORD.finditer(text):
         walk.word(match[0], match.start())
@@ -37,7 +37,7 @@ def find_keys(text: str) -> dict[Path, TextPlace]:
 
 
 def place_of(places: dict[Path, TextPlace], path: Path) -> TextPlace | None:
-    """The place of a key, or of the nearest thing around it that is named."""
+    """Return the position of a key, or of the innermost enclosing key that has one."""
     while path:
         if path in places:
             return places[path]
@@ -47,14 +47,17 @@ def place_of(places: dict[Path, TextPlace], path: Path) -> TextPlace | None:
 
 @dataclass(slots=True)
 class _Walk:
-    """A position in the text.
+    """State of the scan.
 
     Attributes:
-        table: path of the [header] that holds.
-        brackets: around this place, each "[" or "{", with the path of the key whose value it is.
-        parts: of the key that is being read, None while a value is.
-        header: whether that key is a header's.
+        text: the text.
+        places: positions found so far.
+        table: path of the current [header].
+        brackets: open brackets, each "[" or "{" with the path of the key whose value it is.
+        parts: parts of the key that is being read; None while a value is read.
+        header: whether that key is a header.
         start: offset of the key that is being read.
+        key: path of the last key.
     """
 
     text: str
@@ -85,7 +88,7 @@ class _Walk:
     def _in_header(self, word: str, at: int) -> None:
         assert self.parts is not None
         if word == "]":
-            self.table = ()  # a header names the tables around it, too
+            self.table = ()  # so that a header also defines the tables around it
             self._note(tuple(self.parts))
             self.table = tuple(self.parts)
             self.parts, self.header = None, False

@@ -1,1 +1,1 @@
-"""Sinks: a job's results, carried on to where people keep data, each interval once."""
+"""Sinks, which copy the results of jobs to other systems, each interval once."""

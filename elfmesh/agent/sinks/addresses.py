@@ -1,7 +1,7 @@
-"""Which addresses a name of the configuration may lead to: public ones, and the networks that are allowed.
+"""Restricts the addresses to which a sink may connect: public ones, and configured networks.
 
-The check is made on the addresses that are then connected to, at last where the socket is made, so that a
-name that changes its meaning and a host in another spelling get nowhere.
+The check applies to the addresses that are connected to, finally when the socket is created. Therefore a name
+that changes its address and another spelling of a host do not bypass it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from elfmesh.errors import LocalError
 _SHARED_ADDRESSES = tuple(
     map(
         ipaddress.ip_network,
-        # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 ones that no check looks at;
-        # the others are for special uses, and Python does not say so in every version.
+        # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 addresses, which no check
+        # would see. The others are for special uses that not every version of Python knows.
         (
             *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96", "::ffff:0:0:0/96", "fec0::/10"),
             *("3fff::/20", "5f00::/16", "192.0.0.0/24", "192.88.99.0/24"),
@@ -32,7 +32,10 @@ _SHARED_ADDRESSES = tuple(
 
 
 class Forbidden(OSError, LocalError):
-    """An address that is neither public nor allowed; a connector handles an OSError only."""
+    """Raised for an address that is neither public nor allowed.
+
+    An OSError, because connectors handle only these.
+    """
 
     def __init__(self, host: str) -> None:
         text = f"{host} is not public: add its network to `allow` if requests may go there"
@@ -41,7 +44,7 @@ class Forbidden(OSError, LocalError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names to public addresses and those in `allow`."""
+    """Resolves names to addresses that are public or in `allow`."""
 
     def __init__(self, allow: Sequence[str]) -> None:
         self._allow = [ipaddress.ip_network(network) for network in allow]
@@ -56,14 +59,14 @@ class CheckedResolver(AbstractResolver):
         return allowed or (address.is_global and not special)
 
     def open_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket for an address that is about to be connected to; raises Forbidden if it may not be."""
+        """Create a socket for an address. Raises Forbidden if the address is not allowed."""
         family, kind, protocol, _, address = info
         if not self.may(str(address[0])):
             raise Forbidden(str(address[0]))
         return socket.socket(family, kind, protocol)
 
     async def check(self, url: str) -> None:
-        """Addresses that are written as numbers are never resolved; raises Forbidden."""
+        """Check a numeric address, which is never resolved. Raises Forbidden."""
         host = urlsplit(url).hostname or ""
         try:
             ipaddress.ip_address(host)
@@ -75,7 +78,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a name that may be connected to; raises Forbidden if there are none."""
+        """Return the allowed addresses of a name. Raises Forbidden if there are none."""
         if self._resolver is None:
             self._resolver = ThreadedResolver()
         found = await self._resolver.resolve(host, port, family)

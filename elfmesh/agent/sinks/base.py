@@ -1,8 +1,8 @@
-"""What every sink is: a place that takes a job's results in order and keeps its own position.
+"""Common types of sinks, which receive the results of a job in order and store their own position.
 
-The position lies where the rows lie and moves together with them, so that nothing is lost or doubled. Below a
-position everything is written, declared lost, or was never there; a terminal record is written once; nothing
-of an epoch below that of the last terminal record is written. See guarantees D-5, D-17.
+A sink stores the position together with the rows, so that no record is lost or written twice. All intervals
+below a position are written, declared lost, or never existed. A terminal record is written once. No record
+with an epoch below that of the last terminal record is written. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """Whose results: a job ("namespace/name") and one numbering of its intervals.
+    """Name of a results log: a job ("namespace/name") and its incarnation.
 
-    Both come from another agent and become names of directories and keys: Unavailable unless they are plain.
+    Both come from another agent and become names of directories and keys. Raises Unavailable if they contain
+    other characters.
     """
 
     job: str
@@ -47,7 +48,7 @@ class LogName:
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a sink has come: the first interval it lacks, and the epoch of its last terminal record."""
+    """Position of a sink: the first interval that it lacks, and the epoch of its last terminal record."""
 
     next: int
     epoch: int = 0
@@ -55,7 +56,7 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record and its rows (Arrow IPC, b"" for none); `parts`: they came in so many pages."""
+    """A record and its rows (Arrow IPC, b"" for none). `parts` is the number of pages of its rows."""
 
     record: ResultRecord
     rows: bytes
@@ -67,20 +68,21 @@ class Item:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Epoch and revision: of two records of an interval the higher one is right."""
+        """Epoch and revision. Of two records of an interval, the one with the higher order is valid."""
         return self.record.epoch, self.record.rev
 
     def shown(self, log: LogName) -> Iterator[dict[str, Any]]:
-        """The JSON objects of the record: one, or one for each page of its rows, with `part` and `parts`."""
+        """Yield the JSON objects of the record: one, or one per page of its rows, with `part` and `parts`."""
         whole = ipc_to_table(self.rows)
         batches = [] if self.parts == 1 else whole.to_batches()
         for number, table in enumerate([pa.Table.from_batches([each]) for each in batches] or [whole], 1):
             yield to_json(self.record, table, (number, self.parts)) | {"incarnation": log.incarnation}
 
     def table(self) -> pa.Table:
-        """The rows as readers of Spark get them: the interval's columns, then the query's; none: no rows.
+        """Return the rows as the Spark source does: the columns of the interval, then those of the query.
 
-        Refused: two columns have one name.
+        Raises:
+            Refused: two columns have the same name, or a value does not fit its column.
         """
         table = ipc_to_table(self.rows)
         schema = spark_types.row_schema(table.schema)
@@ -96,7 +98,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Intervals `first` to `last` that a sink will never have, and why."""
+    """Intervals `first` to `last`, which a sink will never have, and the reason."""
 
     first: int
     last: int
@@ -104,42 +106,42 @@ class Lost:
 
 
 class Refused(RemoteError):
-    """This record will never be taken as it is; the next one may."""
+    """Raised if the sink will never accept this record. It may accept the next one."""
 
 
 class Fenced(RemoteError):
-    """The record is of a master that was replaced (D-5)."""
+    """Raised for a record of a master that was replaced (D-5)."""
 
 
 class Unavailable(RemoteError):
-    """The sink cannot take anything now."""
+    """Raised if the sink can accept nothing at the moment."""
 
 
 class Sink(Protocol):
-    """One place for results. Calls for one log come one at a time; those of different logs at once."""
+    """Interface of sinks. Calls for one log are sequential; calls for different logs are concurrent."""
 
     async def position(self, log: LogName) -> Position | None:
-        """How far it has come, None if it knows nothing of this log; raises Unavailable."""
+        """Return the position, or None if the sink has nothing of this log. Raises Unavailable."""
         ...
 
     async def write(self, log: LogName, item: Item) -> bool:
-        """Take a record; durable, and the position behind it, when this returns.
+        """Store a record and advance the position. Both are durable on return.
 
-        Returns False if the sink has it already, or a later one of its interval.
+        Returns False if the sink already has this record, or a later one of its interval.
 
         Raises:
-            Refused: it cannot be taken.
-            Fenced: it must not be.
-            Unavailable: nothing was taken, or the outcome is unknown; to be tried again.
+            Refused: the record cannot be stored.
+            Fenced: the record must not be stored.
+            Unavailable: nothing was stored, or the outcome is unknown; the caller tries again.
         """
         ...
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """Write down what is missing and go on behind it; durable when this returns. Raises Unavailable."""
+        """Record lost intervals and advance the position. Durable on return. Raises Unavailable."""
         ...
 
     def ended(self, log: LogName) -> None:
-        """The job is gone; what was written stays."""
+        """Called when the job is deleted. Written results stay."""
         ...
 
     async def close(self) -> None: ...
@@ -148,10 +150,10 @@ class Sink(Protocol):
 
 
 def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) -> bool:
-    """Whether a record is news to a sink.
+    """Whether a sink needs a record.
 
-    `shown` is `Item.order` of what the sink has of this interval and may be replaced. Fenced: terminal
-    records' epochs only grow.
+    `shown` is the `Item.order` of the record of this interval that the sink has and may replace. Raises
+    Fenced, because the epochs of terminal records never decrease.
     """
     record = item.record
     if position is not None:

@@ -1,12 +1,12 @@
-"""What a directory of Parquet files holds, in a log beside them: one JSON line per interval, written last.
+"""The commit log of a directory of Parquet files: one JSON line per interval, written last.
 
-    DIR/_commits/00000001.jsonl, 00000002.jsonl, ...    lines in the order they were written
+  DIR/_commits/00000001.jsonl, 00000002.jsonl, ...    lines in the order of writing
 
 A line is the commit marker of its interval: {"interval", "since", "start", "end", "state", "rev", "epoch",
 "version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}, or {"compacted":
-{"id", "day", "files"}} (see compact.py). Spark, pandas and Arrow pass over names that begin with `_`. The
-writer holds a lock across processes, and first reads what others have written. The newest line of an interval
-is right. See guarantees D-5, D-17.
+{"id", "day", "files"}} (see compact.py). Spark, pandas and Arrow ignore names that begin with `_`. A writer
+holds a lock across processes, and first reads the lines of other writers. The newest line of an interval is
+valid. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from elfmesh.storage.results.segment import sync_directory, write_all
 DIRECTORY = "_commits"
 FILE_BYTES_MAX = 4 << 20
 SHOWN_MAX = 256
-"""Open intervals that are remembered: a master shows fewer."""
+"""Maximum number of remembered open intervals; a master publishes fewer."""
 
 
 class Commits:
-    """The commits of one log of results; a file beyond `file_bytes_max` is followed by a new one."""
+    """Commit log of one results log. A file larger than `file_bytes_max` is followed by a new one."""
 
     def __init__(self, directory: Path, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         self._directory = directory / DIRECTORY
@@ -46,7 +46,10 @@ class Commits:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone with the directory, up to date; Unavailable if another process writes or a line is bad."""
+        """Lock the directory and read new lines.
+
+        Raises Unavailable if another process writes or a line is damaged.
+        """
         handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:
@@ -80,7 +83,7 @@ class Commits:
         self._append({"lost": [lost.first, lost.last], "why": lost.why})
 
     def compacted(self, note: dict[str, Any]) -> None:
-        """Say that the intervals of a day are in other files now."""
+        """Record that the intervals of a day are in other files now."""
         self._append({"compacted": note})
 
     def _append(self, line: dict[str, Any]) -> None:
@@ -120,7 +123,7 @@ class Commits:
             for line in whole.splitlines():
                 try:
                     self._note(line)
-                except (KeyError, TypeError, ValueError) as error:  # also of the decoder
+                except (KeyError, TypeError, ValueError) as error:  # includes the errors of the decoder
                     raise Unavailable(f"{path} is damaged: {error}") from None
             self._read += len(whole)
             if len(whole) < len(data):
@@ -157,7 +160,7 @@ class Commits:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and those above it, each durably named."""
+    """Create a directory and its parents durably."""
     if directory.is_dir():
         return
     make_directory(directory.parent)

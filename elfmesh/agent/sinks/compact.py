@@ -1,13 +1,14 @@
-"""Compaction: the many small files of an old day become few large ones, in one step for all readers.
+"""Compaction: merges the small files of an old day into few large ones, atomically for readers.
 
-    ROOT/JOB/incarnation=I/interval_date=2026-11-21/57-1320.parquet, _compacted.json
-    STAGING/JOB/incarnation=I/2026-11-21-ID/     what takes the place of that day, while it is made
+  ROOT/JOB/incarnation=I/interval_date=2026-11-21/57-1320.parquet, _compacted.json
+  STAGING/JOB/incarnation=I/2026-11-21-ID/     the replacement of that day, until it is complete
 
-A whole partition directory is made in STAGING, and both change places by RENAME_EXCHANGE. STAGING is outside
-of ROOT, because readers such as DuckDB list all directories below it. The commit log records the exchange,
-and the old files are removed. Only days before the newest one are taken; a day that is written to meanwhile
-waits for the next run. Only neighbours with the same columns of the same types become one file, because a
-common type may not hold all values, and two spellings of a name are one column to Spark. See guarantees D-17.
+A complete partition directory is written to STAGING, and RENAME_EXCHANGE exchanges both directories. STAGING
+is outside of ROOT, because readers such as DuckDB list all directories below ROOT. The commit log records the
+exchange, and the old files are removed. Only days before the newest one are compacted; a day that is written
+to meanwhile waits for the next run. Only adjacent files with the same columns and types are merged, because a
+common type may not hold all values, and Spark treats two spellings of a name as one column. See guarantees
+D-17.
 """
 
 from __future__ import annotations
@@ -39,23 +40,25 @@ from elfmesh.storage.results.segment import sync_directory
 
 NOTE, PARTITION = "_compacted.json", "interval_date="
 BESIDE = "_compact-"
-"""How earlier releases named what they made, in the log's own directory: it is cleared away as well."""
+"""Prefix that earlier releases used for new directories in the log's own directory; these are removed as
+well."""
 
 UNNAMED = ".new"
-"""What the files of a day are called until just before they change places with the old ones."""
+"""Suffix of new files until just before the exchange."""
 
 FILE_BYTES = 128 << 20
-"""Rows, unpacked, after which a new file begins."""
+"""Uncompressed size of rows after which a new file starts."""
 
 LOCK_S, AGAIN_S = 10.0, 0.05
-"""How long a sink that writes is waited for: it holds the lock for one interval at a time."""
+"""Time limit for the lock, which a writing sink holds for one interval at a time, and pause between attempts.
+"""
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """One day: its files before and after, their rows, and why it stays as it is ("" if it does not)."""
+    """Outcome for one day: files before and after, rows, and the problem if it was not compacted."""
 
     directory: str
     day: str
@@ -73,19 +76,20 @@ def compact(
     dry_run: bool = False,
     staging: Path | None = None,
 ) -> Iterator[Compacted]:
-    """Compact all old days of a Parquet sink's directory that have several files.
+    """Compact all old days with several files in the directory of a Parquet sink.
 
     Args:
-        root: the sink's `path`.
+        root: `path` of the sink.
         job: "namespace/name", or "*".
         before: only days before this one.
-        dry_run: only say what would be done.
-        staging: where new files are made, on the same file system; None: `.NAME.compact` beside the root.
+        dry_run: only report what would be done.
+        staging: directory for new files on the same file system; None: `.NAME.compact` beside the root.
 
     Raises:
-        RuntimeFailure: there are no results there, another compaction runs, or the file system cannot do it.
-        Unavailable: a sink holds the lock all the time.
-        OSError: the disk refuses; what was begun is cleared away by the next run.
+        RuntimeFailure: the directory contains no results, another compaction runs, or the file system does
+            not support it.
+        Unavailable: a sink holds the lock for too long.
+        OSError: a disk operation failed; the next run removes incomplete files.
     """
     logs = sorted(path.parent for path in root.glob(f"{job.replace('/', '.')}/incarnation=*/{DIRECTORY}"))
     if not logs:
@@ -113,7 +117,7 @@ def _usable(staging: Path) -> Iterator[None]:
         yield
     finally:
         for path in (*sorted(staging.glob("*/*"), reverse=True), *staging.glob("*"), staging):
-            with contextlib.suppress(OSError):  # not empty: what a run leaves that was cut off
+            with contextlib.suppress(OSError):  # not empty: files of an interrupted run
                 path.rmdir()
 
 
@@ -147,7 +151,7 @@ def _compact_log(
                 continue
             rows = sum(pq.read_metadata(path).num_rows for path in files)
             into = len(groups) if dry_run else _compact_day(staging, commits, partition, groups)
-        except pa.ArrowException as error:  # of a damaged file; other days and jobs are none the worse for it
+        except pa.ArrowException as error:  # the file is damaged; other days and jobs are not affected
             yield Compacted(relative.as_posix(), day, len(files), len(files), 0, str(error).splitlines()[0])
             continue
         if into is not None:
@@ -155,7 +159,7 @@ def _compact_log(
 
 
 def _alike(files: list[Path]) -> Iterator[list[Path]]:
-    """Neighbours with the same columns of the same types, up to the size of a file."""
+    """Yield groups of adjacent files with the same columns and types, up to the size of a file."""
     group: list[Path] = []
     known: pa.Schema | None = None
     size = 0
@@ -175,7 +179,7 @@ def _alike(files: list[Path]) -> Iterator[list[Path]]:
 
 def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterator[tuple[Path, list[Path]]]:
     days = sorted(directory.glob(f"{PARTITION}????-??-??"))
-    for partition in days[:-1]:  # the newest is still written to
+    for partition in days[:-1]:  # the newest day is still written to
         if before is not None and partition.name.removeprefix(PARTITION) >= before.isoformat():
             continue
         files = sorted(partition.glob("*.parquet"), key=_first)
@@ -185,7 +189,7 @@ def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterato
 
 
 def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[list[Path]]) -> int | None:
-    """How many files it was made into; None: it was written to meanwhile, and stays."""
+    """Compact a day. Returns the number of new files, or None if the day was written to meanwhile."""
     digest = _state_of([path for group in groups for path in group])
     day = partition.name.removeprefix(PARTITION)
     make_directory(staging)
@@ -198,7 +202,7 @@ def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[
         sync_directory(staging)
         reach("files.staged")
         with _locked(commits):
-            # The newest day may be of an open interval that was shown: the day before is still written to.
+            # the newest day may be that of a tentative interval, so the day before may still be written to
             unchanged = _state_of(sorted(partition.glob("*.parquet"), key=_first)) == digest
             if unchanged:
                 for path in made.glob(f"*{UNNAMED}"):
@@ -210,7 +214,7 @@ def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[
                 reach("files.swapped")
                 commits.compacted(note)
         reach("files.named")
-    except Exception:  # what has changed places is told of by the next run, which finds the note
+    except Exception:  # if the directories were exchanged, the next run finds the note and records it
         if not _is_there(partition, digest):
             shutil.rmtree(made, ignore_errors=True)
         raise
@@ -229,7 +233,7 @@ def _state_of(files: list[Path]) -> str:
 
 
 def _made(directory: Path, partition: Path, group: list[Path]) -> dict[str, Any]:
-    """Make one file of a group, without a name that readers look for; what the commit log says of it."""
+    """Write the file of a group under a name that readers ignore. Returns its entry in the commit log."""
     first, last = _first(group[0]), _last(group[-1])
     name = group[0].name if len(group) == 1 else f"{first}-{last}.parquet"
     path = directory / f"{name}{UNNAMED}"
@@ -243,13 +247,13 @@ def _made(directory: Path, partition: Path, group: list[Path]) -> dict[str, Any]
 def _merge(group: list[Path], path: Path) -> None:
     tables, records = [], []
     for each in group:
-        # Not `pq.read_table`: it would add a column for the partition, which its directory says.
+        # not `pq.read_table`, which would add a column for the partition
         table = pq.ParquetFile(each).read()
         reported = table.schema.metadata or {}
         records += [msgspec.json.decode(reported[b"elf.record"])] if b"elf.record" in reported else []
         records += msgspec.json.decode(reported.get(b"elf.records", b"[]"))
         tables.append(table.replace_schema_metadata(None))
-    table = pa.concat_tables(tables)  # which refuses tables that differ
+    table = pa.concat_tables(tables)  # raises if the tables differ
     buffer = pa.BufferOutputStream()
     pq.write_table(
         table.replace_schema_metadata({"elf.records": encode_json(records)}), buffer, compression="zstd"
@@ -268,7 +272,7 @@ def _clear(directory: Path, staging: Path, commits: Commits) -> None:
     for made in (*staging.glob("*"), *directory.glob(f"{BESIDE}*")):
         day, _, digest = made.name.removeprefix(BESIDE).rpartition("-")
         partition = directory / f"{PARTITION}{day}"
-        if _is_there(partition, digest):  # they have changed places
+        if _is_there(partition, digest):  # the directories were exchanged
             with _locked(commits):
                 commits.compacted(msgspec.json.decode((partition / NOTE).read_bytes()))
         shutil.rmtree(made)
@@ -276,7 +280,7 @@ def _clear(directory: Path, staging: Path, commits: Commits) -> None:
 
 @contextlib.contextmanager
 def _locked(commits: Commits) -> Iterator[None]:
-    """The lock of a log's writers, waited for. Raises Unavailable after `LOCK_S`."""
+    """Wait for the lock of a log's writers. Raises Unavailable after `LOCK_S`."""
     until = time.monotonic() + LOCK_S
     with contextlib.ExitStack() as stack:
         while True:
@@ -319,7 +323,10 @@ def _last(path: Path) -> int:
 
 
 def _numbers(path: Path) -> tuple[int, int]:
-    """Of `57`: one interval; of `57-1320`: several. Numbers before the epoch have a sign."""
+    """Parse the intervals of a file name: `57` is one interval, `57-1320` a range.
+
+    Numbers may be negative.
+    """
     sign = -1 if path.stem.startswith("-") else 1
     head, _, rest = path.stem.removeprefix("-").partition("-")
     first = sign * int(head)

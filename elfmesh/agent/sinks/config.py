@@ -1,6 +1,6 @@
-"""What an agent is told about sinks: `[sinks.NAME]` of agent.toml, one declaration per type.
+"""Settings of sinks: `[sinks.NAME]` of agent.toml, one struct per type.
 
-A sink exists by this file alone: no job and no other agent can make an agent connect or write anywhere. See
+Only this file defines sinks: no job and no other agent can make an agent connect or write anywhere. See
 guarantees D-5, D-17.
 """
 
@@ -30,45 +30,46 @@ EXTRAS = {"postgres": "psycopg", "prometheus": "prometheus_client", "kafka": "co
 
 
 class _Common(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="type"):
-    """What sinks of all types are told.
+    """Settings of sinks of all types.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
     """
 
     jobs: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 class _Stored(_Common, frozen=True, kw_only=True):
-    """A sink that keeps every interval.
+    """Settings of sinks that store every interval.
 
     Attributes:
-        state: "final": intervals when they are closed. "all": also what open intervals look like so far; each
-            revision replaces the one before.
+        state: "final": closed intervals. "all": also tentative results of open intervals; each revision
+            replaces the previous one.
     """
 
     state: Literal["final", "all"] = "final"
 
 
 class ParquetSink(_Stored, frozen=True, kw_only=True, tag="parquet"):
-    """Parquet files, a directory per job.
+    """Writes Parquet files, one directory per job.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
-        state: "final", or "all": also open intervals; each revision replaces the one before.
-        path: an absolute directory; made if it is missing.
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        state: "final", or "all": also tentative results of open intervals; each revision replaces the
+            previous one.
+        path: absolute path of the directory; created if it does not exist.
     """
 
     path: str
 
 
 class PrometheusSink(_Common, frozen=True, kw_only=True, tag="prometheus"):
-    """The newest interval of each job, as metrics of the agent's `/metrics`.
+    """Exposes the newest interval of each job in the agent's `/metrics`.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
-        labels: columns of numbers that are labels, such as a status; all columns that hold no numbers are.
-        series_max: samples of one job; rows beyond it are left out and counted.
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        labels: numeric columns that become labels, such as a status; columns that are not numeric always do.
+        series_max: maximum number of samples per job; further rows are left out and counted.
     """
 
     labels: tuple[str, ...] = ()
@@ -76,14 +77,15 @@ class PrometheusSink(_Common, frozen=True, kw_only=True, tag="prometheus"):
 
 
 class PostgresSink(_Stored, frozen=True, kw_only=True, tag="postgres"):
-    """A table per job in a PostgreSQL database; needs the extra `postgres`.
+    """Writes one table per job in a PostgreSQL database; needs the extra `postgres`.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
-        state: "final", or "all": also open intervals; each revision replaces the one before.
-        conninfo: as libpq reads it: "host=... dbname=..." or postgresql://...; a password belongs into the
-            password file (PGPASSFILE), not here.
-        schema: of the tables; made if it is missing.
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        state: "final", or "all": also tentative results of open intervals; each revision replaces the
+            previous one.
+        conninfo: connection string of libpq: "host=... dbname=..." or postgresql://... Put the password into
+            the password file (PGPASSFILE), not here.
+        schema: schema of the tables; created if it does not exist.
     """
 
     conninfo: str
@@ -91,16 +93,17 @@ class PostgresSink(_Stored, frozen=True, kw_only=True, tag="postgres"):
 
 
 class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
-    """A POST of JSON for every interval.
+    """Sends a POST request with JSON for every interval.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
-        state: "final", or "all": also open intervals, with a key of their own for each revision.
-        url: http:// or https://.
-        headers: sent with each request.
-        allow: networks besides the public ones that the name in `url` may lead to, such as "10.0.0.0/8".
-        timeout: of one request, from connecting to the end of the answer.
-        body_max: an interval with more JSON than this is refused.
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        state: "final", or "all": also tentative results of open intervals, with a separate key for each
+            revision.
+        url: address that starts with http:// or https://.
+        headers: headers of each request.
+        allow: networks besides the public ones to which the name in `url` may resolve, such as "10.0.0.0/8".
+        timeout: time limit of a request, from connecting to the end of the answer.
+        body_max: maximum size of the JSON of an interval; larger ones are refused.
     """
 
     url: str
@@ -119,13 +122,15 @@ class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
 
 
 class KafkaSink(_Stored, frozen=True, kw_only=True, tag="kafka"):
-    """A message per interval, keyed, in one transaction with the position; needs the extra `kafka`.
+    """Sends one keyed message per interval in a transaction with the position; needs the extra `kafka`.
 
     Attributes:
-        jobs: which jobs: names such as "shop/top", or patterns such as "shop/*".
-        state: "final", or "all": also open intervals; each revision replaces the one before.
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        state: "final", or "all": also tentative results of open intervals; each revision replaces the
+            previous one.
         servers: brokers, HOST:PORT.
-        topic: for all of its jobs; positions are in TOPIC.positions. Both exist, or the brokers make them.
+        topic: topic for all jobs of the sink; positions are in TOPIC.positions. Both must exist, or the
+            brokers must create topics automatically.
         options: further properties of librdkafka, such as security.protocol.
     """
 
@@ -171,7 +176,7 @@ def _check_webhook(sink: WebhookSink, where: str) -> None:
     if not sound or re.search(r"[\x00-\x20\x7f]", sink.url):
         raise ConfigError(
             "is not an http:// or https:// address", where=f"{where}.url"
-        )  # it may hold a secret
+        )  # the address is not shown, because it may contain a secret
     if url.username is not None or url.password is not None:
         hint = 'Use headers = { Authorization = "..." }.'
         raise ConfigError("a password in an address would appear in logs", where=f"{where}.url", hint=hint)

@@ -1,8 +1,8 @@
-"""What a sink refused for good, kept on the agent's disk: a file per interval, as JSON with the reason.
+"""Records that a sink refused permanently, stored on the agent's disk as JSON with the reason.
 
-    DIRECTORY/SINK/NAMESPACE.NAME/INCARNATION/INTERVAL.json
+  DIRECTORY/SINK/NAMESPACE.NAME/INCARNATION/INTERVAL.json
 
-Beyond their budget the oldest files go, and are counted. See guarantees D-17.
+Beyond the budget, the oldest files are deleted and counted. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from elfmesh.storage.storage import DiskStorage
 from elfmesh.sums import json_with_blank_sum
 
 BYTES_MAX = 64 << 20
-"""Of all letters of a sink."""
+"""Maximum size of all dead letters of a sink."""
 
 
 class SinkDeadLetters:
-    """The letters of one sink, `bytes_max` together; one is kept whatever its size."""
+    """Dead letters of one sink, limited to `bytes_max` together; the newest one is kept whatever its size."""
 
     def __init__(self, storage: DiskStorage, sink: str, *, bytes_max: int = BYTES_MAX) -> None:
         self._storage, self._sink, self._bytes_max = storage, sink, bytes_max
@@ -30,7 +30,10 @@ class SinkDeadLetters:
         self._sizes = {name: size for _, name, size in files}
 
     def keep(self, log: LogName, item: Item, reason: str) -> None:
-        """Write a letter durably, in place of the same one. A full disk drops and counts it."""
+        """Write a dead letter durably; replaces one of the same interval.
+
+        On a full disk it is dropped and counted.
+        """
         record = item.record
         try:
             shown = to_json(record, ipc_to_table(item.rows))

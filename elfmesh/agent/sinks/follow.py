@@ -28,24 +28,26 @@ log = logging.getLogger("elf.sinks")
 WAIT_S = 15.0
 PAGE_RECORDS = 100
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
-"""Between two tries of what failed; doubled each time, a part of it by chance."""
+"""Pause after a failure; doubled each time, and partly random."""
 
 RENUMBERED = "the job was given other intervals, and its master has no results of the earlier ones"
 EMPTY_S = 0.1
 MASTER_S = 0.5
-"""Between two questions while a job has no master that answers."""
+"""Pause between two requests while no master of the job answers."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How one job's results stand in one sink.
+    """State of one job's results in one sink.
 
     Attributes:
-        refused: records that it will never take; each is a letter on disk, or was tentative.
-        fenced: records of masters that had been replaced.
-        lost: intervals that the results log had dropped before they were written, at most.
-        lag: intervals between the newest one and the sink, at most; None: not known yet.
-        problem: why nothing is written, "" if all is well.
+        written: number of records that the sink stored.
+        refused: number of records that the sink will never accept; terminal ones are dead letters on disk.
+        fenced: number of records of masters that had been replaced.
+        lost: maximum number of intervals that the results log had dropped before they were written.
+        failures: number of failed attempts.
+        lag: maximum number of intervals between the newest one and the sink; None: unknown.
+        problem: why nothing is written, "" if there is no problem.
     """
 
     written: int = 0
@@ -59,14 +61,16 @@ class Progress:
 
 
 class Follower:
-    """Carries one job's results.
+    """Copies the results of one job to one sink.
 
     Args:
+        sink: the sink.
+        name: name of the sink.
         job: {"job": "namespace/name", "creator": ...}, as requests name it.
         state: "final" or "all".
-        ask: the control plane.
-        keep: keeps a letter of what was refused, durably; raises StorageError.
-        newest: a sink that knows nothing of a log begins with its newest record, not with the oldest.
+        ask: sends a request to the control plane.
+        keep: stores a refused record durably as a dead letter; raises StorageError.
+        newest: whether a sink without a position starts with the newest record instead of the oldest.
     """
 
     def __init__(
@@ -88,14 +92,14 @@ class Follower:
         self._source: LogName | None = None
 
     async def run(self) -> None:
-        """Until the job is gone. Never raises but when cancelled."""
+        """Run until the job is deleted. Raises nothing except cancellation."""
         while True:
             try:
                 if not await self._follow():
                     return
             except (Unavailable, ElfError, OSError) as error:
                 await self._failed(str(error) or type(error).__name__)
-            except Exception as error:  # a sink must not end an agent
+            except Exception as error:  # a sink must not stop an agent
                 log.exception("sink %s: %s", self._name, self._job["job"])
                 await self._failed(f"this is a bug in elfmesh: {error!r}")
 
@@ -115,7 +119,8 @@ class Follower:
     async def _follow(self) -> bool:
         first = await self._answer("offsets", {})
         if first is not None and not self._newest:
-            for numbering in first.body.get("earlier", ()):  # its rows are there for who was behind in it
+            # the master still has its rows for sinks that have not written all of them
+            for numbering in first.body.get("earlier", ()):
                 if not await self._finish(numbering):
                     return True
         self._ended_unless(None if first is None else str(first.body["incarnation"]))
@@ -145,14 +150,15 @@ class Follower:
                 return True
             self._lags(reply.body, following)
             self._well()
-            if not reply.payload:  # a master with too many who wait answers at once
+            if not reply.payload:  # a master with too many waiting requests answers at once
                 await asyncio.sleep(EMPTY_S)
             revision, wait = reply.body.get("revision") or 0, WAIT_S
 
     async def _finish(self, numbering: Mapping[str, Any]) -> bool:
-        """Write or declare what is left of an earlier numbering of the job's intervals; whether that is done.
+        """Write or declare the rest of an earlier incarnation of the job. Returns whether that is complete.
 
-        What the sink has only shown of it (`state = "all"`) is not in its log: nothing of that was published.
+        Tentative results of the earlier incarnation are not in its log, because they were never published as
+        final.
         """
         source = LogName(self._job["job"], str(numbering["incarnation"]))
         position, latest = await self._sink.position(source), int(numbering["latest"])
@@ -202,7 +208,10 @@ class Follower:
             self._source = None
 
     async def _answer(self, verb: str, body: dict[str, Any]) -> Reply | None:
-        """The master's answer; None if there is no such job or numbering. Asks again while it is replaced."""
+        """Return the master's answer, or None if the job or incarnation does not exist.
+
+        Repeats the request while the master is being replaced.
+        """
         while True:
             try:
                 reply = await self._ask(verb, {**self._job, **body})
@@ -247,13 +256,14 @@ class Follower:
 
 
 def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
-    """What the log has dropped behind a sink's position; of a sink that has nothing yet, from the first on.
+    """Return the intervals that the log has dropped beyond a sink's position, or from the first one on.
 
-    A log that was copied from another agent does not know what it has dropped. Then the record in front of
-    the position, which was there once, tells: if it is gone, so may be what came behind it.
+    A log that was copied from another agent does not know what it has dropped. In this case, if the record
+    just before the position is gone, later records may be gone as well.
     """
     earliest, expired = int(body["earliest"]), body["expired"]
-    following = body.get("first") if following is None else following  # agents did not always say it
+    # agents of earlier releases do not send "first"
+    following = body.get("first") if following is None else following
     if following is None or int(body["latest"]) < earliest:
         return None
     last = int(expired) if expired is not None else earliest - 1

@@ -1,7 +1,7 @@
-"""The sinks of one agent: a follower for each sink and each job that its patterns name.
+"""The sinks of one agent: a follower for each sink and each job that matches its patterns.
 
-Only the agent's own configuration names a sink. A sink that fails holds up no job, no other sink and not the
-agent.
+Only the agent's own configuration defines sinks. A sink that fails delays no job and no other sink, and does
+not stop the agent.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from elfmesh.storage.storage import DiskStorage
 
 log = logging.getLogger("elf.sinks")
 LOOK_S = 3.0
-"""How often the overlay is asked for new jobs."""
+"""How often the list of jobs is requested from the overlay."""
 
 JOBS_MAX = 256
-"""Jobs of all sinks together, as each is a question that waits; more are left out, and their sink says so."""
+"""Maximum number of followed jobs of all sinks together, because each one is a waiting request. Further jobs
+are left out and reported by their sink."""
 
 
 class _Running:
-    """One sink with its followers."""
+    """A sink with its followers."""
 
     def __init__(self, name: str, config: SinkConfig, sink: Sink, letters: SinkDeadLetters) -> None:
         self.name, self.config, self.sink, self.letters = name, config, sink, letters
@@ -50,7 +51,7 @@ class _Running:
 
 
 class Sinks:
-    """All sinks of one agent; `may_carry` says whether a sink, by name, may carry a job's results."""
+    """All sinks of one agent. `may_carry` returns whether a sink may copy the results of a job."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Sinks:
             self._lookup_task = asyncio.get_running_loop().create_task(self._look())
 
     async def close(self) -> None:
-        """Stop; what was not written will be when the agent is back. Harmless when repeated."""
+        """Stop all sinks. The rest is written after a restart. May be called repeatedly."""
         tasks = [task for each in self._sinks for _, task in each.followers.values()]
         tasks += [] if self._lookup_task is None else [self._lookup_task]
         for task in tasks:
@@ -98,7 +99,10 @@ class Sinks:
             self._storage = None
 
     def describe(self) -> dict[str, Any]:
-        """For people: each sink, and how its jobs stand. Any thread: `/metrics` is written off the loop."""
+        """Describe each sink and its jobs.
+
+        Thread-safe, because `/metrics` is written outside the event loop.
+        """
         return {
             each.name: {
                 "type": str(each.config.__struct_config__.tag),

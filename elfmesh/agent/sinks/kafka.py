@@ -1,11 +1,11 @@
-"""Results in a Kafka topic: a message per interval, and the position behind it in the same transaction.
+"""Sink for a Kafka topic: one message per interval, in a transaction with the position.
 
-    TOPIC              key "shop/top:INCARNATION:57", value as the webhook's; a revision has the same key
-    TOPIC.positions    key "shop/top:INCARNATION", value {"next", "epoch"}; partition 0; may be compacted
+  TOPIC              key "shop/top:INCARNATION:57", value as the webhook's; a revision has the same key
+  TOPIC.positions    key "shop/top:INCARNATION", value {"next", "epoch"}; partition 0; may be compacted
 
-All messages of a job go to one partition, in order. A reader of committed messages has each interval once; a
-compacted topic keeps the newest revision. A position is read after the transactional id was taken, so that a
-writer that was replaced can commit nothing more. See guarantees D-5, D-17.
+All messages of a job go to one partition, in order. A consumer of committed messages gets each interval once;
+a compacted topic keeps the newest revision. The sink reads its positions after it has taken the transactional
+id, so that a replaced writer can commit nothing more. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 
 
 class KafkaTopic:
-    """The sink; agents with a sink of this name for this topic take each other's place."""
+    """Sink for a Kafka topic. Agents with a sink of this name for this topic replace each other."""
 
     def __init__(self, name: str, config: KafkaSink) -> None:
         self._config = config
@@ -56,11 +56,11 @@ class KafkaTopic:
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None:
-        """Nothing more will be shown of it; its position stays."""
+        """Forget tentative results of the log; its position stays."""
         self._shown.pop(log, None)
 
     async def close(self) -> None:
-        """A transaction that is open is aborted by the brokers."""
+        """Close the producer. The brokers abort an open transaction."""
         self._thread.close()
 
     def describe(self) -> Mapping[str, Any]:
@@ -73,7 +73,7 @@ class KafkaTopic:
             try:
                 return call()
             except (KafkaException, BufferError) as error:
-                self._producer = None  # the next one takes the transactional id again
+                self._producer = None  # the next producer takes the transactional id again
                 raise Unavailable(_reason(error)) from None
 
         return await self._thread.run(guarded)
@@ -82,7 +82,7 @@ class KafkaTopic:
         if self._producer is None:
             producer = Producer({**self._common, "transactional.id": self._id, "enable.idempotence": True})
             producer.init_transactions(ANSWER_S)
-            for name in (self._positions, self._config.topic):  # asking for one may make it
+            for name in (self._positions, self._config.topic):  # requesting a topic may create it
                 topic = producer.list_topics(name, timeout=ANSWER_S).topics[name]
                 if topic.error is not None:
                     raise KafkaException(topic.error)
@@ -93,7 +93,7 @@ class KafkaTopic:
         return self._producer
 
     def _read_positions(self) -> dict[str, Position]:
-        """The newest position of every log. Cost: reads the topic of positions to its end."""
+        """Return the newest position of every log. Cost: reads the topic of positions to its end."""
         found: dict[str, Position] = {}
         settings = {"group.id": self._id, "enable.auto.commit": False, "isolation.level": "read_committed"}
         settings |= {"enable.partition.eof": True, "fetch.wait.max.ms": 20}

@@ -1,4 +1,4 @@
-"""The sinks' part of `/metrics`: last results and how the sinks stand; prometheus_client writes the text."""
+"""The part of `/metrics` for sinks: newest results, and the state of all sinks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from elfmesh.agent.sinks.prometheus import LastResults
 from elfmesh.control.jobs.records import ResultRecord
 
 COUNTS = {
-    "written": ("counter", "Records that the sink took."),
-    "refused": ("counter", "Records that the sink will never take."),
+    "written": ("counter", "Records that the sink stored."),
+    "refused": ("counter", "Records that the sink will never accept."),
     "fenced": ("counter", "Records of masters that had been replaced."),
-    "lost": ("counter", "Intervals that the results log dropped before they were written, at most."),
-    "failures": ("counter", "Tries to write that failed."),
-    "lag": ("gauge", "Intervals between the newest one and the sink, at most."),
+    "lost": ("counter", "Maximum number of intervals that the results log dropped before they were written."),
+    "failures": ("counter", "Failed attempts to write."),
+    "lag": ("gauge", "Maximum number of intervals between the newest one and the sink."),
 }
 RESULT: dict[str, tuple[str, Callable[[ResultRecord], float]]] = {
     "number": ("Number of the interval that is shown.", lambda record: record.index),
@@ -26,7 +26,7 @@ RESULT: dict[str, tuple[str, Callable[[ResultRecord], float]]] = {
 
 
 class Exposition:
-    """The sinks of type prometheus, and how all sinks stand."""
+    """Collector of the sinks of type prometheus, and of the state of all sinks."""
 
     def __init__(self, sinks: Iterable[Sink], describe: Callable[[], Mapping[str, Any]]) -> None:
         from prometheus_client import CollectorRegistry

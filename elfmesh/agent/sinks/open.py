@@ -1,4 +1,4 @@
-"""From a sink's configuration to the sink: what needs an extra is imported only where it is used."""
+"""Creates sinks from their configuration. A sink that needs an extra is imported only if it is configured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from elfmesh.storage.storage import DiskStorage
 
 
 def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
-    """The sink of a checked configuration; `storage` is for positions that the sink's place cannot hold."""
+    """Return the sink of a checked configuration.
+
+    `storage` holds positions of sinks that cannot store their own.
+    """
     if isinstance(config, ParquetSink):
         from elfmesh.agent.sinks.parquet import ParquetFiles
 

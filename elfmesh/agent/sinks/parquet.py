@@ -1,12 +1,12 @@
-"""Results as Parquet files that Spark, DuckDB and pandas read as they are, one file per interval.
+"""Sink for Parquet files that Spark, DuckDB and pandas can read, one file per interval.
 
-    PATH/NAMESPACE.NAME/incarnation=I/interval_date=2026-11-21/57.parquet     rows of interval 57
-    PATH/NAMESPACE.NAME/incarnation=I/_commits/00000001.jsonl                 see commits.py
+  PATH/NAMESPACE.NAME/incarnation=I/interval_date=2026-11-21/57.parquet     rows of interval 57
+  PATH/NAMESPACE.NAME/incarnation=I/_commits/00000001.jsonl                 see commits.py
 
-The columns are those of the Spark source: the interval's, then the query's; the record itself is in the
-file's metadata (`elf.record`). An interval without rows has a commit and no file. A file appears whole, and a
-later revision replaces it in one step. The commits give the position, so a sink may move to another agent
-with its directory. See guarantees D-5, D-17.
+The columns are those of the Spark source: the columns of the interval, then those of the query. The record
+itself is in the file's metadata (`elf.record`). An interval without rows has a commit and no file. A file
+appears complete or not at all, and a later revision replaces it atomically. The position follows from the
+commits, so the directory with its sink can move to another agent. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from elfmesh.storage.whole import whole_file
 
 T = TypeVar("T")
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark call the partition of null: of a time that no calendar has."""
+"""Name that Hive and Spark give the partition of null; used for times outside the calendar."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ParquetFiles:
-    """The sink."""
+    """Sink for Parquet files."""
 
     def __init__(self, name: str, config: ParquetSink) -> None:
         self._root = Path(config.path)
@@ -69,7 +69,7 @@ class ParquetFiles:
         def guarded() -> T:
             try:
                 return call()
-            except FileNotFoundError:  # a user has removed the directory: the next call makes it again
+            except FileNotFoundError:  # a user has removed the directory; the next call creates it again
                 self._commits.clear()
                 raise
 
@@ -109,7 +109,7 @@ class ParquetFiles:
                 sha256 = _put(path, _with_record(table, log, item))
             else:
                 sha256 = None
-                if path.exists():  # of a revision that had rows
+                if path.exists():  # from an earlier revision that had rows
                     path.unlink()
                     sync_directory(path.parent)
             reach("sink.written", "parquet")

@@ -1,13 +1,13 @@
-"""Results as tables of a PostgreSQL database: rows, record and position in one transaction.
+"""Sink for tables of a PostgreSQL database: rows, record and position in one transaction.
 
-    SCHEMA.NAMESPACE_NAME   incarnation, interval_index, rev, row_number: the key; then the interval's columns
-                            and the query's
-    SCHEMA.elf_intervals    a row per interval of every job: its newest record; lost ones with the reason
-    SCHEMA.elf_positions    how far each job has come; which table is whose
+  SCHEMA.NAMESPACE_NAME   incarnation, interval_index, rev, row_number: the key; then the interval's columns
+                          and the query's
+  SCHEMA.elf_intervals    a row per interval of every job: its newest record; lost ones with the reason
+  SCHEMA.elf_positions    position and table of each job
 
-The sink writes to no table that it has not made. A revision replaces the one before in its transaction. New
-columns are added; a column whose type no longer fits is refused. The position's row is locked while anything
-of its log is written, so a writer with the records of an older epoch is refused (D-5, D-17).
+The sink writes only to tables that it has created. A revision replaces the previous one in its transaction.
+New columns are added; a column whose type no longer fits is refused. The sink locks the row of the position
+while it writes to a log, so that a writer with records of an older epoch is refused (D-5, D-17).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")
 NAME_BYTES_MAX = 63
-"""Of an identifier: PostgreSQL cuts longer ones off, and two would become one."""
+"""Maximum length of an identifier. PostgreSQL truncates longer ones, so that two could become equal."""
 
 OF_THE_DATA = ("22", "23", "54", "P0")
-"""Classes of SQLSTATE that are about this interval's rows: a value that no column takes, a constraint that
-a user has added, what is beyond a limit of the program, and what a trigger refuses."""
+"""Classes of SQLSTATE for errors in the rows of an interval: a value that does not fit a column, a constraint
+that a user has added, a program limit, and an error raised by a trigger."""
 
 GONE = ("3F000", "42P01")
-"""The schema or a table is not there any more: connecting again makes them again."""
+"""SQLSTATEs of a missing schema or table. Connecting again creates them."""
 
 ALONE = "SELECT pg_advisory_xact_lock(7306074)"
-"""Even CREATE TABLE IF NOT EXISTS fails where two do it at once."""
+"""Serialises the creation of tables, because concurrent CREATE TABLE IF NOT EXISTS statements can fail."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {positions} (
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS {intervals} (
 
 
 class PostgresTables:
-    """The sink."""
+    """Sink for a PostgreSQL database."""
 
     def __init__(self, name: str, config: PostgresSink) -> None:
         self._config = config
@@ -68,7 +68,7 @@ class PostgresTables:
         return await self._run(partial(self._position, log))
 
     async def write(self, log: LogName, item: Item) -> bool:
-        """One transaction. Cost: a round trip per statement, one of them with all rows (COPY)."""
+        """Write a record in one transaction. Cost: a round trip per statement; one COPY for all rows."""
         return await self._run(partial(self._write, log, item), writes=True)
 
     async def declare(self, log: LogName, lost: Lost) -> None:
@@ -80,19 +80,19 @@ class PostgresTables:
         self._thread.close(self._disconnect)
 
     def describe(self) -> Mapping[str, Any]:
-        """The schema; where the database is may be a secret."""
+        """Describe the schema. The address of the database may be a secret."""
         return {"schema": self._config.schema}
 
     # -- in the thread -----------------------------------------------------------------------------------
 
     async def _run(self, call: Callable[[], T], *, writes: bool = False) -> T:
-        """What a call in the thread gives; `writes`: the server's refusal may be about the rows."""
+        """Run a call in the thread. With `writes`, an error of the server may concern the rows."""
 
         def guarded() -> T:
             try:
                 return call()
             except Refused:
-                self._columns.clear()  # what was made for it was taken back with it
+                self._columns.clear()  # tables and columns that were created were rolled back
                 raise
             except psycopg.Error as error:
                 self._columns.clear()
@@ -111,7 +111,7 @@ class PostgresTables:
             self._connection = None
             try:
                 connection = connect(self._config.conninfo)
-            except psycopg.ProgrammingError:  # whose message repeats what it could not read
+            except psycopg.ProgrammingError:  # the message would repeat the connection string
                 raise Unavailable("conninfo cannot be read (not shown: it may hold a password)") from None
             named = {"positions": self._named("elf_positions"), "intervals": self._named("elf_intervals")}
             with connection.transaction():
@@ -132,7 +132,10 @@ class PostgresTables:
         return sql.Identifier(self._config.schema, table)
 
     def _locked(self, log: LogName) -> Position | None:
-        """The position of a log, locked until the transaction ends. Raises Refused: no table for it."""
+        """Return the position of a log, locked until the transaction ends.
+
+        Raises Refused if it has no valid table.
+        """
         connection, positions = self._connected(), self._named("elf_positions")
         name = _table_name(log.job)
         connection.execute(
@@ -224,7 +227,10 @@ class PostgresTables:
                 raise Refused(f"a value cannot be written to PostgreSQL: {error}") from None
 
     def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
-        """Make the job's table, or its new columns; their names. Refused: it is not ours, or unfit."""
+        """Create the job's table or its new columns, and return the columns.
+
+        Raises Refused if the table is foreign or a column does not fit.
+        """
         wanted = {field.name: column_type(field.type) for field in schema}
         for column in wanted:
             if len(column.encode()) > NAME_BYTES_MAX or "\0" in column or not column:

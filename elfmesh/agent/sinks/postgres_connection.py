@@ -1,9 +1,8 @@
-"""A connection to PostgreSQL that notices a server that has fallen silent.
+"""A connection to PostgreSQL that detects a silent server.
 
-libpq waits without end, and the kernel ends the wait only where bytes are not acknowledged; a stopped server
-and a proxy that forwards nothing acknowledge them. A wait in which no byte comes or goes for `SILENT_S`
-therefore closes the connection. What was begun on it is done again, and the position in the database tells
-whether it was committed.
+libpq waits without a limit, and the kernel ends the wait only if bytes are not acknowledged; a stopped server
+and a stalled proxy acknowledge them. Therefore a wait without any byte in `SILENT_S` closes the connection.
+The sink repeats the work, and the position in the database shows whether it was committed.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 T = TypeVar("T")
 CONNECT_S = 10
 STATEMENT_MS = 30_000
-"""The server's own limit of a statement: longer silence is not work."""
+"""Statement limit of the server."""
 
 SILENT_S = STATEMENT_MS / 1000 + 15.0
-"""How long a server may be silent; more than it may work on a statement."""
+"""How long the server may be silent; longer than its limit for a statement."""
 
 SILENT = f"the server has not answered for {SILENT_S:g} s"
 KEPT_ALIVE = {
@@ -31,21 +30,21 @@ KEPT_ALIVE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""For a host that is gone: the kernel asks after it, and gives up what is not acknowledged. What the conninfo
-says of these is in force instead."""
+"""Settings that detect a dead host: the kernel probes the connection and gives up on unacknowledged bytes.
+Settings in the conninfo take precedence."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that is closed when its server says nothing for too long (`silent`)."""
+    """A connection that is closed when its server is silent for too long; `silent` is then true."""
 
     silent = False
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
-        """As psycopg waits, but after `SILENT_S` without a byte it closes and raises OperationalError."""
+        """Wait as psycopg does. After `SILENT_S` without a byte, close and raise OperationalError."""
         return super().wait(self._limited(gen), *args, **kwargs)
 
     def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Pass on what psycopg and libpq say to each other; 0 is what psycopg says of nothing."""
+        """Relay the wait between psycopg and libpq. psycopg sends 0 if nothing is ready."""
         received = time.monotonic()
         try:
             wanted = next(gen)
@@ -64,7 +63,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(conninfo: str) -> Connection:
-    """Connect; psycopg.ProgrammingError if the conninfo cannot be read."""
+    """Connect. Raises psycopg.ProgrammingError if the conninfo cannot be parsed."""
     given = conninfo_to_dict(conninfo)
     kept = {name: value for name, value in KEPT_ALIVE.items() if name not in given}
     return Connection.connect(

@@ -1,7 +1,7 @@
-"""Arrow values as PostgreSQL takes them.
+"""Converts Arrow values to PostgreSQL values.
 
-Text cannot hold NUL there: it becomes U+FFFD. A time outside the years 1 to 9999 is an infinity. Lists, maps
-and structs are jsonb, with the values of the JSON that commands print.
+PostgreSQL text cannot contain NUL, which becomes U+FFFD. A time outside the years 1 to 9999 becomes an
+infinity. Lists, maps and structs become jsonb with the values of the JSON that commands print.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pyarrow as pa
 from elfmesh.control.jobs.records import encode_json, iso_us, rows_to_json
 
 KEY = ("incarnation", "row_number")
-"""Of the key, what the interval's columns do not have."""
+"""Columns of the key that are not columns of the interval."""
 
 NUL_SHOWN = "\ufffd"
 
 
 def column_type(kind: pa.DataType) -> str:
-    """PostgreSQL's name of the type of a column, as `format_type` says it."""
+    """Return the PostgreSQL type of a column, as `format_type` names it."""
     types = pa.types
     if types.is_boolean(kind):
         return "boolean"
@@ -40,7 +40,7 @@ def column_type(kind: pa.DataType) -> str:
 
 
 def rows_of(table: pa.Table, incarnation: str) -> Iterator[tuple[Any, ...]]:
-    """Rows for COPY: the columns of KEY, then the table's. Cost: one Python object per value."""
+    """Yield rows for COPY: the columns of KEY, then those of the table. Cost: one Python object per value."""
     columns = [_values(column) for column in table.columns]
     for number, row in enumerate(zip(*columns, strict=True)):
         yield (incarnation, number, *row)
@@ -53,7 +53,7 @@ def without_nul(text: str) -> str:
 def storable(text: str) -> str:
     if "\\u0000" not in text:
         return text
-    parts = text.split("\\\\")  # an escaped backslash in front of u0000 is no NUL
+    parts = text.split("\\\\")  # u0000 after an escaped backslash is not NUL
     return "\\\\".join(part.replace("\\u0000", NUL_SHOWN) for part in parts)
 
 

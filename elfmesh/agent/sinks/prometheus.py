@@ -1,9 +1,10 @@
-"""The newest interval of each job as samples: numbers are values, everything else is a label.
+"""Sink for the agent's `/metrics`: the newest interval of each job as samples.
 
-    elf_result_hits{elf_sink="shown", elf_job="shop/top", path="/"} 91
+  elf_result_hits{elf_sink="shown", elf_job="shop/top", path="/"} 91
 
-The last result is held in memory only: after a restart the newest interval comes again. No two samples of a
-name have the same labels, and a job has at most `series_max`; the sink counts the samples beyond it.
+Numeric columns are values, the others are labels. The last result is kept in memory only; after a restart the
+sink receives the newest interval again. No two samples of a name have the same labels, and a job has at most
+`series_max` samples; the sink counts the others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ else:
 
 
 VALUE_CHARACTERS_MAX = 1024
-"""Of a label: a longer one is some text of a log, not a name."""
+"""Maximum length of a label. A longer value is log text rather than a name."""
 
 OWN_LABELS = ("elf_sink", "elf_job")
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_]")
@@ -34,7 +35,7 @@ _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value: `name` without the prefix."""
+    """A sample; `name` has no prefix."""
 
     name: str
     labels: dict[str, str]
@@ -43,7 +44,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a job."""
+    """The newest result of a job."""
 
     log: LogName
     record: ResultRecord
@@ -52,7 +53,7 @@ class Shown:
 
 
 class LastResults:
-    """The sink."""
+    """Sink for the newest results."""
 
     def __init__(self, name: str, config: PrometheusSink) -> None:
         self.name, self._config = name, config
@@ -74,7 +75,7 @@ class LastResults:
         return True
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """Nothing: only the newest counts."""
+        """Ignored, because only the newest result counts."""
 
     def ended(self, log: LogName) -> None:
         self._shown.pop(log, None)
@@ -82,7 +83,7 @@ class LastResults:
     async def close(self) -> None: ...
 
     def describe(self) -> Mapping[str, Any]:
-        """How much is shown, and how much is not for its number or labels. Any thread."""
+        """Describe the number of samples, and of those left out. Thread-safe."""
         shown = self.shown
         return {
             "series": sum(len(each.samples) for each in shown),
@@ -91,7 +92,7 @@ class LastResults:
 
 
 def samples_of(item: Item, config: PrometheusSink) -> tuple[tuple[Sample, ...], int]:
-    """The samples of a result, and how many were left out. Cost: one step per sample shown."""
+    """Return the samples of a result and the number of those left out. Cost: one step per sample."""
     table = ipc_to_table(item.rows)
     numbers = [name for name in table.column_names if _is_value(table, name, config)]
     texts = [name for name in table.column_names if name not in numbers and _is_label(table, name)]
@@ -110,7 +111,7 @@ def samples_of(item: Item, config: PrometheusSink) -> tuple[tuple[Sample, ...], 
 
 
 def _rows(table: pa.Table, numbers: list[str], texts: list[str], most: int) -> Iterator[dict[str, Any]]:
-    """Plain values; times are seconds since 1970."""
+    """Yield plain values. Times are seconds since 1970."""
     head = table.slice(0, most).select([*numbers, *texts])
     for name in numbers:
         column = head.column(name)

@@ -1,11 +1,11 @@
-"""Results as POST requests: one interval each, as JSON, with a key that says which one it is.
+"""Sink for a webhook: one POST request per interval, with JSON and an idempotency key.
 
-    POST URL    Idempotency-Key: "shop/top:INCARNATION:57:1"     the object that `elf results -o json` prints,
-                                                                with "incarnation"; or {"job", "lost", ...}
+  POST URL    Idempotency-Key: "shop/top:INCARNATION:57:1"     the object that `elf results -o json` prints,
+                                                              with "incarnation"; or {"job", "lost", ...}
 
-The positions lie on the agent's disk. HTTP has no transaction, so an interval whose answer was lost is sent
-again with the same key. A position moves when a receiver has answered 2xx; redirects are not followed, and at
-most `ANSWER_BYTES` of an answer are read and dropped. See guarantees D-5, D-17.
+The positions are on the agent's disk. HTTP has no transactions, so an interval whose answer was lost is sent
+again with the same key. A position advances after the receiver has answered 2xx. Redirects are not followed,
+and at most `ANSWER_BYTES` of an answer are read and discarded. See guarantees D-5, D-17.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from elfmesh.sums import json_checked, json_with_sum
 T = TypeVar("T")
 ANSWER_BYTES = 4096
 REFUSED = frozenset({400, 411, 413, 414, 415, 422, 431, 501})
-"""Answers about this body: the same one would be answered in the same way. Others may change: a password that
-is corrected, a path that is deployed, a server that is up again."""
+"""Status codes that a repeated request with the same body would get again. Others may change: a corrected
+password, a deployed path, a restarted server."""
 
 
 class Webhook:
-    """The sink; `storage` holds the positions."""
+    """Sink for a webhook; `storage` holds the positions."""
 
     def __init__(self, name: str, config: WebhookSink, storage: DiskStorage) -> None:
         self._name, self._config, self._storage = name, config, storage
@@ -71,10 +71,10 @@ class Webhook:
         return True
 
     async def declare(self, log: LogName, lost: Lost) -> None:
-        """Tell the receiver, unless it has refused just that, then go on."""
+        """Report lost intervals to the receiver, unless it refuses the report, then advance the position."""
         body = {"job": log.job, "incarnation": log.incarnation, "lost": [lost.first, lost.last]}
         key = f"{log.job}:{log.incarnation}:{lost.first}-{lost.last}:lost"
-        with contextlib.suppress(Refused):  # the agent's log says it, too
+        with contextlib.suppress(Refused):  # the agent's log contains the loss as well
             await self._post(key, encode_json(body | {"why": lost.why}))
         position = await self.position(log)
         await self._run(partial(self._store, log, past(position, lost)))
@@ -83,13 +83,13 @@ class Webhook:
         self._shown.pop(log, None)
 
     async def close(self) -> None:
-        """A request that is under way is cut off: it will be sent again."""
+        """Abort a request in progress. It is sent again after a restart."""
         self._thread.close()
         if self._session is not None:
             await self._session.close()
 
     def describe(self) -> Mapping[str, Any]:
-        """Whose; without path and query, which are the secret of many webhooks."""
+        """Return the address without path and query, which are the secret of many webhooks."""
         url = urlsplit(self._config.url)
         return {"url": f"{url.scheme}://{url.hostname}" + (f":{url.port}" if url.port else "")}
 
@@ -167,5 +167,5 @@ class Webhook:
 
 
 def _key(log: LogName, item: Item) -> str:
-    """Names a revision: the same key twice means the same interval, or part of it, twice."""
+    """Return the idempotency key of a revision. Equal keys mean the same interval or the same part of it."""
     return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"
