@@ -1,12 +1,13 @@
-"""Room spark_bridge: a job's results as Spark DataFrames.
+"""Results of jobs as Spark DataFrames, and ELF-QL over historical data on Spark.
 
-    from elfmesh import spark_bridge
-    spark_bridge.results(spark, "shop/top", api="127.0.0.1:7401")
-    spark_bridge.sql(spark, "SELECT ...", streams={"clicks": ("clicks/*.ndjson", "json")})
+  from elfmesh import spark_bridge
 
-`spark.read.format("elf")` and `spark.readStream.format("elf")` work without registration where elfmesh is
-installed, through the top-level package `pyspark_elf`. Nothing here needs pyspark or Java until it is called;
-then a missing one is one ElfError with one line.
+  spark_bridge.results(spark, "shop/top", api="127.0.0.1:7401")
+  spark_bridge.sql(spark, "SELECT ...", streams={"clicks": ("clicks/*.ndjson", "json")})
+
+Where elfmesh is installed, `spark.read.format("elf")` and `spark.readStream.format("elf")` work without
+registration, through the top-level package `pyspark_elf`. Importing this package needs neither pyspark nor
+Java; a function that needs a missing one raises an ElfError with a message of one line.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["local_session", "publish", "register", "require_java", "require_pysp
 
 
 def __getattr__(name: str) -> Any:
-    """Import `sql` when it is first used: it brings the agents' parsers along."""
+    """Import `sql` at its first use, because it imports the agents' parsers."""
     if name != "sql":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

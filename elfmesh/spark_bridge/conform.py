@@ -1,8 +1,9 @@
-"""Make Arrow batches exactly what Spark was told to expect.
+"""Converts Arrow batches to exactly the schema that Spark expects.
 
-Spark takes a Python data source's record batches as they are: another column order, `large_string`, a
-dictionary, int32 for BIGINT, nanoseconds or a missing zone for TIMESTAMP, another nullability, all fail
-inside the worker with a trace that names nothing. So every batch goes through `conform` first.
+Spark does not convert the record batches of a Python data source. Another column order, `large_string`, a
+dictionary, int32 for BIGINT, nanoseconds or a missing time zone for TIMESTAMP, or another nullability fails
+inside the worker with a trace that does not name the column. Therefore each batch passes through `conform`
+first.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from elfmesh.spark_bridge.joblog import SCHEMA_MISMATCH
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
-    """The Arrow schema Spark itself demands of batches for a Spark `StructType`."""
-    # PySpark 4.2 made the zone an argument; before, UTC was what it meant.
+    """Return the Arrow schema that Spark requires of batches for a Spark `StructType`."""
+    # PySpark 4.2 made the zone an argument; earlier versions used UTC.
     zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with exactly the columns, order, types and nullability of `schema`.
+    """Convert `batch` to exactly the columns, order, types and nullability of `schema`.
 
     Raises:
-        DataError: a column is missing or holds a value its declared type cannot.
+        DataError: a column is missing, or contains a value that its declared type cannot hold.
     """
     if batch.schema.equals(schema, check_metadata=False):
         return batch

@@ -1,6 +1,6 @@
-"""Bounds of interval_index and states from Spark's pushed filters.
+"""Converts filters that Spark pushes down to bounds of interval_index and to states.
 
-A filter is taken only if the bounds say exactly what it says; every other one goes back to Spark.
+A filter is accepted only if the bounds express it exactly; all other filters are returned to Spark.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ STATE = ("state",)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The intervals `low <= index <= high` in some states; None is no bound."""
+    """Restriction to the intervals `low <= index <= high` in some states; None is no restriction."""
 
     low: int | None = None
     high: int | None = None
     states: frozenset[str] | None = None
 
     def clip(self, after: int, upto: int) -> tuple[int, int]:
-        """The part of `(after, upto]` within the bounds; an empty part has equal ends."""
+        """Return the part of `(after, upto]` within the bounds; an empty part has equal ends."""
         first = after if self.low is None else max(after, self.low - 1)
         last = upto if self.high is None else min(upto, self.high)
         return first, max(first, last)
 
 
 def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
-    """`bounds` with Spark's filter object `condition` added, or None if Spark has to apply it."""
+    """Return `bounds` restricted by Spark's filter object `condition`, or None if Spark must apply it."""
     column, kind = getattr(condition, "attribute", None), type(condition).__name__
     if column not in (COLUMN, STATE):
         return None
-    if kind == "IsNotNull":  # neither column ever is null
+    if kind == "IsNotNull":  # neither column is ever null
         return bounds
     value = getattr(condition, "value", None)
     if column == STATE:

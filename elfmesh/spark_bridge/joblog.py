@@ -1,8 +1,8 @@
-"""A job's results log as Spark sees it: offsets, schema and Arrow batches over the agents' HTTP API.
+"""Reads the results log of a job for Spark: offsets, schema and Arrow batches over the HTTP API of agents.
 
-An exception in a Python data source reaches the user wrapped in two traces, so its first word is a stable
-code and its first sentence says what is wrong and what to do. No socket outlives a call, because Spark's
-Python workers are forked and reused. Imports no pyspark.
+An exception in a Python data source reaches the user inside two traces. Therefore its message starts with a
+stable code, and its first sentence states the error and the remedy. No socket outlives a call, because Spark
+forks and reuses its Python workers. The module does not import pyspark.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ AGENT_ERROR = "ELF_AGENT_ERROR"
 NO_PARTIALS = "ELF_NO_PARTIALS"
 
 TIMEOUT_S = 30.0
-"""How long one answer may take beyond the time it was asked to wait."""
+"""Time limit for an answer, beyond the time that a request asks the agent to wait."""
 
 SCHEMA_WAIT_S = 30.0
-"""How long to wait for a new job's first result; agents let a question wait no longer than this."""
+"""How long to wait for the first result of a new job; agents limit the wait to this time."""
 
 SILENT_ROUNDS = 3
-"""How often silent addresses are tried: an agent that restarts is back within a second."""
+"""How often silent addresses are tried, because a restarted agent answers again within a second."""
 
 PATIENCE_S = 30.0
-"""How long agents may say that the job's master is being replaced."""
+"""How long to wait while agents report that the master of the job is being replaced."""
 
 PAUSE_S = 0.3
 
 
 BEFORE_ALL = -(2**62)
-"""In front of all intervals."""
+"""Position before all intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """One numbering of a job's intervals, by the name of its incarnation, and its last interval.
+    """An incarnation of the job's results and its last interval.
 
-    `before` is the interval in front of the first that it ever had.
+    `before` is the interval before the first one that it ever had.
     """
 
     incarnation: str
@@ -68,12 +68,12 @@ class Numbering:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none.
+    """Intervals that the results log of a job holds; `latest` is `earliest - 1` if there is none.
 
-    `earliest` is the first one held, not the first one wanted: intervals before it may have expired, or have
-    never been, because numbers are aligned to the epoch. Only a read tells (INTERVALS_EXPIRED). `revision` is
-    the number of the newest tentative result, for who reads those, too. `before` is the interval in front of
-    the first that there ever was, `numberings` are those before an update of the windows' distance.
+    `earliest` is the first interval that is held. Earlier intervals may have expired or never existed,
+    because numbers are aligned to the epoch; only a read detects this (INTERVALS_EXPIRED). `revision` is the
+    number of the newest tentative result, for readers of tentative results. `before` is the interval before
+    the first one that ever existed. `numberings` are the incarnations before updates that changed the slide.
     """
 
     earliest: int
@@ -84,10 +84,12 @@ class Offsets:
     numberings: tuple[Numbering, ...] = ()
 
     def following(self, incarnation: str, interval: int) -> Numbering | None:
-        """The earlier numbering that has what comes after an interval; None: the present one has it.
+        """Return the earlier incarnation that has the interval after `interval`.
+
+        None: the current one has it.
 
         Raises:
-            KeyError: that numbering is not one of this job's.
+            KeyError: the incarnation does not belong to this job.
         """
         names = [each.incarnation for each in self.numberings]
         if incarnation == self.incarnation:
@@ -102,10 +104,10 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """The results log of one job, asked through any of the given agents.
+    """The results log of one job, read through any of the given agents.
 
-    `view` is PAO for the partial aggregates of the intervals, "" for their rows; `state` is "final", or "all"
-    for tentative results as well.
+    `view` is PAO for the partial aggregates of the intervals, "" for their rows. `state` is "final", or "all"
+    to include tentative results.
     """
 
     addresses: tuple[str, ...]
@@ -116,7 +118,7 @@ class JobLog:
 
     @classmethod
     def of(cls, job: str, api: str | None, *, view: str = "", state: str = "final") -> JobLog:
-        """The log of `job` ("shop/top", "shop.top" or "top") at `api` ("host:port[,host:port...]").
+        """Return the log of `job` ("shop/top", "shop.top" or "top") at `api` ("host:port[,host:port...]").
 
         Raises:
             UsageError: `job` is not the name of a job.
@@ -139,9 +141,9 @@ class JobLog:
         return f"{self.namespace}/{self.name}"
 
     def ddl(self, *, wait_s: float = SCHEMA_WAIT_S) -> str:
-        """The Spark DDL of a result row: the interval's columns, then the query's.
+        """Return the Spark DDL of a result row: the columns of the interval, then those of the query.
 
-        Waits up to `wait_s` for the first result, which is what fixes the types.
+        Waits up to `wait_s` for the first result, which determines the types.
 
         Raises:
             RuntimeFailure: there is no result yet.
@@ -150,7 +152,7 @@ class JobLog:
         query: dict[str, Any] = {"wait": wait_s, **self._viewed}
         answer = self._json("schema", wait_s=wait_s, **query)
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(answer["arrow"])))
-        names = [name.lower() for name in schema.names]  # Spark's columns know no case
+        names = [name.lower() for name in schema.names]  # Spark's column names are case-insensitive
         twice = [name for position, name in enumerate(names) if name in names[:position]]
         if twice:
             raise DataError(
@@ -164,14 +166,17 @@ class JobLog:
         return {"view": self.view} if self.view else {}
 
     def turned(self, count: int) -> JobLog:
-        """The same log, asked through another agent first: so reads spread over all of them."""
+        """Return the log with the addresses rotated, so that reads are spread over all agents."""
         at = count % len(self.addresses)
         return replace(self, addresses=self.addresses[at:] + self.addresses[:at])
 
     def offsets(
         self, *, after: int | None = None, wait_s: float = 0.0, revision: int | None = None
     ) -> Offsets:
-        """The intervals held; waits up to `wait_s` for one later than `after`, or a newer revision."""
+        """Return the held intervals.
+
+        Waits up to `wait_s` for one later than `after`, or for a newer revision.
+        """
         query: dict[str, Any] = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
         if self.state == "all":
             query |= {"state": "all"} | ({} if revision is None else {"revision": revision})
@@ -190,9 +195,10 @@ class JobLog:
         )
 
     def nth_after(self, after: int, count: int, incarnation: str = "") -> int:
-        """The index of the `count`-th interval published after `after`, or of the last if there are fewer.
+        """Return the index of the `count`-th interval after `after`, or of the last one if there are fewer.
 
-        Numbers may have gaps, hours long or years: quiet times are no intervals. Cost: one answer, unread.
+        Numbers may have large gaps, because quiet times have no intervals. Cost: one answer, whose body is
+        not read.
         """
         query: dict[str, Any] = {"from": after + 1, "limit": count}
         query |= {"incarnation": incarnation} if incarnation else {}
@@ -208,13 +214,13 @@ class JobLog:
         revision: int | None = None,
         incarnation: str = "",
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory.
+        """Yield the rows of the intervals in `(after, upto]` as they arrive. Cost: one batch in memory.
 
-        `only` are the states wanted (None: all); tentative results newer than `revision` come, too (None:
-        only final ones).
+        `only` is the set of wanted states (None: all). Tentative results newer than `revision` are included
+        (None: only final results).
 
         Raises:
-            RuntimeFailure: the job was made again since the read was planned.
+            RuntimeFailure: the job was created again after the read was planned.
             Unreachable: the answer broke off.
         """
         query: dict[str, Any] = {"from": after, "to": upto, **self._viewed}
@@ -225,7 +231,8 @@ class JobLog:
         if revision is not None:
             query |= {"state": "all", "revision": revision}
         with self._open("arrow", **query) as response:
-            now = response.headers.get(INCARNATION) or incarnation  # agents did not always say it
+            # agents of earlier releases do not send the header
+            now = response.headers.get(INCARNATION) or incarnation
             if incarnation and now != incarnation:
                 raise recreated(self.job, incarnation, now)
             try:
@@ -266,9 +273,9 @@ class JobLog:
     def _connect(
         self, target: str, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """The first answer any agent gives.
+        """Return the first answer of any agent.
 
-        An agent that answers 503 looks for the job's new master: worth more patience than silence.
+        An agent that answers 503 is looking for the job's new master, so it gets more time than a silent one.
         """
         reason, silent_rounds = "", 0
         until = time.monotonic() + PATIENCE_S
@@ -334,7 +341,7 @@ def _before(reply: dict[str, Any]) -> int:
 
 
 def recreated(job: str, was: str, now: str) -> RuntimeFailure:
-    """The error of a read whose checkpoint or plan belongs to an earlier job of the same name."""
+    """Return the error of a read whose checkpoint or plan belongs to an earlier job with the same name."""
     return RuntimeFailure(
         f"{JOB_RECREATED}: job {job!r} was deleted and created again since this query's checkpoint "
         f"or plan (incarnation {was}, now {now}). Run a batch again; start a stream with a new checkpoint."

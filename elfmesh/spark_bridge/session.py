@@ -1,6 +1,6 @@
-"""Sessions and DataFrames: what a user of Spark calls.
+"""Sessions and DataFrames for users of Spark.
 
-Owns the entry points of the bridge and the one-line reasons where pyspark or Java is missing.
+The module owns the entry points of the bridge and the errors for missing pyspark or Java.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 
 
 def require_pyspark() -> None:
-    """Raise RuntimeFailure, in one line, unless pyspark is installed.
+    """Raise RuntimeFailure with a message of one line unless pyspark is installed.
 
     Example:
         >>> spark_bridge.require_pyspark()
@@ -40,11 +40,11 @@ CONNECT_PACKAGES = {
     "grpc_status": "grpcio-status",
     "google.rpc": "googleapis-common-protos",
 }
-"""What PySpark imports of others for a Spark Connect server, and where it comes from."""
+"""Modules that PySpark imports for Spark Connect, and the packages that contain them."""
 
 
 def require_connect() -> None:
-    """Raise RuntimeFailure, in one line, unless the packages of Spark Connect's client are installed."""
+    """Raise RuntimeFailure with a message of one line unless Spark Connect's packages are installed."""
     missing = [package for module, package in CONNECT_PACKAGES.items() if not _is_there(module)]
     if missing:
         raise RuntimeFailure(
@@ -55,16 +55,16 @@ def require_connect() -> None:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # what it is in
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 JAVA_MIN = 17
-"""What Spark 4 needs."""
+"""Minimum Java version of Spark 4."""
 
 
 def require_java() -> None:
-    """Raise RuntimeFailure, in one line, unless a Java runtime, new enough, is where Spark looks for one.
+    """Raise RuntimeFailure with a message of one line unless Spark can find a recent Java runtime.
 
     Example:
         >>> spark_bridge.require_java()
@@ -81,7 +81,7 @@ def require_java() -> None:
 
 @lru_cache(maxsize=8)
 def java_version(java: str) -> int | None:
-    """The major version that a Java runtime says it is; None if it says nothing of the kind."""
+    """Return the major version that a Java runtime reports; None if its output has no version."""
     try:
         reported = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
@@ -91,11 +91,11 @@ def java_version(java: str) -> int | None:
 
 
 def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> Any:
-    """A local SparkSession whose Python workers run this interpreter and find this package.
+    """Return a local SparkSession whose Python workers run this interpreter and find this package.
 
     Args:
-        app_name: shown in Spark's own page.
-        cores: threads of the local master.
+        app_name: name that Spark shows.
+        cores: number of threads of the local master.
         **conf: further Spark settings, with `__` for each dot (`spark__sql__shuffle__partitions="2"`).
 
     Raises:
@@ -111,11 +111,11 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
     require_java()
     from pyspark.sql import SparkSession
 
-    # Workers run `python3` from the PATH unless told otherwise, which need not be the Python we live in.
+    # Workers run `python3` from the PATH by default, which may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Everything here is local; without this, Spark looks for the host's address and warns about it.
+    # Everything is local; without this, Spark looks up the address of the host and prints a warning.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # A checkout or an editable install is not on the workers' path.
+    # The workers' path does not contain a checkout or an editable install.
     home = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
@@ -139,13 +139,13 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
 
 @contextmanager
 def any_session(master: str | None = None) -> Iterator[Any]:
-    """A session for a command: of this machine, of a cluster's master, or of a Spark Connect server.
+    """Provide a session for a command: on this machine, on a cluster, or on a Spark Connect server.
 
     Args:
         master: "local[4]", "spark://host:port", "yarn", ..., or "sc://host:port"; None: this machine.
 
     Raises:
-        RuntimeFailure: pyspark or Java is missing, or no server answers there.
+        RuntimeFailure: pyspark or Java is missing, or no server answers.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -155,7 +155,7 @@ def any_session(master: str | None = None) -> Iterator[Any]:
     try:
         yield session
     finally:
-        if before is None:  # else it is another's
+        if before is None:  # otherwise the session belongs to the caller
             session.stop()
 
 
@@ -175,7 +175,7 @@ def _session(master: str | None) -> Any:
         session = builder.master(master).config("spark.ui.showConsoleProgress", "false").getOrCreate()
     except ElfError:
         raise
-    except Exception as error:  # Spark's own kinds are many, and some are Java's
+    except Exception as error:  # Spark raises many types of errors, some of them from Java
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RuntimeFailure(f"no Spark session at {master}: {text}") from None
     session.sparkContext.setLogLevel("ERROR")
@@ -183,7 +183,7 @@ def _session(master: str | None) -> Any:
 
 
 def register(spark: Any) -> None:
-    """Make `format("elf")` known to a session that does not find `pyspark_elf` by itself.
+    """Register `format("elf")` in a session that does not find `pyspark_elf` by itself.
 
     Example:
         >>> spark_bridge.register(spark)
@@ -196,7 +196,7 @@ def register(spark: Any) -> None:
     try:
         spark.dataSource.register(ElfDataSource)
     except AnalysisException as error:
-        # PySpark before 4.1 refuses what it has found by itself, which then is this same class.
+        # PySpark before 4.1 refuses a data source that it has already found, which is this class.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
 
@@ -204,21 +204,21 @@ def register(spark: Any) -> None:
 def publish(
     df: Any, name: str, *, api: str | None = None, jobs: Sequence[str] = (), dry_run: bool = False
 ) -> list[dict[str, Any]]:
-    """Give running jobs that declare `TABLE name(...)` the rows of a DataFrame, from one boundary on.
+    """Publish a DataFrame to running jobs that declare `TABLE name(...)`, from one interval boundary on.
 
     Args:
-        df: a DataFrame of Spark or pandas, or a pyarrow Table; small: it comes to the driver, and goes to
-            every agent with the job's text.
-        name: of the table; `lookup.name` in the jobs' queries.
-        api: as `results`; the first address is asked.
-        jobs: which; none: all that declare the table.
-        dry_run: only say what would happen.
+        df: DataFrame of Spark or pandas, or pyarrow Table. It must be small, because it is collected in the
+            driver and sent to every agent with the job's text.
+        name: name of the table; queries use it as `lookup.name`.
+        api: as in `results`; the first address is used.
+        jobs: names of jobs; none: all jobs that declare the table.
+        dry_run: only report what would happen.
 
     Returns:
-        Per job the answer of its update (version, effective_interval, ...), with rows, bytes and digest.
+        The answer of the update of each job (version, effective_interval, ...), with rows, bytes and digest.
 
     Raises:
-        ElfError: no agent answers, no job declares the table, the rows do not fit or are too many.
+        ElfError: no agent answers, no job declares the table, or the rows do not fit or are too many.
 
     Example:
         >>> prices = spark.createDataFrame([("lamp", 5.0)], "product STRING, price DOUBLE")
@@ -240,20 +240,20 @@ def _arrow(df: Any) -> pa.Table:
 def results(
     spark: Any, job: str, *, api: str | None = None, schema_wait_s: float = SCHEMA_WAIT_S, **options: object
 ) -> Any:
-    """The final results of a job as a DataFrame.
+    """Return the final results of a job as a DataFrame.
 
-    Columns: interval_index, interval_start, interval_end, state, rev, completeness, then the query's.
+    Columns: interval_index, interval_start, interval_end, state, rev, completeness, then those of the query.
 
     Args:
         spark: a SparkSession.
         job: "namespace/name".
         api: "host:port" of any agent, or several with commas; ELF_API when None.
-        schema_wait_s: how long to wait for a new job's first result.
+        schema_wait_s: how long to wait for the first result of a new job.
         **options: further options of the source, such as startingInterval=57 or numPartitions=4.
 
     Raises:
-        ElfError: pyspark is missing, no agent answers, the job is unknown or has no result. Spark is then not
-            bothered.
+        ElfError: pyspark is missing, no agent answers, or the job is unknown or has no result. These errors
+            are raised before Spark is called.
 
     Example:
         >>> likes = spark_bridge.results(spark, "shop/likes", api="127.0.0.1:7401")

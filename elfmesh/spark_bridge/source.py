@@ -1,19 +1,18 @@
-"""The Spark data source "elf": a job's results log as a batch or streaming DataFrame.
+"""The Spark data source "elf": the results log of a job as a batch or streaming DataFrame.
 
-Owns the mapping of Spark's reader protocol on the results log: an offset is the last interval read together
-with the job's incarnation, so that a checkpoint gives each interval exactly once (D-17) and a re-created job
-is noticed; reads happen on the executors, in Arrow batches. Refuses to know HTTP (`joblog`) and type
-conversion (`conform`).
+The module maps Spark's reader protocol to the results log. An offset consists of the last interval read and
+the job's incarnation, so that a checkpoint yields each interval exactly once (D-17) and a re-created job is
+detected. Executors read Arrow batches. `joblog` owns HTTP, and `conform` owns the conversion of types.
 
 Options: api ("host:port[,host:port]"), job ("ns/name"), startingInterval ("earliest", "latest" or an index;
 default earliest for a batch, latest for a stream), endInterval (inclusive), maxIntervalsPerTrigger,
-numPartitions, longPoll (seconds, default 1), schemaWait (seconds to wait for a new job's first result,
-which fixes the columns' types, default 30), state ("final", or "all" for tentative results as well), view
-("pao" for partial aggregates in place of rows). A batch read from "latest" gives the newest interval; a
-stream from "latest" gives those to come. docs/spark.md has them with examples.
+numPartitions, longPoll (seconds, default 1), schemaWait (seconds to wait for the first result of a new job,
+which determines the types of the columns, default 30), state ("final", or "all" to include tentative
+results), view ("pao" for partial aggregates instead of rows). A batch from "latest" returns the newest
+interval; a stream from "latest" returns later ones. docs/spark.md contains examples.
 
-A stream of all states is to be upserted by interval and revision: what is tentative is kept nowhere, so
-that a batch that comes again after a crash may have newer revisions of the same intervals than it had.
+The sink of a stream of all states must upsert by interval and revision. Tentative results are not stored, so
+a batch that is repeated after a crash may contain newer revisions of the same intervals than before.
 """
 
 from __future__ import annotations
@@ -33,21 +32,22 @@ from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow
 from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, Numbering, Offsets, recreated
 
-try:  # PySpark 4.2 brought admission control and availableNow to Python sources.
+try:  # PySpark 4.2 added admission control and availableNow for Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 except ImportError:  # pragma: no cover - PySpark 4.0 and 4.1
     ReadAllAvailable = ReadMaxFiles = None
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]  # where PySpark has none
-        """Stands for the mixin that this PySpark does not have."""
+        """Replacement for the mixin, which this version of PySpark does not have."""
 
 
 FORMAT = "elf"
 LONG_POLL_S = 1.0
-"""How long one question for new intervals may hang: no spinning when idle, no delay when one closes."""
+"""How long a request for new intervals may wait, so that an idle stream does not spin and a new interval is
+not delayed."""
 
 END = 2**62
-"""Behind all intervals."""
+"""Position after all intervals."""
 
 TENTATIVE = "TENTATIVE"
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -55,13 +55,15 @@ PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 @dataclass(frozen=True)
 class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
-    """One task's share: the intervals in `(after, upto]`.
+    """Share of one task: the intervals in `(after, upto]`.
 
     Attributes:
-        turn: which agent is asked first.
-        revision: tentative results newer than this are wanted, too; None: they are not.
-        only: states wanted; None: all.
-        incarnation: of the job that the read was planned for; "" if unknown.
+        after: interval before the first one.
+        upto: last interval.
+        turn: number of the agent that is asked first.
+        revision: tentative results newer than this are wanted; None: no tentative results.
+        only: wanted states; None: all.
+        incarnation: incarnation for which the read was planned; "" if unknown.
     """
 
     after: int
@@ -74,7 +76,7 @@ class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
 
 @dataclass(frozen=True)
 class Options:
-    """The reader's options, checked once; their names are Spark's, in camel case."""
+    """The checked options of a reader. Spark's option names are in camel case."""
 
     start: str
     end: int | None
@@ -84,10 +86,12 @@ class Options:
 
     @classmethod
     def of(cls, options: Any, default_start: str, agents: int = 1) -> Options:
-        """Check `options`, Spark's case-insensitive mapping of texts; by default a task for each agent named.
+        """Check `options`, Spark's case-insensitive mapping of strings.
+
+        By default each named agent gets a task.
 
         Raises:
-            ConfigError: an option has a value it cannot have.
+            ConfigError: the value of an option is invalid.
         """
         start = str(options.get("startingInterval", default_start)).lower()
         if start not in ("earliest", "latest"):
@@ -102,23 +106,27 @@ class Options:
         )
 
     def first(self, *, earliest: int, latest: int) -> int:
-        """The interval to begin with, given what the two words mean."""
+        """Return the first interval to read, given the meaning of "earliest" and "latest"."""
         named = {"earliest": earliest, "latest": latest}
         return named[self.start] if self.start in named else int(self.start)
 
     def ranges(self, after: int, upto: int, earliest: int) -> list[Range]:
-        """`(after, upto]` cut into at most `partitions` ranges, of about equal length from `earliest` on."""
+        """Divide `(after, upto]` into at most `partitions` ranges.
+
+        The ranges have about equal lengths from `earliest` on.
+        """
         if after >= upto:
             return []
         floor = min(max(after, earliest - 1), upto - 1)
         count = min(self.partitions, upto - floor)
-        # The first range begins at `after`, so that an agent can say if something before `earliest` expired.
+        # The first range begins at `after`, so that the agent reports if an interval before `earliest`
+        # expired.
         cuts = [after, *(floor + (upto - floor) * i // count for i in range(1, count + 1))]
         return [Range(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))]
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
-    """`spark.read.format("elf")` and `spark.readStream.format("elf")`.
+    """Data source for `spark.read.format("elf")` and `spark.readStream.format("elf")`.
 
     Example:
         >>> likes = spark.read.format("elf").options(job="shop/likes", api="127.0.0.1:7401").load()
@@ -128,17 +136,18 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
 
     @classmethod
     def name(cls) -> str:
-        """The short name of the format."""
+        """Return the short name of the format."""
         return FORMAT
 
     def schema(self) -> str:
-        """The job's result columns as the agents know them now."""
+        """Return the columns of the job's results."""
         return self._log().ddl(wait_s=_seconds(self.options, "schemaWait", SCHEMA_WAIT_S))
 
     def reader(self, schema: Any) -> BatchReader:
-        """A batch reader; with filters on interval_index pushed into it where Spark offers that."""
-        # Spark refuses a reader that can push filters while spark.sql.python.filterPushdown.enabled is off
-        # (the default), and tells no one whether it is on; but it plans with another worker module then.
+        """Return a batch reader. It accepts filters on interval_index if Spark offers them."""
+        # Spark refuses a reader that accepts filters while spark.sql.python.filterPushdown.enabled is off
+        # (the default). It does not expose this setting, but it plans with another worker module if it is
+        # on.
         spec = getattr(sys.modules.get("__main__"), "__spec__", None)
         offered = PUSHDOWN_WORKER in sys.modules or getattr(spec, "name", "") == PUSHDOWN_WORKER
         kind = PushingBatchReader if offered else BatchReader
@@ -146,7 +155,7 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
         return kind(log, Options.of(self.options, "earliest", len(log.addresses)), arrow_schema(schema))
 
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802 - Spark's name
-        """A partitioned stream reader."""
+        """Return a partitioned stream reader."""
         log = self._log()
         return StreamReader(log, Options.of(self.options, "latest", len(log.addresses)), arrow_schema(schema))
 
@@ -160,7 +169,7 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
 
 
 class _Reads:
-    """What the batch and the stream reader share: the executors' side."""
+    """The part of batch and stream readers that runs on executors."""
 
     def __init__(self, log: JobLog, options: Options, schema: pa.Schema) -> None:
         self.log = log
@@ -168,7 +177,7 @@ class _Reads:
         self.schema = schema
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, Range):  # Spark sends an empty partition when there is nothing to read
+        if isinstance(partition, Range):  # Spark sends an empty partition if there is nothing to read
             log = self.log.turned(partition.turn)
             for batch in log.batches(
                 partition.after,
@@ -181,12 +190,12 @@ class _Reads:
 
 
 class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips PySpark
-    """All intervals the log holds when the query is planned, or those between two options."""
+    """Reader of all intervals in the log at planning time, or of those between two options."""
 
     bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One range of intervals per task."""
+        """Return one range of intervals per task."""
         held = self.log.offsets()
         newest = max(held.latest, held.earliest)
         after = self.options.first(earliest=held.earliest, latest=newest) - 1
@@ -201,10 +210,10 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips
 
 
 class PushingBatchReader(BatchReader):
-    """A batch reader that asks only for the intervals the query's filters leave."""
+    """Batch reader that requests only the intervals that the query's filters leave."""
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 - Spark's name
-        """Take what bounds interval_index; give back every filter that Spark must still apply."""
+        """Accept filters that bound interval_index, and return the filters that Spark must apply."""
         for condition in filters:
             narrowed = narrow(self.bounds, condition)
             if narrowed is None:
@@ -214,14 +223,14 @@ class PushingBatchReader(BatchReader):
 
 
 class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # mypy skips PySpark
-    """Each final interval once, in order.
+    """Reader of a stream in which each final interval occurs once, in order.
 
-    State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
-    last interval of an availableNow query, `held` what latestOffset has just heard, `seen` and `shown` the
-    last offset and revision planned: only PySpark before 4.2 needs them, as it does not tell.
+    State of the planner (not used in `read`): `initial` is the answer of initialOffset. `target` is the last
+    interval of an availableNow query. `held` is the newest answer to latestOffset. `seen` and `shown` are the
+    last planned offset and revision; only PySpark before 4.2 needs them, because it does not pass them.
 
-    An update of the windows' distance begins another numbering of intervals. What is left of the one before
-    is planned first, in batches of its own, so that a batch has intervals of one numbering only.
+    An update of the slide starts a new incarnation of the results. The rest of the previous incarnation is
+    planned first, in separate batches, so that a batch contains intervals of one incarnation only.
     """
 
     initial: dict[str, Any] | None = None
@@ -231,8 +240,8 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     shown: int = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint starts: the interval before the first it reads."""
-        # Spark asks again when it plans the first batch: another answer then would skip what came in between.
+        """Return the offset at which a query without a checkpoint starts: just before the first interval."""
+        # Spark asks again when it plans the first batch. Another answer would skip intervals in between.
         if self.initial is not None:
             return self.initial
         held = self.log.offsets()
@@ -241,15 +250,15 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.initial
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
-        """At most maxIntervalsPerTrigger intervals; Spark's nearest word for an interval is a file."""
+        """Return the limit of maxIntervalsPerTrigger. Spark's closest unit to an interval is a file."""
         return ReadMaxFiles(self.options.limit) if self.options.limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note what is there now: an availableNow query reads that and ends."""
+        """Record the newest interval, at which an availableNow query ends."""
         self.target = self.log.offsets().latest
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The last interval of the next batch; waits up to longPoll for a new one."""
+        """Return the last interval of the next batch. Waits up to longPoll for a new one."""
         start = self.seen if start is None else start
         after = None if start is None else int(start["interval"])
         wait_s = self.options.long_poll_s if self.target is None else 0.0
@@ -262,7 +271,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             if numbering is not None:
                 self.seen = {**start, **self._rest(numbering, capped)}
                 return self.seen
-            if held.latest < held.earliest:  # the present numbering has no interval yet
+            if held.latest < held.earliest:  # the current incarnation has no interval yet
                 return start
             after = held.before
         bounds = (held.latest, self.target, self.options.end)
@@ -273,31 +282,31 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.seen
 
     def _following(self, start: dict[str, Any], held: Offsets) -> Numbering | None:
-        """See `Offsets.following`. Raises RuntimeFailure: the job was deleted and made again."""
+        """See `Offsets.following`. Raises RuntimeFailure if the job was deleted and created again."""
         try:
             return held.following(start["incarnation"], int(start["interval"]))
         except KeyError:
             raise recreated(self.log.job, start["incarnation"], held.incarnation) from None
 
     def _rest(self, numbering: Numbering, capped: int | None) -> dict[str, Any]:
-        """The next batch's end within an earlier numbering: all of it, or as many intervals as are wanted."""
+        """Return the end of the next batch within an earlier incarnation."""
         last = numbering.latest
         if capped is not None:
             found = self.log.nth_after(numbering.before, capped, numbering.incarnation)
             last = (
                 min(last, found) if found > numbering.before else last
-            )  # not kept any more: reading says so
+            )  # expired meanwhile; the read reports it
         if self.options.end is not None:
             last = max(numbering.before, min(last, self.options.end))
         return {"interval": last, "incarnation": numbering.incarnation}
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The newest interval there is, for the query's progress report."""
+        """Return the newest interval, for the query's progress report."""
         held = self.log.offsets()
         return self._offset(held.latest, held)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One range of intervals per task.
+        """Return one range of intervals per task.
 
         Raises:
             RuntimeFailure: the job was re-created.
@@ -307,10 +316,11 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, newest = start.get("revision", 0), end.get("revision", 0)
         if same and after >= upto and before >= newest:
             return []
-        # A batch is planned as soon as its end is known; one of a checkpoint before Spark has asked.
+        # A batch is planned when its end is known; that of a checkpoint before Spark has asked for
+        # offsets.
         held = self.log.offsets() if self.held is None or self.held.latest < upto else self.held
         whose = self._numbering(end, held)
-        if not same:  # what was before is read to its end
+        if not same:  # the earlier incarnation was read to its end
             after = whose.before
         self.seen, self.shown = end, newest
         earliest = held.earliest if whose.incarnation == held.incarnation else whose.before + 1
@@ -321,7 +331,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [replace(each, incarnation=whose.incarnation) for each in ranges]
 
     def _numbering(self, offset: dict[str, Any], held: Offsets) -> Numbering:
-        """The numbering of an offset. Raises RuntimeFailure: the job has none of this name."""
+        """Return the incarnation of an offset. Raises RuntimeFailure if the job has none with this name."""
         present = Numbering(held.incarnation, held.before, held.latest)
         for each in (*held.numberings, present):
             if each.incarnation == offset["incarnation"]:

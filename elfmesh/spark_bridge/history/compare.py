@@ -1,4 +1,4 @@
-"""A job's published intervals against history, row by row. Plain data: no network, no Spark."""
+"""Compares the published intervals of a job with history, row by row. Works on plain data without Spark."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EQUAL, DIFFERENT, INCOMPLETE, SKIPPED, OLDER, LIVE_ONLY, HISTORY_ONLY = (
     "only in history",
 )
 SHOWN_MAX = 20
-"""Rows of one interval that a difference shows on each side."""
+"""Maximum number of rows per side that a difference shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One interval: its state, equal rows, rows on one side only, and a note.
+    """Result of comparing one interval: state, number of equal rows, rows on one side only, and a note.
 
-    INCOMPLETE differs as well, and agents were missing.
+    INCOMPLETE means that the rows differ and agents were missing.
     """
 
     index: int
@@ -38,18 +38,18 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Whether it is a difference between what was published and what history says."""
+        """Whether the published rows and history differ."""
         return self.state in (DIFFERENT, INCOMPLETE, LIVE_ONLY, HISTORY_ONLY)
 
     def to_json(self) -> dict[str, Any]:
-        """For `-o json`."""
+        """Return the result for `-o json`."""
         shown = {"interval": self.index, "state": self.state, "equal": self.equal}
         return {**shown, "live": list(self.live), "history": list(self.history), "note": self.note}
 
 
 @dataclass(slots=True)
 class Totals:
-    """Of all intervals that were compared."""
+    """Sums over all compared intervals."""
 
     intervals: int = 0
     equal: int = 0
@@ -58,7 +58,7 @@ class Totals:
     states: Counter[str] = field(default_factory=Counter)
 
     def add(self, one: Compared) -> None:
-        """Count an interval."""
+        """Add an interval."""
         self.intervals += 1
         self.states[one.state] += 1
         self.equal += one.equal
@@ -76,10 +76,10 @@ def compare(
     last: int,
     version: int,
 ) -> list[Compared]:
-    """The intervals from `first` to `last` that either side has, ascending.
+    """Compare the intervals from `first` to `last` that either side has, in ascending order.
 
-    `published` has per interval the object that `elf results -o json` prints, `history` its rows as JSON
-    shows them, asked with `version` of the job's text.
+    `published` contains the records as `elf results -o json` prints them. `history` contains rows in their
+    JSON form, computed with `version` of the job's text.
     """
     indices = [index for index in sorted({*published, *history}) if first <= index <= last]
     found = [_one(index, published.get(index), history.get(index, ()), version) for index in indices]

@@ -1,6 +1,6 @@
-"""The last step of a query on Spark: contributions are merged and finalised, as at a job's root.
+"""The last step of a query on Spark: merges and finalises contributions as the root of a job does.
 
-Runs on executors. Rows come sorted by interval, all rows of an interval in one task.
+Runs on executors. Rows arrive sorted by interval, and all rows of an interval are in one task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def finish(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answers of some intervals: batches of `CONTRIBUTION` in, of `ANSWER` out; holds one interval."""
+    """Convert batches of `CONTRIBUTION` to batches of `ANSWER`. Holds one interval in memory."""
     try:
         for row in _answers(task, (row for batch in batches for row in batch.to_pylist())):
             yield pa.RecordBatch.from_pylist([row], ANSWER)
@@ -55,7 +55,7 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
 def answer(
     index: int, number: int, bounds: tuple[int, int] | None, counts: Sequence[int], table: pa.Table
 ) -> Row:
-    """A row of `ANSWER`."""
+    """Return a row of `ANSWER`."""
     return {
         "interval_index": index,
         "number": number,

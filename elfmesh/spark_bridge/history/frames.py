@@ -1,7 +1,7 @@
-"""A query over history as a Spark plan: tasks over pieces of logs and tables, a shuffle by interval, rows.
+"""Executes a query over history as a Spark plan: tasks over shares of the input, a shuffle by interval, rows.
 
-Only DataFrame operations are used, so a local session, a cluster and Spark Connect run the same plan. An
-error in a task comes back as a row and is raised here as what it is, not as a trace of a Python worker.
+The plan uses only DataFrame operations, so a local session, a cluster and Spark Connect run the same plan. An
+error in a task is returned as a row and raised here with its own type, not as a trace of a Python worker.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from elfmesh.spark_bridge.history.plan import (
 from elfmesh.spark_bridge.history.share import ARCHIVED, contribute
 
 HEAD = pa.schema([*spark_types.HEAD][:3])
-"""Columns in front of the query's own."""
+"""Columns before those of the query."""
 
 Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What is known of the answer of one interval without its rows."""
+    """The answer of one interval without its rows."""
 
     record: ResultRecord
     rows: int
@@ -61,12 +61,15 @@ class Interval:
 
 
 class History:
-    """The answer of one statement over history; a task reads `split_bytes` of a plain file."""
+    """The answer of one statement over history.
+
+    `split_bytes` is the size of a task's share of a plain file.
+    """
 
     def __init__(self, spark: Any, task: Task, *, split_bytes: int = SPLIT_BYTES) -> None:
         self._spark, self._task, self._inputs = spark, task.sent, task.inputs
         self.statement = task.statement
-        """What is answered."""
+        """The statement."""
         self.projects = is_projection(self.statement)
         self._answers = self._planned(split_bytes).persist()
         self._schema: pa.Schema | None = None
@@ -74,11 +77,14 @@ class History:
         self._look()
 
     def close(self) -> None:
-        """Let the executors forget the answer."""
+        """Release the cached answer on the executors."""
         self._answers.unpersist()
 
     def frame(self) -> Any:
-        """The rows as a DataFrame: interval_index, interval_start, interval_end, then the query's columns."""
+        """Return the rows as a DataFrame.
+
+        Columns: interval_index, interval_start, interval_end, then those of the query.
+        """
         schema = self.schema
         ordered = self._answers.orderBy("interval_index", "number")
         keep = None
@@ -93,7 +99,10 @@ class History:
         return self._schema
 
     def answers(self) -> Iterator[IntervalResult]:
-        """The intervals with their rows, in order, as `elf run` gives them. Cost: holds all of them."""
+        """Yield the intervals with their rows, in order, as `elf run` does.
+
+        Cost: holds all of them in memory.
+        """
         rows = self._answers.select("interval_index", "number", "table").collect()
         found = sorted(rows, key=lambda row: (row["interval_index"], row["number"]))
         tables = [ipc_to_table(bytes(row["table"])) for row in found]
@@ -118,7 +127,7 @@ class History:
             whole = whole.unionByName(each)
         if self.projects:
             return whole.mapInArrow(partial(_as_answers, self._task), ANSWER_DDL)
-        # Sessions go from one interval into the next: one task walks through all of them.
+        # Sessions continue from one interval to the next, so one task processes all intervals.
         together = (
             whole.repartition(1) if self.statement.has_sessions else whole.repartition("interval_index")
         )
@@ -179,28 +188,31 @@ class History:
 
 
 def replace_counts(record: ResultRecord, counts: Sequence[int]) -> ResultRecord:
-    """The record with other counts."""
+    """Return the record with other counts."""
     return ResultRecord(job=record.job, index=record.index, counts=counts_dict(counts))
 
 
 def is_projection(statement: Statement) -> bool:
-    """Whether its rows are those of the input one by one, in that order: see `LogRun.streams`."""
+    """Whether the rows correspond one by one to those of the input, in their order: see `LogRun.streams`."""
     plan = statement.plan
     plain = bool(plan.repeat) and not plan.order and not plan.distinct and plan.having is None
     return plain and not plan.offset and statement.window is None and statement.relation is None
 
 
 def grouped(pieces: Sequence[Piece], shares_max: int = SHARES_MAX) -> list[list[Piece]]:
-    """Pieces for each task, in their order."""
+    """Group pieces into tasks, in their order."""
     size = max(1, -(-len(pieces) // shares_max))
     return [list(pieces[at : at + size]) for at in range(0, len(pieces), size)]
 
 
 def result_schema(statement: Statement, types: Mapping[bytes, bool]) -> pa.Schema:
-    """The columns of a DataFrame over tables of these types; without rows only where none has any.
+    """Return the columns of a DataFrame over tables of these types.
+
+    Tables without rows count only if no table has rows.
 
     Raises:
-        DataError: a column of the query has the name of one of the interval's.
+        DataError: a column of the query has the name of one of the interval's columns, or columns have
+            incompatible types.
     """
     schemas = [pa.ipc.read_schema(pa.py_buffer(data)) for data, has_rows in types.items() if has_rows]
     schemas = schemas or [pa.ipc.read_schema(pa.py_buffer(data)) for data in types]
@@ -227,7 +239,10 @@ def result_schema(statement: Statement, types: Mapping[bytes, bool]) -> pa.Schem
 
 
 def frame_of(spark: Any, each: Input) -> Any:
-    """The rows of a stream that is a table; of an archive of parsed lines, those that could be parsed."""
+    """Return the rows of a stream that is a table.
+
+    Of an archive of parsed lines, only those that were parsed.
+    """
     if each.frame is not None:
         return each.frame
     frame = spark.read.parquet(each.config.path)
@@ -237,9 +252,12 @@ def frame_of(spark: Any, each: Input) -> Any:
 
 
 def wanted(frame: Any, fields: Sequence[str]) -> Any:
-    """The columns of a frame that a statement wants; a column it lacks is null, as a field of a log."""
+    """Select the columns of a frame that a statement reads.
+
+    A missing column is null, like a missing field of a log.
+    """
     tops = {name.partition(".")[0] for name in fields} | set(fields)
-    # A batch without columns does not say how many rows it has.
+    # a batch without columns does not have a number of rows
     names = [name for name in frame.columns if name in tops] or frame.columns[:1]
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
@@ -284,7 +302,7 @@ def _as_answers(task: Task, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(schema: pa.Schema, keep: Mapping[int, int] | None, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The rows of answers, with exactly the columns of `schema`."""
+    """Yield the rows of answers with exactly the columns of `schema`."""
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         table = ipc_to_table(row["table"])
         if keep is not None:
@@ -293,7 +311,7 @@ def _rows(schema: pa.Schema, keep: Mapping[int, int] | None, batches: Batches) -
 
 
 def framed(row: Mapping[str, Any], table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows of one interval behind the interval's own columns, in the types of `schema`."""
+    """Return the rows of one interval, preceded by the interval's own columns, in the types of `schema`."""
     count = table.num_rows
     head = (row["interval_index"], row["start_us"], row["end_us"])
     columns = [pa.array([value] * count, field.type) for value, field in zip(head, HEAD, strict=True)]

@@ -1,6 +1,6 @@
-"""What history is: which logs, tables or results each stream of a query means, and how they are cut.
+"""The inputs of a query over history: the logs, tables or results of each stream, divided into tasks.
 
-Opens files only to see how they begin. Knows no Spark.
+The module opens files only to inspect their beginning. It does not know Spark.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from elfmesh.text import suggest
 
 PARQUET, RESULTS, ARCHIVE = "parquet", "elf", "archive"
 SPLIT_BYTES = 32 << 20
-"""A task's share of a plain file: some seconds of parsing, so that starting the task costs little."""
+"""Size of a task's share of a plain file. Parsing it takes some seconds, so the start of a task costs little.
+"""
 
 SHARES_MAX = 4096
-"""Tasks of one query over logs: with more, each takes several files."""
+"""Maximum number of tasks of one query over logs; with more pieces, each task gets several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where the records of a stream are: settings as of an agent's `[streams.NAME]`, or a Spark DataFrame."""
+    """Input of a stream: settings as of an agent's `[streams.NAME]`, or a Spark DataFrame."""
 
     stream: str
     config: StreamConfig
@@ -50,7 +51,7 @@ class Input:
         return "remote" if is_remote(self.config.path) else "log"
 
     def format(self, host: str) -> StreamFormat:
-        """How its lines are read, with a schema of its own."""
+        """Return the format of its lines, with a schema that is not shared."""
         config = self.config
         if self.kind == ARCHIVE:
             config = msgspec.structs.replace(config, format=config.format.partition(":")[2])
@@ -61,10 +62,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of one file that one task reads: all lines that begin in it.
+    """Part of a file that one task reads: all lines that begin in it.
 
-    `stop` None means the whole file, perhaps compressed; `content` has the bytes where Spark has read the
-    file.
+    If `stop` is None, it is the whole file, which may be compressed. `content` contains the bytes if Spark
+    has read the file.
     """
 
     stream: str
@@ -75,17 +76,20 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """Tells it from others."""
+        """Key that identifies the piece."""
         return self.path if self.stop is None else f"{self.path}\0{self.start}"
 
 
 def is_remote(path: str) -> bool:
-    """Whether only Spark can read it: s3a://, hdfs:// and the like."""
+    """Whether only Spark can read the path, such as s3a:// or hdfs://."""
     return "://" in path and not path.startswith("file://")
 
 
 def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[str, Input]:
-    """The inputs a caller named: path and format, a text as `--stream` takes, settings, or a DataFrame."""
+    """Return the inputs that a caller named.
+
+    An input is a path and a format, a text as `--stream` takes, a dict of settings, or a DataFrame.
+    """
     found = {}
     for name, given in streams.items():
         settings: Mapping[str, Any] = {}
@@ -113,10 +117,10 @@ def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[st
 
 
 def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
-    """Refuse a query over a stream that has no path.
+    """Refuse a query over a stream without an input.
 
     Raises:
-        UsageError: says which there are.
+        UsageError: a stream has no input; the message names the known ones.
     """
     for name in streams:
         if name not in inputs:
@@ -128,7 +132,7 @@ def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
 
 
 def files_of(path: str) -> list[str]:
-    """The files of a path, a pattern or a directory, in the order in which they are read."""
+    """Return the files of a path, pattern or directory in the order of reading."""
     if Path(path).is_dir():
         each = sorted(str(found) for found in Path(path).rglob("*") if found.is_file())
         return [found for found in each if not Path(found).name.startswith((".", "_"))]
@@ -141,7 +145,7 @@ def files_of(path: str) -> list[str]:
 
 
 def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterator[Piece]:
-    """The logs of one stream cut for tasks: plain files whose records are lines at any line's end."""
+    """Divide the logs of one stream for tasks. Only plain files whose records are single lines are split."""
     formats = each.format(host)
     for path in files_of(each.config.path):
         whole = Piece(each.stream, path)
@@ -154,9 +158,9 @@ def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterato
 
 
 def check_headless(parser: Parser, data: bytes, stream: str) -> None:
-    """Refuse an archive of lines whose columns stand in a header: parts are read without it.
+    """Refuse an archive of raw lines whose format needs a header, because tasks read parts without it.
 
-    The parser has read nothing yet; `data` are lines that it is going to read.
+    The parser has read nothing yet; `data` is the lines that it will read.
     """
     inner = parser
     if isinstance(parser, AutoParser):
@@ -171,7 +175,7 @@ def check_headless(parser: Parser, data: bytes, stream: str) -> None:
 
 
 def head_of(path: str) -> bytes:
-    """The beginning of a file: a header is there, and `auto` decides by it."""
+    """Return the beginning of a file, which contains the header and from which `auto` detects the format."""
     with Path(path).open("rb") as file:
         return file.read(HEAD_BYTES)
 

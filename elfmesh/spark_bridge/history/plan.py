@@ -1,4 +1,4 @@
-"""What every task of a query on Spark is told, and the rows that tasks hand each other: plain data."""
+"""Plain data that all tasks of a query on Spark receive, and schemas of the rows that tasks exchange."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTRIBUTION = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""What one task gives of one interval; of a plain projection, some rows in their order."""
+"""Contribution of one task to one interval; for a plain projection, some rows in their order."""
 
 CONTRIBUTION_DDL = "interval_index BIGINT, number BIGINT, counts ARRAY<BIGINT>, payload BINARY, error STRING"
 
@@ -42,7 +42,7 @@ ANSWER = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The answer of one interval; its rows are an Arrow IPC stream, `types` that stream's schema."""
+"""Answer of one interval. Its rows are an Arrow IPC stream; `types` is the schema of that stream."""
 
 ANSWER_DDL = (
     "interval_index BIGINT, number BIGINT, start_us BIGINT, end_us BIGINT, counts ARRAY<BIGINT>, "
@@ -56,31 +56,34 @@ Declared: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class Lookups:
-    """The tables that a statement joins, with the columns it needs: no executor has their files."""
+    """Tables that a statement joins, with the needed columns. Executors do not have the files."""
 
     tables: Mapping[tuple[str, tuple[str, ...]], pa.Table]
 
     def __call__(self, name: str, columns: tuple[str, ...]) -> pa.Table:
-        """Some columns of a table."""
+        """Return some columns of a table."""
         return self.tables[name, columns]
 
 
 @dataclass(frozen=True)
 class Task:
-    """One statement and all that its tasks need.
+    """One statement and everything that its tasks need.
 
     Attributes:
-        text: of all statements, of which this is `number`.
-        host: what `_host` says of logs.
-        star: the columns that `SELECT *` means, of each stream; empty where there is none.
-        inputs: of the streams that are logs, by name.
-        types: per stream the types of columns that its first records settle.
-        jobs: results that it reads.
+        text: text of all statements; this one has the index `number`.
+        number: index of the statement.
+        source: name of the text in errors.
+        host: value of `_host` for logs.
+        star: columns that `SELECT *` means, by stream; empty without a star.
+        inputs: inputs of the streams that are logs, by name.
+        types: types of columns that the first records determine, by stream.
+        lookups: tables that the statement joins.
+        jobs: results that the statement reads.
         python: whether its Python functions may run.
-        memory_bytes: what aggregates may take in a task; what is beyond goes to files.
-        stream: the stream of the batches that a task is given.
-        only: the first and the last interval that is wanted; None: all.
-        declared: the columns of streams that are known before anything is read, where it matters.
+        memory_bytes: memory for aggregates in a task; larger state is spilled to files.
+        stream: stream of the batches that a task receives.
+        only: first and last wanted interval; None: all.
+        declared: columns of streams that are known before anything is read, if they matter.
     """
 
     text: str
@@ -100,16 +103,16 @@ class Task:
 
     @property
     def statement(self) -> Statement:
-        """Parsed, with its columns."""
+        """The parsed statement with its columns."""
         return _statement(self.text, self.number, self.source, self.star, self.declared)
 
     def wants(self, index: int) -> bool:
-        """Whether an interval is asked for; sessions need all that come before."""
+        """Whether an interval is wanted. Sessions need all earlier intervals as well."""
         return self.only is None or self.only[0] <= index <= self.only[1]
 
     @property
     def sent(self) -> Task:
-        """What goes to the executors: DataFrames stay with the driver."""
+        """The task as sent to executors, without DataFrames, which stay in the driver."""
         return replace(self, inputs={name: replace(each, frame=None) for name, each in self.inputs.items()})
 
 
@@ -122,7 +125,7 @@ def _statement(text: str, number: int, source: str, star: Declared, declared: De
 
 
 def pack_error(error: ElfError) -> str:
-    """An error as text that travels in a row: raised in a task, it would be buried in traces."""
+    """Encode an error as the text of a row, because an error that a task raises is buried in traces."""
     kind = next(each.__name__ for each in type(error).__mro__ if hasattr(errors, each.__name__))
     reported: dict[str, object] = {"kind": kind, "message": error.message, "where": error.where}
     reported["hint"] = error.hint
@@ -132,7 +135,7 @@ def pack_error(error: ElfError) -> str:
 
 
 def unpack_error(text: str) -> ElfError:
-    """The inverse of `pack_error`."""
+    """Decode the text of `pack_error`."""
     reported = json.loads(text)
     kind = getattr(errors, reported.pop("kind"))
     if kind is QueryError:

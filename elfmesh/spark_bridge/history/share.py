@@ -1,7 +1,7 @@
-"""A task's share of a query: what an agent makes of the logs it carries, here of some pieces of history.
+"""A task's share of a query: does with pieces of history what an agent does with its logs.
 
-Runs on executors. A run of the embedded engine that stops before the last step: its intervals are encoded as
-an agent's contributions are.
+Runs on executors. A share is a run of the embedded engine that stops before the last step and encodes its
+intervals like an agent's contributions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ ARCHIVED = ("_raw", "_path", "_host")
 """Columns of an archive of raw lines."""
 
 Frames = Iterable[tuple[str, pa.RecordBatch]]
-"""Records as columns, each batch with its stream."""
+"""Batches of records as columns, each with its stream."""
 
 
 class ShareRun(LogRun):
-    """One statement over pieces of logs, batches of tables (`frames`) and results."""
+    """Run of one statement over pieces of logs, batches of tables (`frames`) and results."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ShareRun(LogRun):
 
 
 def settled_format(task: Task, stream: str, host: str) -> StreamFormat:
-    """How the lines of a stream are read, with the types that its first records have."""
+    """Return the format of a stream with the types that its first records determine."""
     each = task.inputs.get(stream)
     formats = StreamFormat("json", host=host) if each is None else each.format(host)
     declared = formats.schema.declared
@@ -142,7 +142,7 @@ def settled_format(task: Task, stream: str, host: str) -> StreamFormat:
 
 
 def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
-    """The lines of a plain file that begin in a range of its bytes."""
+    """Yield the lines of a plain file that begin in a range of its bytes."""
     cutter = LineCutter()
     with Path(piece.path).open("rb") as file:
         if start:
@@ -169,7 +169,7 @@ def _as_parsed(statement: Statement, stream: str, batch: pa.RecordBatch) -> Pars
 
 
 def column_of(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
-    """A column by its path, which goes into structs and maps; nulls where there is none."""
+    """Return a column by its path, which may lead into structs and maps; nulls if it does not exist."""
     place = batch.schema.get_field_index(path)
     if place >= 0:
         return batch.column(place)
@@ -186,10 +186,10 @@ def column_of(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
 
 
 def _values(maps: pa.MapArray, key: str) -> pa.Array:
-    """The values of a key in maps, null where there is none."""
+    """Return the values of a key in maps, null if the key is missing."""
     try:
         return pc.map_lookup(maps, pa.scalar(key).cast(maps.type.key_type), "first")
-    except pa.ArrowInvalid:  # no such key can be
+    except pa.ArrowInvalid:  # the key cannot be cast to the type of the keys
         return pa.nulls(len(maps), maps.type.item_type)
 
 
@@ -202,11 +202,11 @@ def contribute(
     number: int = 0,
     newest: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """What some history contributes to every interval: batches of `CONTRIBUTION`, an error as a row.
+    """Yield the contributions of a share of history to every interval as batches of `CONTRIBUTION`.
 
-    A plain projection keeps the order of the input by `number`, the place of this share among all. With
-    `newest`, a last row of no interval has the newest record's time in place of the number. Reads the share
-    once; holds `memory_bytes` of aggregates.
+    An error is a row. A plain projection keeps the order of the input by `number`, the position of this
+    share. With `newest`, a last row without an interval contains the time of the newest record instead of the
+    number. Reads the share once; holds `memory_bytes` of aggregates.
     """
     try:
         with contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""`spark_bridge.sql`: ELF-QL over history, from a text to DataFrames.
+"""`spark_bridge.sql`: evaluates ELF-QL over history and returns DataFrames.
 
-The driver looks at the beginning of a stream's files, so that all tasks agree on the types of a JSON log:
-those of the first records that have a value, as in `elf run`.
+The driver inspects the beginning of a stream's files, so that all tasks use the same types for a JSON log:
+those of the first records with a value, as in `elf run`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from elfmesh.spark_bridge.history.share import ShareRun
 from elfmesh.spark_bridge.session import require_pyspark, results
 
 ARCHIVED_ROWS = 10_000
-"""Lines of an archive that are looked at for the same."""
+"""Number of lines of an archive that are inspected for the types."""
 
 LOOKED_AT = 64
-"""Files of a stream whose beginning may be looked at to settle the types of its fields."""
+"""Maximum number of files of a stream whose beginning is inspected for the types."""
 
 
 def sql(
@@ -60,31 +60,31 @@ def sql(
     stream: bool = False,
     schema: str | None = None,
 ) -> Any:
-    """ELF-QL over history: the rows that `elf run` gives over the same records, as a DataFrame.
+    """Evaluate ELF-QL over history. Returns the rows of `elf run` over the same records as a DataFrame.
 
-    Columns: interval_index, interval_start, interval_end (null without a window), then the query's. As
-    `spark.read.json` does to learn its schema, it reads the history once when it is called; the answer is
-    kept by the executors.
+    Columns: interval_index, interval_start, interval_end (null without a window), then those of the query.
+    The call reads the history once, as `spark.read.json` does to infer a schema. The executors cache the
+    answer.
 
     Args:
         spark: a SparkSession, classic or Connect.
-        text: a query or jobs; of several statements the last one's rows. A job may read those before it.
-        streams: per name of the text ("PATH", "FORMAT"), "PATH,format=F,...", a dict of an agent's settings
-            of a stream, or a DataFrame. A path may be a pattern or a directory; formats are those of agents,
-            and `parquet`, and `elf` for results of a live job at an agent's address.
+        text: a query or jobs; of several statements, the rows of the last one. A job may read earlier jobs.
+        streams: input of each stream by name: ("PATH", "FORMAT"), "PATH,format=F,...", a dict of an agent's
+            settings of a stream, or a DataFrame. A path may be a pattern or a directory. The formats are
+            those of agents, `parquet`, and `elf` for results of a live job at an agent's address.
         lookups: tables that the text joins: a pyarrow Table, a DataFrame, or a path and a format.
-        python: whether the text's Python functions may run on the executors.
-        split_bytes: how large a task's part of a plain file is.
-        source: what the text was read from, for error messages.
-        stream: a streaming DataFrame instead, over history that grows: files that appear under a path, or
-            streaming DataFrames. The rows of an interval come once, when the newest record is LATENESS past
-            its end (output mode append); later records are dropped, and Spark counts them.
-        schema: DDL of the query's columns, for a stream that has no history yet to learn them from.
+        python: whether the Python functions of the text may run on the executors.
+        split_bytes: size of a task's share of a plain file.
+        source: name of the text in error messages.
+        stream: return a streaming DataFrame over history that grows: files that appear under a path, or
+            streaming DataFrames. The rows of an interval are emitted once, when the newest record is LATENESS
+            past its end (output mode append); later records are dropped, and Spark counts them.
+        schema: DDL of the query's columns, for a stream without history from which to infer them.
 
     Raises:
-        QueryError: wrong text, an unknown column, a statement that has no answer in a stream.
-        DataError: the history cannot be read as what it is said to be.
-        UsageError: a stream that is not named.
+        QueryError: the text is wrong, a column is unknown, or the statement cannot be streamed.
+        DataError: the history does not have the declared format.
+        UsageError: a stream has no input.
 
     Example:
         >>> text = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY product"
@@ -150,7 +150,10 @@ def histories(
     source: str = "query",
     only: tuple[int, int] | None = None,
 ) -> Iterator[History]:
-    """The answer of each statement of a text, in order, perhaps of some intervals only; raises as `sql`."""
+    """Yield the answer of each statement of a text in order, optionally of some intervals only.
+
+    Raises as `sql`.
+    """
     require_pyspark()
     statements = parse_many(text, source=source)
     jobs = JobRows()
@@ -169,12 +172,12 @@ def histories(
 def prepared(
     spark: Any, task: Task, inputs: Mapping[str, Input], lookups: LookupSource | None = None
 ) -> Task:
-    """The task with its inputs, what `*` means, the types of fields and the tables that it joins."""
+    """Return the task with its inputs, the columns of `*`, the types of fields and the joined tables."""
     statement = task.statement
     given = task.jobs.check(statement)
     inputs = {name: each for name, each in inputs.items() if each.kind != RESULTS}
     streams = [name for name in statement.streams if name not in given]
-    if len(inputs) == 1 and len(streams) == 1:  # as in `elf run`, any name means the one log
+    if len(inputs) == 1 and len(streams) == 1:  # as in `elf run`, any name refers to the only log
         (only,) = inputs.values()
         inputs = {streams[0]: replace(only, stream=streams[0])}
     check_named(streams, inputs)
@@ -197,7 +200,7 @@ def prepared(
             "the query brings Python functions along, and they are off",
             hint="Say --python (python=True) if you trust its text; no signature is looked at here.",
         )
-    # What needs no data to be refused is refused now.
+    # errors that need no data are raised now
     ShareRun(task, (), functions=_NoTables() if task.python else None)
     return task
 
@@ -213,7 +216,7 @@ def _tables(statement: Statement, lookups: LookupSource | None) -> Lookups:
 
 
 def given_lookups(given: Mapping[str, Any]) -> LookupSource:
-    """The tables a caller gave by name."""
+    """Return the source of the tables that a caller passed by name."""
     tables: dict[str, pa.Table] = {}
     files = {}
     for name, value in given.items():
@@ -239,7 +242,7 @@ def given_lookups(given: Mapping[str, Any]) -> LookupSource:
 
 
 class _NoTables:
-    """Evaluates no function: tasks do."""
+    """Placeholder in the driver, where functions are never called."""
 
     def call(self, *_given: Any) -> Any:
         raise AssertionError("functions are called by tasks")

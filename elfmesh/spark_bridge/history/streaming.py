@@ -1,9 +1,9 @@
-"""The same query over history that still grows: Structured Streaming, with LATENESS as the watermark.
+"""Runs a query over growing history with Structured Streaming; the watermark delay includes LATENESS.
 
-Every micro-batch contributes partials as a batch does; Spark's state store holds those of each open interval,
-and its rows come once (output mode append) when the newest record is LATENESS past its end. The grouping
-column `at` is an interval's start, and each share adds a row at its newest record's time, so the delay of
-Spark's watermark is the window's size and LATENESS together.
+Each micro-batch contributes partials as a batch does. Spark's state store holds the partials of each open
+interval, and emits its rows once (output mode append) when the newest record is LATENESS past its end. The
+grouping column `at` is the start of an interval, and each share adds a row with the time of its newest
+record. Therefore the delay of Spark's watermark is the size of the window plus LATENESS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PART_DDL = "at TIMESTAMP, interval_index BIGINT, number BIGINT, counts ARRAY<BIG
 PART = pa.schema([("at", spark_types.UTC), *[field for field in CONTRIBUTION if field.name != "error"]])
 FILES_DDL = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 SAMPLE = 10_000
-"""Records that are looked at to learn the types of the rows."""
+"""Number of records that are inspected for the types of the rows."""
 
 MILLI = 1000
 
@@ -40,9 +40,9 @@ MILLI = 1000
 def stream_frame(
     spark: Any, task: Task, lookups: LookupSource | None, schema: pa.Schema | None = None
 ) -> Any:
-    """A streaming DataFrame of the rows of every interval, once it is closed.
+    """Return a streaming DataFrame of the rows of every interval, emitted when the interval is closed.
 
-    Without `schema`, the query's columns have the types of the history that is there now.
+    Without `schema`, the types of the query's columns come from the history that exists now.
     """
     statement = task.statement
     check_streamable(statement)
@@ -67,7 +67,7 @@ def stream_frame(
 
 
 def check_streamable(statement: Statement) -> None:
-    """Refuse what has no answer while the input goes on, with what to write instead."""
+    """Refuse statements that cannot be answered over unbounded input, with a hint how to rewrite them."""
     problem, hint = "", ""
     if statement.window is None:
         problem = "a stream has no end: without a window there is never an answer"
@@ -154,7 +154,7 @@ def _closed(task: Task, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) ->
 
 
 def stream_inputs(inputs: Mapping[str, Input]) -> Mapping[str, Input]:
-    """The inputs, checked for what a stream cannot read."""
+    """Return the inputs. Raises UsageError for an input that cannot be streamed."""
     for name, each in inputs.items():
         if each.frame is not None and not each.frame.isStreaming:
             raise UsageError(f"{name} is a DataFrame that does not stream", hint="Use spark.readStream.")
