@@ -1,1 +1,1 @@
-"""Room local: one process, no network. `elfmesh.run`, `elf run` and the tests of jobs."""
+"""The embedded engine in one process without a network: `elfmesh.run`, `elf run` and job tests."""

@@ -1,11 +1,11 @@
-"""The embedded engine: one process, no network. Logs in, the rows of every interval out.
+"""The embedded engine: reads logs and returns the rows of every interval, in one process without a network.
 
-It is the oracle for everything else, so it takes no short cuts of its own: the same parsers, worker, panes
-and query as an agent. It never closes an interval before the end of the input, so nothing is ever late, and
-it has no opinion on timestamps in the future.
+All other results are compared with this engine. Therefore it uses the parsers, worker, panes and query of an
+agent without shortcuts. It never closes an interval before the end of the input, so no record is late, and it
+accepts timestamps in the future.
 
-Rows of a plain projection (no aggregate, no window, no ORDER BY, no DISTINCT) need no state: they are
-handed on block by block in the order of the file. Everything else is one table per interval.
+Rows of a plain projection (no aggregate, no window, no ORDER BY, no DISTINCT) need no state. They are
+returned block by block in the order of the input. All other statements yield one table per interval.
 """
 
 from __future__ import annotations
@@ -54,36 +54,37 @@ from elfmesh.storage.spill import SpillStore
 from elfmesh.text import suggest
 
 MEMORY_BYTES = 16_000_000
-"""What aggregates may take unless the caller says otherwise: with it a run takes 130 to 155 MB."""
+"""Default memory for aggregates; a run then takes 130 to 155 MB in total."""
 
 GIVE_BACK_BLOCKS = 16
-"""After so many blocks, freed memory goes back to the system."""
+"""Number of blocks after which freed memory is returned to the system."""
 
 REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory."
-"""What the user of `elf run` can do where temporary files cannot be written."""
+"""Hint for users of `elf run` if temporary files cannot be written."""
 
 
 class LogRun(LogInput):
-    """One statement over some logs.
+    """Run of one statement over logs.
 
     Args:
-        statement: parsed; unless `streams` names it, its one stream means the given logs.
+        statement: parsed statement. Unless `streams` contains its stream, its only stream refers to the given
+            logs.
         paths: files, plain or compressed; "-" is standard input.
-        format: as in `--format`, or a format with all that can be said of it.
-        sample: read only the first records; None: all.
-        stdin: what "-" reads.
-        on_bytes: called with the number of bytes taken from a file each time some were.
-        memory_bytes: what aggregates may take in memory; what is beyond goes to files in `spill_dir`.
-        spill_dir: where; None: the system's directory for temporary files.
-        streams: the logs of each stream by name; then `paths` and `format` mean nothing.
-        lookups: the tables that the statement may join.
+        format: as in `--format`, or a format with all its settings.
+        sample: number of records to read; None: all.
+        stdin: stream for "-".
+        on_bytes: called with the number of bytes whenever bytes were read from a file.
+        memory_bytes: memory for aggregates; larger state is spilled to files in `spill_dir`.
+        spill_dir: directory of spill files; None: the system's directory for temporary files.
+        streams: logs of each stream by name; `paths` and `format` are then ignored.
+        lookups: tables that the statement may join.
         jobs: results that the statement may read.
         functions: evaluates the statement's Python functions; None: it must not have any.
 
     Raises:
-        ConfigError: unknown format.
-        QueryError: an unknown column.
-        UsageError: a stream that is read and not named.
+        ConfigError: the format is unknown.
+        QueryError: a column is unknown.
+        UsageError: the statement reads a stream without logs.
     """
 
     def __init__(
@@ -120,21 +121,21 @@ class LogRun(LogInput):
 
     @property
     def streams(self) -> bool:
-        """Whether the rows come one block at a time, from `tables`; else they come from `results`."""
+        """Whether the statement is a plain projection, whose rows come from `tables` instead of `results`."""
         plan = self.statement.plan
         plain = bool(plan.repeat) and not plan.order and not plan.distinct and plan.having is None
         return plain and not plan.offset and self.statement.window is None and self.statement.relation is None
 
     def results(self) -> Iterator[IntervalResult]:
-        """The intervals in order; the whole input is read before the first comes.
+        """Yield the intervals in order, after the whole input was read.
 
         Raises:
-            DataError: the input cannot be read as what it is declared to be.
-            QueryError: the types of the columns make the query impossible.
-            RuntimeFailure: a file is missing or must not be read; neither memory nor disk has room.
+            DataError: the input does not have the declared format.
+            QueryError: the types of the columns do not allow the query.
+            RuntimeFailure: a file is missing or unreadable, or memory and disk are full.
         """
         with contextlib.closing(SpillStore(self._spill_dir, remedy=REMEDY)) as store:
-            # Locks, although one thread inserts: trees may end in the one that reads ahead.
+            # with locks, because the prefetching thread may be the one that frees a tree
             budget = MemoryBudget(self._memory_bytes, store, new_lock=threading.Lock)
             yield from self._results(budget)
 
@@ -149,14 +150,14 @@ class LogRun(LogInput):
         self._end()
 
     def answers(self) -> list[IntervalResult]:
-        """All intervals, those of a plain projection as one; raises what `results` raises."""
+        """Return all intervals; a plain projection is one interval. Raises as `results`."""
         if not self.streams:
             return list(self.results())
         tables = list(self.tables())
         return [IntervalResult(self.record(), pa.concat_tables(tables, promote_options="permissive"))]
 
     def read(self, budget: MemoryBudget) -> JobWorker:
-        """A worker that has read all the input and sealed nothing; raises what `results` raises."""
+        """Return a worker that has read all input and sealed nothing. Raises as `results`."""
         worker: JobWorker | None = None
         for number, (parsed, block) in enumerate(self._parsed(), 1):
             worker = worker or self._worker(budget)
@@ -171,7 +172,7 @@ class LogRun(LogInput):
         return worker
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of a plain projection in the order of the input: at least one table, perhaps empty."""
+        """Yield the rows of a plain projection in the order of the input, as at least one table."""
         query: Query | None = None
         limit = self.statement.plan.limit
         for parsed, _ in self._parsed():
@@ -193,7 +194,7 @@ class LogRun(LogInput):
         self._end()
 
     def record(self) -> ResultRecord:
-        """The record of the one interval of a plain projection, once all its rows are through."""
+        """Return the record of the one interval of a plain projection, after all its rows were read."""
         stats = self.stats
         rows = stats.records - stats.parse_errors - stats.filtered - stats.function_errors
         counts = dict.fromkeys(BUCKETS, 0) | {"contributed": rows, "filtered": stats.filtered}
@@ -234,7 +235,10 @@ class LogRun(LogInput):
                     self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
 
     def _refuse_names_outside(self) -> None:
-        """Refuse names in queries in brackets that no record of their stream has; a row outside may."""
+        """Refuse names in subqueries that no record of their stream has.
+
+        A row of the outer query may have them.
+        """
         for each in self.statement.bare:
             paths, formats = self._logs.get(each.stream, ((), None))
             read_as_json = any(self.stats.formats.get(path) == "json" for path in paths)
@@ -257,9 +261,9 @@ class LogRun(LogInput):
 
 
 def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
-    """The output rows of a plain projection for one batch, in its order, and what is not among them.
+    """Return the output rows of a plain projection for one batch, in its order.
 
-    Returns the rows, how many records WHERE dropped, and of how many a Python function made nothing.
+    Also returns the number of records that WHERE dropped, and of records for which a Python function failed.
     """
     try:
         prepared = query.prepare(batch)
@@ -280,31 +284,31 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
 
 
 def answers(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
-    """What `run` answers, with the records of the intervals; raises what it raises."""
+    """Return the answers of `run` with the records of the intervals. Raises as `run`."""
     logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
     return LogRun(parse(text), logs, format=format).answers()
 
 
 METADATA = b"elf"
-"""Under this key the schema of a table says of which interval it is."""
+"""Key of the record in the metadata of a table."""
 
 
 def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.Table]:
     """Run one query over some logs.
 
     Args:
-        text: ELF-QL; any name after FROM means the given logs.
+        text: ELF-QL; any name after FROM refers to the given logs.
         paths: files, plain or compressed.
         format: as in `elf run --format`.
 
     Returns:
-        One table per interval, in order, and one for a query without a window. What `elf run -o json` prints
-        of the interval beside its rows is in `table.schema.metadata[b"elf"]`, as JSON.
+        One table per interval, in order, and one table for a query without a window. The record that
+        `elf run -o json` prints beside the rows is in `table.schema.metadata[b"elf"]`, as JSON.
 
     Raises:
-        QueryError: wrong query, unknown column.
-        DataError: the input is damaged or of another format.
-        RuntimeFailure: a file is missing or must not be read.
+        QueryError: the query is wrong, or a column is unknown.
+        DataError: the input is damaged or has another format.
+        RuntimeFailure: a file is missing or unreadable.
 
     Example:
         >>> import elfmesh

@@ -1,4 +1,4 @@
-"""What a job would send for each interval: a sample is read, grouped and packed by the agent's own code."""
+"""Measures what a job would send for each interval, by running a sample through the agent's own code."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def measure(
     streams: Mapping[str, Logs],
     lookups: LookupTables,
 ) -> dict[str, Any]:
-    """Bytes per interval of one agent with these logs; raises as `LogRun`.
+    """Return the bytes per interval of one agent with these logs. Raises as `LogRun`.
 
-    Returns intervals, records and contributed ones, groups (rows of partials, of all tables), bytes on the
-    wire (in all, of the mean and of the largest interval), bytes read.
+    The result contains the numbers of intervals, records, contributed records and groups (rows of partials
+    over all tables), the bytes on the wire (in total, per interval on average, and of the largest interval),
+    and the bytes read.
     """
     read = 0
 

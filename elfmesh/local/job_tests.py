@@ -1,12 +1,12 @@
-"""Test cases beside a job: `--@test input=clicks.ndjson expect=top10.json`, run by the embedded engine.
+"""Runs test cases in job files with the embedded engine: `--@test input=clicks.ndjson expect=top10.json`.
 
-A case stands on a line of its own and belongs to the statement that follows it:
+A case is a line of its own and belongs to the statement that follows it:
 
-    --@test input=PATH[,...] expect=PATH [format=F] [lookup.NAME=PATH[,format=F]]
-    --@test input.STREAM=PATH[,format=F] input.OTHER=PATH expect=PATH      for queries over several streams
+  --@test input=PATH[,...] expect=PATH [format=F] [lookup.NAME=PATH[,format=F]]
+  --@test input.STREAM=PATH[,format=F] input.OTHER=PATH expect=PATH      for queries over several streams
 
-Paths are relative to the file of the job. What is expected is JSON: rows, or intervals as `elf run -o json`
-prints them, of which only what is said is compared; or csv, as `-o csv` prints it.
+Paths are relative to the job file. The expected output is JSON: either rows, or intervals as `elf run -o
+json` prints them, of which only the given members are compared. It can also be CSV as `-o csv` prints it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HINT = "As in --@test input=clicks.ndjson expect=top10.json format=json"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: where it stands, its settings, and which of the file's statements it is about."""
+    """A test case: its position, its settings, and the number of its statement in the file."""
 
     file: str
     line: int
@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a case went: `problem` where it could not be run, `difference` where its answer is another."""
+    """Result of a test case: `problem` if it could not run, `difference` if the answer is wrong."""
 
     file: str
     line: int
@@ -66,12 +66,12 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the answer is what is expected."""
+        """Whether the answer equals the expected one."""
         return not self.problem and not self.difference
 
 
 def job_files(paths: Sequence[str]) -> Iterator[str]:
-    """The files to look for cases in: directories are searched for *.elfql."""
+    """Yield the job files of the given paths. Directories are searched for *.elfql."""
     for path in paths:
         if Path(path).is_dir():
             yield from map(str, sorted(Path(path).rglob("*.elfql")))
@@ -80,9 +80,9 @@ def job_files(paths: Sequence[str]) -> Iterator[str]:
 
 
 def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
-    """Run every case of a file, in order; a file without cases has no outcome.
+    """Run each case of a file in order. A file without cases yields nothing.
 
-    `python`: the file is trusted, so that the Python functions of its jobs are evaluated.
+    `python` states that the file is trusted, so that the Python functions of its jobs may run.
     """
     try:
         text, _ = read_text(path)
@@ -105,7 +105,7 @@ def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
 
 
 def find_cases(text: str, source: str, statements: Sequence[Statement]) -> Iterator[Case]:
-    """The cases of a text; a case that cannot be read is a QueryError at its place."""
+    """Yield the cases of a text. A malformed case raises a QueryError with its position."""
     origin = SourceText(text, source)
     for match in _CASE.finditer(text):
         at = match.start() + match[0].index("--@test")
@@ -159,7 +159,10 @@ def _run(
     statements: Sequence[Statement],
     note: Callable[[str], None] | None,
 ) -> tuple[Statement, list[IntervalResult]]:
-    """Run the case's statement, and before it the jobs that it reads; `note`: functions are trusted."""
+    """Run the jobs that the case's statement reads, then the statement.
+
+    With `note`, functions are trusted.
+    """
     given = {
         kind: [f"{name}={_beside(case, value)}" for key, value in settings.items()
                for prefix, _, name in [key.partition(".")] if prefix == kind and name]
@@ -211,7 +214,7 @@ def _readable(path: str) -> str:
 
 
 def _expected(path: str) -> list[Any]:
-    """The objects that a file of JSON or JSON lines expects."""
+    """Return the expected objects in a file of JSON or JSON lines."""
     text, _ = read_text(path)
     try:
         found = _read(text)
@@ -231,7 +234,7 @@ def _read(text: str) -> Any:
 
 
 Lines = list[tuple[str, str]]
-"""Lines to compare: what must be equal, and how it is shown."""
+"""Lines to compare: the form that must be equal, and the form for display."""
 
 
 def _comparable(expected: list[Any], found: list[Any]) -> tuple[Lines, Lines]:
@@ -268,7 +271,7 @@ def _rows(rows: list[Any]) -> Lines:
 
 
 def _canonical(value: Any) -> str:
-    """Equal for equal JSON: members in order, numbers by value (1.0 is 1; true is not 1)."""
+    """Return equal texts for equal JSON: sorted members, numbers by value (1.0 is 1; true is not 1)."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)}: {_canonical(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""The records of some logs as parsed blocks, in the order in which they are read: what `elf run` evaluates.
+"""Reads logs as parsed blocks in order, for `elf run`.
 
-Here it becomes known what only a log tells: its format, and its columns, which `SELECT *` means and which a
-query must not go beyond.
+The module determines what only a log can tell: its format and its columns. `SELECT *` means these columns,
+and a query must not use others.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
 
 BLOCK_BYTES = 2 << 20
-"""Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
+"""Smaller than an agent's block, which several jobs share; three blocks are in memory at a time."""
 
 BARE_CSV = "A csv file without a header needs names for its columns: --format csv:{}."
 
 
 class LogInput:
-    """See the module; results that the statement reads (`jobs`) come before all logs.
+    """Input of a statement: the results that it reads (`jobs`), then all logs.
 
-    `sample` reads only the first records. `statement` gets the columns that `*` means as soon as they are
-    known, and `stats` what was read so far.
+    `sample` limits the number of records. The columns of `*` are added to `statement` when they are known.
+    `stats` describes the input read so far.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class LogInput:
             self._check_static()
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        # A pipe is read by the thread that waits for it: a thread that waits for ever could not be ended.
+        # The waiting thread itself reads a pipe, because another thread that waits forever could not be
+        # stopped.
         waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
         items = self._parse_all() if waits else ahead(self._parse_all())
         with contextlib.closing(items):
@@ -93,7 +94,7 @@ class LogInput:
                 yield parsed, block
 
     def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
-        """Every block parsed, and how many bytes were taken from the files until then."""
+        """Yield each parsed block, and the number of bytes read from the files so far."""
         taken = 0
 
         def count(more: int) -> None:
@@ -190,7 +191,7 @@ class LogInput:
                 self._check_types(formats.static_schema, stream)
 
     def _check(self, parser: Parser, stream: str) -> None:
-        """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
+        """Refuse columns that a file does not have, by its CSV header or its detected format."""
         names = found_columns(parser)
         if names is None or (stream, *names) in self._checked:
             return
@@ -212,7 +213,7 @@ class LogInput:
         query.check_constants(schema, stream)
 
     def _inspect(self, parsed: Parsed, block: Block, stream: str) -> None:
-        """Note times that cannot be read, and the comparisons that the types of a block make impossible."""
+        """Record unreadable timestamps, and comparisons that the types of a block make impossible."""
         doubts = self._doubts.get(stream)
         if doubts is None:
             doubts = self._doubts[stream] = Query(self.statement).doubts(stream)

@@ -1,4 +1,4 @@
-"""Which logs each stream of a query means, for `elf run`: those given, or those that `--stream` names."""
+"""Assigns logs to the streams of a query, for `elf run`: the given logs, or those that `--stream` names."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from elfmesh.ql import Statement
 from elfmesh.text import suggest
 
 Logs: TypeAlias = tuple[Sequence[str], StreamFormat]
-"""Files and how they are read."""
+"""Files and their format."""
 
 
 def logs_of(
     statement: Statement, jobs: Collection[str], named: Mapping[str, Logs], given: Logs
 ) -> dict[str, Logs]:
-    """The logs of every stream that a statement reads.
+    """Return the logs of every stream that a statement reads.
 
-    `jobs` are inputs that are results, in no log. `named` is by stream; if it is empty, the one stream means
-    `given`, whatever it is called. UsageError: a stream that is read and not named.
+    `jobs` are streams that are results of jobs. `named` contains logs by stream; if it is empty, the only
+    stream refers to `given`, whatever its name is. Raises UsageError for a stream without logs.
     """
     streams = [name for name in statement.streams if name not in jobs]
     if not named:
@@ -42,7 +42,7 @@ def logs_of(
 
 
 def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], list[str]]) -> dict[str, Logs]:
-    """The streams of `--stream NAME=PATH[,format=F]...`, with formats that are shared by all queries."""
+    """Parse `--stream NAME=PATH[,format=F]...`. All queries share the formats."""
     read = _configs(options, "--stream").items()
     for name, config in read:
         if not config.path:
@@ -52,7 +52,7 @@ def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], lis
 
 
 def read_lookups(options: Sequence[str]) -> LookupTables:
-    """The tables of `--lookup NAME=PATH[,format=F]...`. Errors as `read_streams`."""
+    """Parse `--lookup NAME=PATH[,format=F]...`. Raises as `read_streams`."""
     return LookupTables(_configs(options, "--lookup"))
 
 

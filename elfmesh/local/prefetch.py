@@ -1,6 +1,6 @@
-"""The next item while the last one is worked on: an iterator in a thread of its own.
+"""Produces the next items of an iterator in a separate thread while the caller processes the current one.
 
-The iterator is never more than `depth` items ahead; its exceptions come out where its items would have.
+The iterator is at most `depth` items ahead. Its exceptions are raised in place of the items.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class _End:
-    """The last thing a producer hands over: how its iterator ended."""
+    """Marks the end of an iterator, with its error if there is one."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
 
 def ahead(items: Iterator[T], depth: int = 1) -> Generator[T]:
-    """The same items, the next ones being made meanwhile.
+    """Yield the items of an iterator, which a thread produces in advance.
 
-    The generator is closed in the end, also when this one is closed early. Cost: a thread, from the second
-    item on; closing waits for the item that is being made.
+    The iterator is closed at the end, also if this generator is closed early. Cost: a thread from the second
+    item on; closing waits for the item in progress.
     """
     first = next(items, _END)
     if isinstance(first, _End):

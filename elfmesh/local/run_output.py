@@ -1,9 +1,9 @@
-"""How `elf run` writes its answer: as an aligned table, as JSON lines, as csv. Data only, no messages.
+"""Writes the answer of `elf run` as an aligned table, as JSON lines, or as CSV.
 
-Every writer takes intervals (`interval`) or, for a plain projection, its rows block by block (`rows`, then
-`end`), and holds no more than a thousand rows. Values of logs are escaped on a table, where a terminal would
-obey them; json and csv are data and stay exact. In particular csv does not change cells that begin with `=`,
-`+`, `-` or `@`: a user who opens it in a spreadsheet must import it as text.
+A writer receives intervals (`interval`) or, for a plain projection, its rows block by block (`rows`, then
+`end`). It holds at most a thousand rows. A table escapes values of logs, because a terminal would interpret
+control characters; JSON and CSV contain exact values. In particular, CSV does not change cells that begin
+with `=`, `+`, `-` or `@`, so a spreadsheet must import them as text.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from elfmesh.ql.expressions.nodes import WindowBound
 from elfmesh.text import CSV_END, printable
 
 ROWS_HELD_MAX = 1000
-"""Rows of a table that are measured together; later ones keep these widths or widen them."""
+"""Number of rows whose widths are measured together. Later rows keep these widths or widen them."""
 
 BOUNDS = ("window_start", "window_end")
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class Writer(Protocol):
-    """One answer being written."""
+    """Interface of the writers of one answer."""
 
     def interval(self, result: IntervalResult) -> None:
         """Write one interval."""
         ...
 
     def rows(self, table: pa.Table) -> None:
-        """Write some rows of a plain projection."""
+        """Write rows of a plain projection."""
         ...
 
     def end(self, record: ResultRecord | None) -> None:
-        """Nothing follows; `record` is that of a plain projection."""
+        """Finish the output; `record` is the record of a plain projection."""
         ...
 
 
 class JsonWriter:
-    """One object a line, one line an interval. A plain projection is one line too, written as it comes."""
+    """Writes one JSON object per interval and line. The line of a plain projection is written in parts."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._open = False
 
     def interval(self, result: IntervalResult) -> None:
-        """Write the interval's object."""
+        """Write the object of the interval."""
         self._line(to_json(result.record, result.table))
 
     def rows(self, table: pa.Table) -> None:
-        """Begin the object, or go on in its rows."""
+        """Start the object, or continue its rows."""
         text = encode_json(rows_to_json(table)).decode()[1:-1]
         if not self._open:
             self._out.write('{"rows":[')
@@ -65,7 +65,7 @@ class JsonWriter:
             self._out.write("," + text)
 
     def end(self, record: ResultRecord | None) -> None:
-        """Close the object: its counts are only known now."""
+        """Finish the object with the counts, which are known only now."""
         if record is not None:
             head = to_json(record, pa.table({}))
             del head["rows"]
@@ -76,9 +76,9 @@ class JsonWriter:
 
 
 class _Tabular:
-    """Rows of text under a header; windowed queries get the bounds of the window in front.
+    """Base of writers with columns. Rows of windowed queries start with the bounds of the window.
 
-    Not those of sessions, of which each row has its own: an interval's only say when it ended.
+    Queries with sessions are an exception, because each row is a session with its own bounds.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -94,7 +94,7 @@ class _Tabular:
 
 
 class _PlainEnds:
-    """Lines end with a newline, and cells with a carriage return in them are quoted all the same."""
+    """Ends lines with a newline, but quotes cells that contain a carriage return."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -104,7 +104,7 @@ class _PlainEnds:
 
 
 class CsvWriter(_Tabular):
-    """RFC 4180 with a header line; null is an empty field."""
+    """Writes RFC 4180 with a header line; null is an empty field."""
 
     def __init__(self, out: TextIO, statement: Statement) -> None:
         super().__init__(statement)
@@ -112,19 +112,19 @@ class CsvWriter(_Tabular):
         self._csv.writerow(self._header)
 
     def interval(self, result: IntervalResult) -> None:
-        """Write the interval's rows."""
+        """Write the rows of the interval."""
         self._csv.writerows(map(_csv_row, self._cells(result.table, result.record)))
 
     def rows(self, table: pa.Table) -> None:
-        """Write some rows."""
+        """Write rows."""
         self._csv.writerows(map(_csv_row, self._cells(table, None)))
 
     def end(self, record: ResultRecord | None) -> None:
-        """Nothing is held."""
+        """Do nothing, because the writer holds no rows."""
 
 
 class TableWriter(_Tabular):
-    """Columns aligned for people; numbers to the right, header in bold on a terminal."""
+    """Writes aligned columns: numbers on the right; the header is bold on a terminal."""
 
     def __init__(self, out: TextIO, statement: Statement, *, bold: bool) -> None:
         super().__init__(statement)
@@ -134,16 +134,16 @@ class TableWriter(_Tabular):
         self._widths: list[int] | None = None
 
     def interval(self, result: IntervalResult) -> None:
-        """Hold the interval's rows, or write them when there are enough."""
+        """Hold the rows of the interval, and write them if there are enough."""
         self._add(self._cells(result.table, result.record))
 
     def rows(self, table: pa.Table) -> None:
-        """Hold some rows, or write them when there are enough."""
+        """Hold rows, and write them if there are enough."""
         for start in range(0, table.num_rows, ROWS_HELD_MAX):
             self._add(self._cells(table.slice(start, ROWS_HELD_MAX), None))
 
     def end(self, record: ResultRecord | None) -> None:
-        """Write what is held."""
+        """Write the rows that are held."""
         self._flush()
 
     def _add(self, rows: list[list[Any]]) -> None:
@@ -176,14 +176,14 @@ def _has_bounds(statement: Statement) -> bool:
 
 
 def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> Writer:
-    """The writer for `-o kind`."""
+    """Return the writer for `-o kind`."""
     if kind == "json":
         return JsonWriter(out)
     return CsvWriter(out, statement) if kind == "csv" else TableWriter(out, statement, bold=bold)
 
 
 def cell_width(text: str) -> int:
-    """Columns a text takes on a terminal."""
+    """Return the number of terminal columns of a text."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -1,7 +1,7 @@
-"""Intervals of `elf run` as its results show them: of a query with session windows, the sessions that end.
+"""Converts intervals of `elf run` to results. For session windows, these are the sessions that end.
 
-The step is that of a job's root, on the same panes, so a run gives each session in the interval in which a
-job would.
+The step is that of a job's root on the same panes, so a run reports each session in the same interval as a
+job.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.plan.statement import Statement
 
 Shown = tuple[int, tuple[int, ...], Mapping[str, Reduced]]
-"""An interval's index, its counts, and the tables that its rows are made of."""
+"""Index of an interval, its counts, and the tables from which its rows are computed."""
 
 
 def shown(statement: Statement, intervals: Iterable[OpenInterval]) -> Iterator[Shown]:
-    """What there is to finalise, in order; the last of the ascending intervals ends the input.
+    """Yield the intervals to finalise, in order. The last interval ends the input.
 
-    DataError: too many sessions are open at a time.
+    Raises DataError if too many sessions are open at a time.
     """
-    # Where no record at all has a usable time, what was counted is in no interval.
+    # if no record has a usable time, the counts belong to no interval
     intervals = (interval for interval in intervals if interval.index > FIRST)
     if not statement.has_sessions:
         for interval in intervals:

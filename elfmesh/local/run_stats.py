@@ -1,4 +1,4 @@
-"""What a run of `elf run` has read, for people."""
+"""Statistics of a run of `elf run`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ class RunStats:
     """What a run has read so far.
 
     Attributes:
-        records: lines, good or bad.
-        function_errors: records of which a Python function made nothing.
-        parse_errors: lines that could not be used, those without a usable time among them.
-        undated: records without a time that can be read, where no window makes them parse errors.
+        records: number of lines, valid or not.
+        parse_errors: lines that could not be used, including those without a usable time.
+        function_errors: records for which a Python function failed.
+        undated: records without a readable time, if no window makes them parse errors.
+        filtered: records that WHERE dropped.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
-        formats: file -> the format it was read as.
-        unseen: JSON field that no record had a value in -> "Did you mean ...?", or "".
-        doubts: comparisons that nothing in some file can satisfy.
-        untaken: where texts were taken apart of which none was a list or map.
+        samples: samples of errors.
+        formats: detected format of each file.
+        unseen: JSON fields without a value in any record, with "Did you mean ...?", or "".
+        doubts: comparisons that no value in some file can satisfy.
+        untaken: expressions that take texts apart of which none was a list or map.
+        seconds: duration of the run.
     """
 
     records: int = 0

@@ -1,4 +1,4 @@
-"""Texts of jobs and queries, from files and from standard input."""
+"""Reads texts of jobs and queries from files and from standard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elfmesh.errors import DataError, RuntimeFailure
 
 
 def read_text(path: str) -> tuple[str, str]:
-    """The text of a UTF-8 file or of stdin, and what to call it in errors."""
+    """Return the text of a UTF-8 file or of standard input, and its name in errors."""
     source = "stdin" if path == "-" else path
     if path == "-" and sys.stdin is None:
         raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")
