@@ -1,1 +1,1 @@
-"""What an agent keeps on disk, and in which order."""
+"""The files of an agent: frame log, state log, results logs, dead letters, spill files."""

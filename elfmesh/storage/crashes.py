@@ -1,11 +1,11 @@
-"""Notes what an agent does for a job, so that one job cannot end the agent at each start.
+"""Detects jobs that kill the agent, so that one job cannot end the agent at each start.
 
 A job whose interval does not fit into memory gets the process killed, and the next start reads the same
-records. Its name and place are therefore written into a mapped file before it is evaluated, which the kernel
-keeps when the process dies. After `DEATHS_MAX` deaths at one place the job is held. Intervals at a master and
-partials in a tree are noted alike: after `DEATHS_MAX` deaths the interval is refused, after deaths at
-`INTERVALS_MAX` intervals all of the job's are. The file is never synced, because a power failure is no job's
-fault; entries of an orderly stop are no deaths.
+records. Therefore its name and place are written to a mapped file before it is evaluated; the kernel keeps
+the file when the process dies. After `DEATHS_MAX` deaths at one place the job is held. Intervals at a master
+and partials in a tree are recorded in the same way: after `DEATHS_MAX` deaths the interval is refused, and
+after deaths at `INTERVALS_MAX` intervals all intervals of the job are refused. The file is never synced,
+because a power failure is not caused by a job. Entries that exist at an orderly stop do not count as deaths.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from elfmesh.wire import UNREADABLE
 log = logging.getLogger("elf.agent")
 EVALUATING_FILE, DEATHS_FILE = "evaluating", "deaths.json"
 SLOT_BYTES, SLOTS = 512, 128
-"""More evaluations at once than there are threads."""
+"""Number of entries; larger than the number of threads."""
 
 NAME_BYTES = (SLOT_BYTES - len('\1["",""]')) // 2
-"""Of each of the two names in an entry; a longer one is shortened, so that its deaths count."""
+"""Maximum size of each of the two names in an entry. A longer name is shortened, so that its deaths count."""
 
 DEATHS_MAX = 2
 HINT = "Group by fewer or shorter keys, or raise limits.memory."
 HOLD_S = 3600.0
-"""After so long a start tries the job again: an operator may have given the agent memory."""
+"""Time after which a start tries the job again, because an operator may have increased the memory."""
 
 INTERVALS_MAX = 3
-"""Refused intervals of one job version, or of one tree, that have all others refused as well: more than one
-death leaves at a time, of which all but one may be innocent."""
+"""Number of refused intervals of one job version, or of one tree, beyond which all others are refused as
+well. A crash may leave several entries, all but one of which may be innocent."""
 
 INTERVAL = ", interval "
-"""In front of the number, in the name of what is made for an interval."""
+"""Separator before the number in the name of an interval's work."""
 
 JOBS_MAX = 256
-"""Jobs, and intervals of jobs, whose deaths are remembered."""
+"""Maximum number of jobs, and intervals of jobs, whose deaths are remembered."""
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Deaths of the process at one place; `place` is "" where something was made for an interval."""
+    """Deaths of the process at one place; `place` is "" for the work of an interval."""
 
     place: str
     count: int
@@ -65,7 +65,10 @@ def decode_deaths(raw: bytes) -> dict[str, Death]:
 
 
 class CrashGuard:
-    """See the module; opening it counts the death of the process before."""
+    """Records what is evaluated, and refuses what has killed the process.
+
+    Opening it counts the last death.
+    """
 
     def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -99,9 +102,10 @@ class CrashGuard:
 
     @contextlib.contextmanager
     def making(self, what: str, interval: int) -> Iterator[None]:
-        """Note what is made for an interval for the time of the block. Cost: as `evaluating`.
+        """Record the work for an interval during the block. Cost: as `evaluating`.
 
-        RuntimeFailure: the process has died of this interval, or of others of the same job or tree.
+        Raises:
+            RuntimeFailure: the process has died of this interval, or of others of the same job or tree.
         """
         name = f"{what}{INTERVAL}{interval}"
         if self._deaths:
@@ -130,7 +134,7 @@ class CrashGuard:
 
     @property
     def held(self) -> dict[str, str]:
-        """What is not done any more -> why, for people."""
+        """What is held and why, for display."""
         return {
             job: f"the agent was killed {death.count} times while {_doing(job, death.place)}; the last time"
             f" at {datetime.fromtimestamp(death.last_s, UTC):%Y-%m-%dT%H:%M:%SZ}, and for"
@@ -141,7 +145,7 @@ class CrashGuard:
 
     @contextlib.contextmanager
     def evaluating(self, job: str, place: str) -> Iterator[None]:
-        """Note what is evaluated for the time of the block. Cost: two copies into mapped memory."""
+        """Record what is evaluated during the block. Cost: two copies into mapped memory."""
         with self._lock:
             slot = self._free.pop() if self._free and not self._stopping else None
         if slot is None:
@@ -160,7 +164,7 @@ class CrashGuard:
                 self._free.append(slot)
 
     def stop(self) -> None:
-        """The process was asked to stop: whatever ends it now is no fault of a job."""
+        """Record that the process was asked to stop, so that its end is not attributed to a job."""
         self._stopping = True
         self._clear()
 
@@ -201,7 +205,7 @@ def _doing(job: str, place: str) -> str:
 
 
 def _short(name: str) -> str:
-    """The name, or the head of a long one with a digest: at most `NAME_BYTES` of JSON."""
+    """Return the name, or the beginning of a long name with a digest: at most `NAME_BYTES` of JSON."""
 
     def taken(text: str) -> int:
         return len(msgspec.json.encode(text)) - 2
@@ -230,7 +234,7 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
 
 
 class NoGuard:
-    """For one process without a data directory, and for simulated hosts."""
+    """Guard that refuses nothing, for processes without a data directory and for simulated hosts."""
 
     held: Mapping[str, str] = MappingProxyType({})
 

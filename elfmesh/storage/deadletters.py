@@ -1,8 +1,8 @@
-"""Dead letters: what this agent had sealed for intervals that were closed without it (D-15).
+"""Dead letters: contributions of this agent to intervals that were closed without it (D-15).
 
 One file per job, incarnation and interval under `dead-letter/NAMESPACE.NAME/`, in the frame format of the
-frame log: a header, then the partials, which `elf dead-letters` finalises on demand. Beyond the budget the
-oldest intervals go first, and are counted. Used in the "store" lane only, but for `describe`.
+frame log: a header, then the partials, which `elf dead-letters` finalises on demand. Beyond the budget, the
+oldest intervals are deleted and counted. Only the "store" lane uses this module, except for `describe`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ log = logging.getLogger("elf.agent")
 DIRECTORY = "dead-letter"
 SUFFIX = ".partial"
 BYTES_MAX = 64 << 20
-"""Disk for all dead letters of an agent: some thousand intervals of a thousand groups each."""
+"""Maximum size of all dead letters of an agent: some thousand intervals of a thousand groups each."""
 
 
 class StoredDeadLetter(msgspec.Struct, frozen=True, array_like=True):
-    """What a file holds.
+    """Content of a file.
 
-    `manifest` has the job's text, all that finalising needs. `payloads` has one partial per partition, b""
-    without rows. `unknown`: no agent could say whether the interval was closed without the agent.
+    `manifest` contains the job's text, which suffices for finalising. `payloads` contains one partial per
+    partition, b"" without rows. If `unknown` is set, no agent could say whether the interval was closed
+    without this agent.
     """
 
     manifest: Manifest
@@ -48,7 +49,7 @@ _UNPACK = msgspec.msgpack.Decoder(StoredDeadLetter)
 
 
 class DeadLetters:
-    """The dead letters of one agent, `bytes_max` together; one is kept whatever its size."""
+    """Dead letters of one agent, limited to `bytes_max` together. The newest one is always kept."""
 
     def __init__(self, storage: Storage, agent: str, *, bytes_max: int = BYTES_MAX) -> None:
         self._storage, self._agent, self._bytes_max = storage, agent, bytes_max
@@ -62,7 +63,7 @@ class DeadLetters:
                 log.warning("%s is damaged: left alone", name)
 
     def write(self, effect: DeadLetter) -> None:
-        """Keep a letter, durably; the same one again replaces itself.
+        """Store a dead letter durably; replaces one of the same interval.
 
         On a full disk it is dropped and counted, because its records are counted as `expired` in any case.
         """
@@ -113,7 +114,10 @@ def read_dead_letter(data: bytes) -> StoredDeadLetter:
 
 
 def window_us(dead_letter: StoredDeadLetter) -> tuple[int, int]:
-    """Start and end of its interval in microseconds since the epoch; raises DataError if its job has none."""
+    """Return start and end of the interval in microseconds since the epoch.
+
+    Raises DataError without a window.
+    """
     window = ql.parse(dead_letter.manifest.text).window
     if window is None:
         raise DataError("its job has no intervals")

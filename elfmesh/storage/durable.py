@@ -1,10 +1,11 @@
-"""Makes votes and records of the control machine durable in as few syncs as possible.
+"""Makes votes and records of the control machine durable with as few syncs as possible.
 
-    (RECORD, u64 number | job, data)    a record that its log may not have durably (see results/journal.py)
+  (RECORD, u64 number | job, data)    a record that its log may not have durably (see results/journal.py)
 
-Votes and records that come together go into the state log as one frame, with one sync, so that no vote is
-ahead of a record it vouches for. The results logs are written behind it without a sync; what a power cut
-takes from them is put back from here. Runs in the thread of the "store" lane (D-1, D-17).
+Votes and records that are written together form one frame of the state log with one sync, so that no vote is
+durable before the record that it closes. The results logs are written afterwards without a sync; records that
+a power failure removes from them are restored from the state log. Runs in the thread of the "store" lane
+(D-1, D-17).
 """
 
 from __future__ import annotations
@@ -23,26 +24,29 @@ log = logging.getLogger("elf.agent")
 Write = ctl.Append | ctl.Persist
 RECORD = "result"
 RECORDS_BYTES_MAX = 4 << 20
-"""Records beyond this size leave the state log: the logs are synced then."""
+"""Size of the records in the state log beyond which the results logs are synced and the records removed."""
 
 
 class Records(Protocol):
-    """The results logs, as far as they are written here."""
+    """The methods of the results logs that this module uses."""
 
     def append(self, *effects: ctl.Append) -> None: ...
 
     def prepare(self, effects: Sequence[ctl.Append]) -> list[bytes]:
-        """Make their logs ready, durably; what `put_back` needs of each."""
+        """Prepare the logs durably, and return what `put_back` needs for each record."""
         ...
 
     def write(self, effects: Sequence[ctl.Append]) -> None:
-        """Add records, in this order; durable when `sync` returns."""
+        """Add records in this order; they are durable after `sync`."""
         ...
 
     def sync(self) -> None: ...
 
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Add what a power cut took, durably; logs that were dropped or began again stay as they are."""
+        """Restore records that a power failure removed, durably.
+
+        Skips logs that were deleted or started again.
+        """
         ...
 
 
@@ -55,7 +59,7 @@ def _log_loss(loss: Loss) -> None:
 
 
 class Durable:
-    """Writes of one agent. Puts back what a power cut took from the results logs."""
+    """Writes of one agent. Construction restores what a power failure removed from the results logs."""
 
     def __init__(self, state: StateLog, results: Records) -> None:
         self._state, self._results = state, results
@@ -63,7 +67,10 @@ class Durable:
         self._number = self._bytes = 0
 
     def write(self, effects: list[Write]) -> None:
-        """Make them durable, with one sync. What is done leaves the list; DiskFull may be retried."""
+        """Make writes durable with one sync.
+
+        Completed writes are removed from the list; DiskFull may be retried.
+        """
         records = [effect for effect in effects if isinstance(effect, ctl.Append)]
         alone = len(effects) == len(records) == 1
         if not alone:

@@ -1,12 +1,12 @@
-"""Named places at which a test may kill, stop or fail an agent: `ELF_FAILPOINT=name[:n[:action]],...`.
+"""Named places at which a test can kill, stop or fail an agent: `ELF_FAILPOINT=name[:n[:action]],...`.
 
-Where nothing is armed, a place costs one look at an empty dictionary; none is reached per record.
+If nothing is armed, a place costs one look at an empty dictionary; no place is reached per record.
 
-    ELF_FAILPOINT=frame.sync:3            SIGKILL at the third sync of the frame log
-    ELF_FAILPOINT=persist.vote:1:stop     SIGSTOP before the first vote is written
-    ELF_FAILPOINT=storage.append:2:full   the second append finds the disk full
+  ELF_FAILPOINT=frame.sync:3            SIGKILL at the third sync of the frame log
+  ELF_FAILPOINT=persist.vote:1:stop     SIGSTOP before the first vote is written
+  ELF_FAILPOINT=storage.append:2:full   the second append finds the disk full
 
-`persist` matches every write of state, `persist.vote` only those of that detail.
+`persist` matches every write of state, `persist.vote` only those with this detail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from elfmesh.errors import ConfigError
 log = logging.getLogger("elf.agent")
 VARIABLE = "ELF_FAILPOINT"
 PAUSE_S = 3.0
-"""How long the action `pause` takes."""
+"""Duration of the action `pause`."""
 
 PLACES = {
     "seal": "intervals of a job are sealed in memory, nothing of it is on disk",
@@ -95,12 +95,12 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "full": _full,
     "error": _broken,
 }
-"""What may happen; `full` and `error` only make sense at the places of `storage`. A hang never ends."""
+"""Actions. `full` and `error` apply only to the places of `storage`. A hang never ends."""
 
 
 @dataclass(slots=True)
 class _Armed:
-    """One place that is armed. `left` counts down to the time at which `action` is taken, once."""
+    """An armed place. `left` counts down to the time at which `action` is performed, once."""
 
     left: int
     action: Callable[[], None]
@@ -111,14 +111,14 @@ _lock = threading.Lock()
 
 
 def reach(name: str, detail: str = "") -> None:
-    """A named place is reached. Cost when nothing is armed: a call and a comparison."""
+    """Called at a named place. Cost when nothing is armed: a call and a comparison."""
     if _armed:
         _reached(name, detail)
 
 
 @contextlib.contextmanager
 def armed(name: str, action: Callable[[], None], n: int = 1) -> Iterator[None]:
-    """Take an action the n-th time (from 1) a place of PLACES is reached, in the thread that reaches it."""
+    """Perform an action in the thread that reaches a place of PLACES for the n-th time (from 1)."""
     _arm(name, n, action)
     try:
         yield
@@ -127,7 +127,7 @@ def armed(name: str, action: Callable[[], None], n: int = 1) -> Iterator[None]:
 
 
 def arm_from(environment: Mapping[str, str]) -> None:
-    """Arm what the environment names; ConfigError for an unknown place, as its test would kill nothing."""
+    """Arm the places that the environment names. Raises ConfigError for an unknown place."""
     for item in filter(None, environment.get(VARIABLE, "").split(",")):
         name, _, rest = item.partition(":")
         number, _, action = rest.partition(":")

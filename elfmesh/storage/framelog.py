@@ -1,14 +1,14 @@
-"""The frame log: contributions of this agent, on disk before the agent sends them.
+"""The frame log: stores the contributions of this agent before the agent sends them.
 
 Each agent has one append-only file. A `Sealed` frame contains one contribution of one job (a range of
-intervals with their counts and partials), the source positions up to which it reads, the positions from
-which to read after a restart, and the cumulative count buckets. The frame is synced before the tree gets the
+intervals with their counts and partials), the source positions up to which it reads, the positions from which
+to read after a restart, and the cumulative count buckets. The frame is synced before the tree gets the
 contribution, so a restart neither loses nor repeats a record (D-1). A torn frame at the end is cut off,
 because no agent has seen it. Any other bad frame is damage, also one at the end that was complete before: the
 agent logs an error with the file's path and declares a gap. Frames of another agent are treated in the same
 way. The damaged file is kept beside the new one. A failed sync is fatal to the agent.
 
-Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in
+The module is synchronous and single-threaded; the pump runs it in a separate thread. Payloads are not kept in
 memory.
 
 Paper: none; ELF 3 replays from the sources. See guarantees D-1, D-8.
@@ -35,18 +35,21 @@ from elfmesh.wire import UNREADABLE
 log = logging.getLogger("elf.agent")
 FILE_NAME = "frames.log"
 DAMAGED = f"{FILE_NAME}.damaged"
-"""What a damaged file was when it was found; the newest one is kept."""
+"""Name under which a damaged file is kept; only the newest one is kept."""
 
 FIRST_FRAME = Forgotten("")
 GARBAGE_BYTES = 4 << 20
-"""Released bytes that are worth a rewrite, if they are also most of the file."""
+"""Released bytes that justify a rewrite, if they are also most of the file."""
 
 
 _DECODER = msgspec.msgpack.Decoder(Frame)
 
 
 class _Place(NamedTuple):
-    """Where a frame is; `seq`: of its last revision, 0 if it has none; `void_from`: see `Sealed.below`."""
+    """Position of a frame.
+
+    `seq` is that of its last revision, 0 without one; for `void_from` see `Sealed.below`.
+    """
 
     stop: int
     offset: int
@@ -61,9 +64,9 @@ class _Place(NamedTuple):
 
 @dataclass
 class _Job:
-    """What is kept in memory of one job: where its frames are, not what they hold."""
+    """State of one job in memory: the positions of its frames, without their content."""
 
-    frames: list[_Place] = field(default_factory=list)  # unreleased or last
+    frames: list[_Place] = field(default_factory=list)  # frames that are not released, and the last frame
     released: int | None = None
     received: int = 0
 
@@ -73,16 +76,16 @@ class _Job:
 
 @dataclass
 class Recovery:
-    """What opening the log found.
+    """Result of opening the log.
 
     Attributes:
-        frames: valid frames.
-        cut_bytes: length of the torn tail that was cut off.
-        gaps: (offset, length) of damaged stretches with valid frames after them.
-        holes: per job the interval ranges whose contributions a gap took; None: from the job's beginning.
-        torn: jobs of which a gap took revisions, with the number of the last one.
-        repeated: frames that were in the file before.
-        rotten: the end that was cut off was no torn frame: an agent may have been told of it.
+        frames: number of valid frames.
+        cut_bytes: length of the torn end that was cut off.
+        gaps: (offset, length) of damaged ranges that are followed by valid frames.
+        holes: interval ranges whose contributions a gap removed, by job; None: from the beginning of the job.
+        torn: jobs of which a gap removed revisions, with the number of the last one.
+        repeated: number of frames that occur twice in the file.
+        rotten: whether the end that was cut off was not a torn frame, so that an agent may have seen it.
     """
 
     frames: int = 0
@@ -98,15 +101,15 @@ class FrameLog:
     """The frame log of one agent.
 
     Args:
-        storage: where the file is.
-        garbage_bytes: how much released data is worth a rewrite.
-        limit_bytes: what the file may take: at this size contributions wait until others are released; a
-            first one is always taken, and so is what frees room. None: no limit.
+        storage: storage of the file.
+        garbage_bytes: released bytes that justify a rewrite.
+        limit_bytes: maximum size of the file. At this size contributions wait until others are released; a
+            first contribution is always accepted, and so are frames that release others. None: no limit.
         owner: id of the agent; b"": any.
-        expected: the file has been written before: one without a frame is damaged.
+        expected: whether the file was written before, so that a file without a frame is damaged.
 
     Raises:
-        StorageError: the file cannot be read or written; after that the log refuses everything.
+        StorageError: the file cannot be read or written; afterwards the log refuses everything.
     """
 
     def __init__(
@@ -145,15 +148,15 @@ class FrameLog:
 
     @property
     def crowded(self) -> bool:
-        """So little room is left below the limit that only counts should still be added."""
+        """Whether so little space is left below the limit that only counts should be added."""
         return self.limit_bytes is not None and self._size > self.limit_bytes - self.limit_bytes // 4
 
     def append(self, frame: Frame) -> None:
-        """Write a frame. `Sealed` frames must be followed by `sync` before any agent is told of them.
+        """Write a frame. A `Sealed` frame must be synced before any agent learns of it.
 
         Raises:
-            DiskFull: no room on the disk, or below the limit; the file is what it was.
-            StorageError: the disk refuses.
+            DiskFull: the disk or the limit has no space; the file is unchanged.
+            StorageError: the disk operation failed.
         """
         if isinstance(frame, Sealed) and not frame.owner:
             frame = msgspec.structs.replace(frame, owner=self._owner)
@@ -171,10 +174,10 @@ class FrameLog:
             self._appended.add(frame.job)
 
     def _write_again(self) -> None:
-        """A sync that failed before this start may have lost what still reads well, unknown to other agents.
+        """Write the file again after a start. Cost: a copy of the file, once.
 
-        Cost: a copy of the file, once. Without room for it the file stays: what it lacks after a power cut
-        is a declared gap.
+        A sync that failed before this start may have lost bytes that still read well. Without space for the
+        copy the file stays; bytes that are missing after a power failure are then a declared gap.
         """
         with contextlib.suppress(DiskFull):
             self._storage.write(FILE_NAME, self._file.read(0, self._size))
@@ -182,7 +185,7 @@ class FrameLog:
             self._file = self._storage.open(FILE_NAME)
 
     def _begin(self) -> None:
-        """Write the first frame, which says nothing. Without room for it the file stays empty."""
+        """Write the first frame, which is empty. Without space for it the file stays empty."""
         with contextlib.suppress(DiskFull):
             data = pack(msgspec.msgpack.encode(FIRST_FRAME))
             self._guard(lambda: self._file.append(data))
@@ -190,7 +193,7 @@ class FrameLog:
             self._size += len(data)
 
     def _make_room(self, nbytes: int, limit_bytes: int) -> None:
-        """A limit that is reached: rewrite the file, or refuse what others must be closed for first."""
+        """Rewrite the file at the limit. Raises DiskFull if other contributions must be closed first."""
         if self._size + nbytes > limit_bytes:
             self.compact()
         if self._size + nbytes > limit_bytes and any(
@@ -210,7 +213,7 @@ class FrameLog:
         reach("frame.synced")
 
     def last(self, job: str) -> Sealed | None:
-        """The newest contribution of a job: where to go on from after a restart."""
+        """Return the newest contribution of a job, with which it continues after a restart."""
         state = self._jobs.get(job)
         return self._read(state.frames[-1]) if state and state.frames else None
 
@@ -233,14 +236,17 @@ class FrameLog:
 
     @safeguard("keep-until-closed")
     def unreleased(self, job: str) -> Iterator[Sealed]:
-        """The contributions that an agent may still ask for, oldest first. Cost: one read each."""
+        """Yield the contributions that an agent may still request, oldest first. Cost: one read each."""
         state = self._jobs.get(job)
         for place in list(state.frames) if state else ():
             if state and state.is_live(place):
                 yield self._read(place)
 
     def compact(self) -> bool:
-        """Rewrite the file without what is released, if that is worth it."""
+        """Rewrite the file without released frames, if that is worth the cost.
+
+        Returns whether it was rewritten.
+        """
         live = sum(place.size for state in self._jobs.values() for place in state.frames)
         garbage = self._size - live
         if garbage < self._garbage_bytes or (garbage < live and not self.crowded) or self._has_open_holes():
@@ -257,7 +263,7 @@ class FrameLog:
         reach("compact")
         try:
             self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
-        except DiskFull:  # the old file is as good, only longer
+        except DiskFull:  # the old file is equivalent, only longer
             return False
         reach("compacted")
         self._file.close()
@@ -267,7 +273,7 @@ class FrameLog:
         return True
 
     def _has_open_holes(self) -> bool:
-        """Whether a restart would have to say again that something is lost: a rewritten file cannot."""
+        """Whether a restart would have to declare a loss again. A rewritten file could not contain this."""
         return any(
             (released := self.released(job)) is None or stop > released
             for job, holes in self.recovery.holes.items()
@@ -303,7 +309,8 @@ class FrameLog:
         else:
             state.released = frame.stop if state.released is None else max(state.released, frame.stop)
             state.received = max(state.received, frame.received)
-        if state.released is not None and state.frames:  # the last one stays: it says where to go on
+        # the last frame stays, because the job continues from it
+        if state.released is not None and state.frames:
             state.frames = [place for place in state.frames[:-1] if state.is_live(place)] + state.frames[-1:]
 
     def _read(self, place: _Place) -> Sealed:
@@ -363,7 +370,10 @@ class FrameLog:
 
     @staticmethod
     def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: Recovery) -> bool:
-        """Whether a frame goes on where its job's last one ended; a block on disk twice brings old ones."""
+        """Whether a frame continues where its job's last one ended.
+
+        A duplicated block on disk contains old frames.
+        """
         if isinstance(frame, Forgotten):
             ends.pop(frame.job, None)
         if not isinstance(frame, Sealed):
@@ -386,7 +396,7 @@ class FrameLog:
 
 
 def _decode(body: bytes | None) -> Frame | None:
-    """A frame, or None if it is none."""
+    """Decode a frame; return None if it is malformed."""
     if body is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The shapes of the frames in the frame log, and what is left of one when a part of it is void."""
+"""The types of frames in the frame log, and the rest of a frame after an annulment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from elfmesh.safeguards import safeguard
 
 
 class SealedInterval(NamedTuple):
-    """One interval of a contribution: its index, its counts (order of BUCKETS), its partial per partition.
+    """One interval of a contribution: index, counts (in the order of BUCKETS), one partial per partition.
 
-    `rev` is above those of what another version has said of the interval, if that was revised.
+    `rev` is higher than the revisions of the interval by other versions, if there are any.
     """
 
     interval: int
@@ -22,9 +22,10 @@ class SealedInterval(NamedTuple):
 
 
 class RevisedInterval(NamedTuple):
-    """One interval that was sealed before and whose contribution is this one now; see `late.Revision`.
+    """One interval that was sealed before, with its new contribution; see `late.Revision`.
 
-    `version` evaluates the interval; it may be an earlier one than the frame's. Without `counts` it is void.
+    `version` is the version that evaluates the interval; it may be earlier than that of the frame. Without
+    `counts` the revision is void.
     """
 
     interval: int
@@ -37,30 +38,33 @@ class RevisedInterval(NamedTuple):
 
 
 class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
-    """One contribution: this job has nothing more for intervals [start, stop) than `entries`.
+    """One contribution: the job has no records for the intervals [start, stop) other than those in `entries`.
 
-    What the records read so far revise goes with it, so that the positions are those of both; the range is
-    empty where nothing else is sealed.
+    The frame also contains revisions of earlier intervals by the records read so far, so that the positions
+    belong to both. The range is empty if no interval is sealed.
 
     Attributes:
-        version: of the manifest by whose text the records were evaluated (`terms.Stage.evaluated`).
-        positions: per source how far what is in [start, stop) or `revised` was read, beside what is
-            `read_up_to`.
-        restart: per source where to read from again, so that every record after `stop` is seen once more.
+        version: version of the manifest with whose text the records were evaluated (`terms.Stage.evaluated`).
+        positions: source positions up to which [start, stop) and `revised` were read, besides `read_up_to`.
+        restart: source positions from which to read again, so that every record after `stop` is read once
+            more.
         counters: cumulative counts of the job at this agent.
-        carried: see `tally.Carried`: what is counted in intervals from `stop` on and no replay counts.
-        shed: stretches of files that were left out and are counted below `stop`.
-        revised: intervals below `start` that records came late for.
-        seq: revisions of the job so far, these included, and annulments.
-        once: the same as `carried`, of what is counted in [start, stop).
-        read_up_to: see `offsets.Told`: what lives before had counted, where they had read further.
-        revs: (interval, rev): of intervals from `stop` on, or empty ones, what another version has said last.
-        before: (told, restart, shed) of the frame before: what to go on from if this one is annulled.
-        annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
-        turns: where a replay of a part of [start, stop) must look up: errors belong to the newest interval.
-        newest: the interval of the newest record that was read; errors behind `positions` belong no earlier.
-        owner: id of the agent, b"" of an earlier release: another one's contributions are not this one's.
-        end: a frame ends with a byte that is not zero, unlike a block that was never written.
+        carried: see `tally.Carried`: counts of intervals from `stop` on that a replay does not count.
+        shed: ranges of files that were skipped and are counted below `stop`.
+        revised: intervals below `start` that late records have changed.
+        seq: number of revisions and annulments of the job so far, including those of this frame.
+        once: the same as `carried` for counts in [start, stop).
+        read_up_to: see `offsets.Told`: what earlier boots had counted, if they had read further.
+        revs: (interval, rev) of intervals from `stop` on, or empty ones: the last revision by another
+            version.
+        before: (told, restart, shed) of the previous frame: where to continue if this frame is annulled.
+        annuls: contents of earlier frames for intervals from this one on are void, because another version
+            evaluates them.
+        turns: where a replay of a part of [start, stop) must look up; errors belong to the newest interval.
+        newest: interval of the newest record that was read; errors after `positions` do not belong to earlier
+            ones.
+        owner: id of the agent, b"" of an earlier release; contributions of other agents are refused.
+        end: makes a frame end with a byte that is not zero, unlike a block that was never written.
     """
 
     job: str
@@ -87,7 +91,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
 
     @safeguard("annulled-parts")
     def below(self, void_from: int) -> Sealed:
-        """What is left of it when another version evaluates the intervals from there on."""
+        """Return the rest of the frame when another version evaluates the intervals from `void_from` on."""
         return msgspec.structs.replace(
             self,
             start=min(self.start, void_from),
@@ -99,9 +103,9 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
 
 
 class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
-    """Everything of a job below `stop` is closed, its revisions up to `received` are accounted for.
+    """All intervals of a job below `stop` are closed, and its revisions up to `received` are accounted for.
 
-    No agent will ask for them again.
+    No agent will request them again.
     """
 
     job: str
@@ -111,7 +115,7 @@ class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
-    """The job is gone from this agent; without a name: the first frame, so that no file is ever empty."""
+    """The job was removed from this agent. Without a name: the first frame, so that no file is ever empty."""
 
     job: str
 

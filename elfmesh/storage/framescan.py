@@ -1,9 +1,9 @@
-"""Frames as bytes, and how to find them again in a file that may be damaged.
+"""The byte format of frames, and the search for frames in a file that may be damaged.
 
-    frame = mark (4) | u32 length of the body | u32 CRC-32 of mark and length | u32 CRC-32 of the body | body
+  frame = mark (4) | u32 length of the body | u32 CRC-32 of mark and length | u32 CRC-32 of the body | body
 
-The head has a checksum of its own, so that a search for the next good frame looks at every byte once and
-holds one frame at most.
+The header has a checksum of its own, so that the search for the next valid frame reads each byte once and
+holds at most one frame.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from elfmesh.storage.storage import AppendFile
 MARK = b"\xe1\xf0\x4c\x68"
 HEAD = struct.Struct(">4sIII")
 FRAME_BYTES_MAX = 256 << 20
-"""A frame of 8 intervals in 2 partitions at the data limit of a message."""
+"""Size of a frame of 8 intervals in 2 partitions at the data limit of a message."""
 
 WINDOW_BYTES = 1 << 20
 SECTOR = 512
-"""What a disk writes at once: a part of a file that was never written is as many zeros."""
+"""Unit of disk writes: a part of a file that was never written contains at least this many zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One stretch of a file: a frame with a right checksum, or (without a body) one that holds none."""
+    """A range of a file: a frame with a valid checksum, or (without a body) bytes that contain no frame."""
 
     offset: int
     size: int
@@ -46,7 +46,7 @@ def pack(body: bytes) -> bytes:
 
 
 def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
-    """The body of the frame at an offset, or None if there is no valid one."""
+    """Return the body of the frame at an offset, or None if there is no valid frame."""
     if end - at < HEAD.size:
         return None
     head = file.read(at, HEAD.size)
@@ -62,7 +62,7 @@ def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
 
 
 def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
-    """Whether a file ends before the frame at an offset does: within its head, or where a good head says."""
+    """Whether the file ends within the frame at an offset: within its header, or by its length."""
     head = file.read(at, min(HEAD.size, end - at))
     if len(head) < HEAD.size:
         return True
@@ -71,7 +71,7 @@ def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
 
 
 def is_torn(file: AppendFile, at: int, end: int) -> bool:
-    """Whether the bad end of a file looks like an append that a crash has cut short."""
+    """Whether the invalid end of a file looks like an append that a crash interrupted."""
     if is_cut_short(file, at, end):
         return True
     tail = file.read(at, end - at)
@@ -82,7 +82,7 @@ def is_torn(file: AppendFile, at: int, end: int) -> bool:
 
 
 def scan(file: AppendFile, end: int) -> Iterator[Found]:
-    """All of a file of `end` bytes, in order: frames, and what lies between them."""
+    """Yield all ranges of a file of `end` bytes in order: frames, and bytes between them."""
     at = 0
     while at < end:
         body = unpack(file, at, end)
@@ -97,7 +97,7 @@ def scan(file: AppendFile, end: int) -> Iterator[Found]:
 
 
 def _next_good(file: AppendFile, at: int, end: int) -> int:
-    """The offset of the next frame with a right checksum; `end` if there is none."""
+    """Return the offset of the next frame with a valid checksum; `end` if there is none."""
     while at < end:
         window = file.read(at, WINDOW_BYTES + len(MARK) - 1)
         place = window.find(MARK)

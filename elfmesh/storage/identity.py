@@ -1,8 +1,8 @@
-"""Who an agent is: the identity file of a data directory, and what its state log knows of the same.
+"""The identity of an agent: the identity file of a data directory, and its copy in the state log.
 
-    id = JSON {"id": hex, "incarnation": newest start, "rewritten": see `_Stored`, "sum": CRC-32}
+  id = JSON {"id": hex, "incarnation": newest start, "rewritten": see `_Stored`, "sum": CRC-32}
 
-A damaged file is never replaced by another id: the state log names the agent as well.
+A damaged file is never replaced by another id, because the state log contains the id as well.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ WITHOUT_ID = (
     " describe JOB` names them): where most of them are there, remove the file; the agent becomes a new one."
 )
 RESTORED_FILE = "restored"
-"""Whose backup a data directory was made of; see `disk/restore.py`."""
+"""File that names the agent from whose backup the data directory was created; see
+`data_directory/restore.py`."""
 
 log = logging.getLogger("elf.agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this agent is: an id for the life of the data directory, and the number of this start.
+    """Identity of an agent: an id that the data directory keeps, and the number of this start.
 
-    `rng` is seeded once, for everything random in the cores.
+    `rng` is seeded once, for all randomness in the cores.
     """
 
     id: bytes
@@ -44,9 +45,9 @@ class Identity:
 
 
 class _Stored(msgspec.Struct, omit_defaults=True):
-    """The identity on disk; an earlier release's has neither `rewritten` nor `sum`.
+    """The identity on disk; that of an earlier release has neither `rewritten` nor `sum`.
 
-    `rewritten` is the newest start that has rewritten the state log; `sum` the CRC-32 of the others.
+    `rewritten` is the newest start that has rewritten the state log; `sum` is the CRC-32 of the other values.
     """
 
     id: str
@@ -60,7 +61,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """The agents (ids in hex, the last one first) whose backups a data directory comes from."""
+    """The agents from whose backups a data directory was created: ids in hexadecimal, the last one first."""
 
     agents: tuple[str, ...]
     made_us: int
@@ -89,7 +90,7 @@ def _store(storage: Storage, agent: bytes, incarnation: int, rewritten: int) -> 
 
 
 def _stored(storage: Storage) -> _Stored | None:
-    """The identity of a data directory, None if it has none; from the state log where its file is damaged."""
+    """Return the identity of a data directory, or None; taken from the state log if the file is damaged."""
     raw = storage.read(IDENTITY_FILE)
     if raw is None:
         return None
@@ -101,28 +102,30 @@ def _stored(storage: Storage) -> _Stored | None:
         if header is None or not header.owner.strip(b"\0"):
             raise
         log.error("%s: it is taken from the state log, and the file is written again", error)
-        # The newest start may have been one that did not come to rewriting the state log.
+        # the newest start may have ended before it rewrote the state log
         return _Stored(header.owner.hex(), header.boot + 1, header.boot)
 
 
 def rewritten_by(storage: Storage) -> int:
-    """The newest start of the agent that is known to have rewritten the state log, 0 if none is."""
+    """Return the newest start of the agent that has rewritten the state log, or 0 if none is known."""
     stored = _stored(storage)
     return 0 if stored is None else stored.rewritten
 
 
 def state_rewritten(storage: Storage, boot: int) -> None:
-    """Remember that this start has rewritten the state log: an older one is found out by it."""
+    """Record that this start has rewritten the state log, so that an older log is detected."""
     stored = _stored(storage)
     if stored is not None and stored.incarnation == boot:
         _store(storage, bytes.fromhex(stored.id), boot, boot)
 
 
 def load_identity(storage: Storage, named: bytes = b"") -> Identity:
-    """Read the identity of a data directory, or make one; the incarnation is raised and stored first.
+    """Read or create the identity of a data directory. The raised incarnation is stored before it is used.
 
-    `named` is the id by the agent's certificate (b"": none). ConfigError: the directory is another agent's,
-    or was restored from a backup of this one.
+    `named` is the id in the agent's certificate (b"": none).
+
+    Raises:
+        ConfigError: the directory belongs to another agent, or was restored from a backup of this agent.
     """
     stored = _stored(storage) or _Stored((named or secrets.token_bytes(ID_BYTES)).hex(), 0)
     agent, boot = bytes.fromhex(stored.id), stored.incarnation + 1
@@ -142,7 +145,7 @@ def _check_same(stored: bytes, named: bytes) -> None:
 
 
 def restored_from(raw: bytes | None) -> tuple[str, ...]:
-    """The agents whose backups a data directory comes from; none if it was not restored."""
+    """Return the agents from whose backups a data directory was created; empty if it was not restored."""
     try:
         return msgspec.json.decode(raw, type=Restored).agents if raw else ()
     except msgspec.MsgspecError as error:
@@ -150,7 +153,7 @@ def restored_from(raw: bytes | None) -> tuple[str, ...]:
 
 
 def _check_restored(storage: Storage, agent: bytes) -> None:
-    """Raise ConfigError if an agent would come back by a copy of what it knew some time ago."""
+    """Raise ConfigError if the agent would start with an old copy of its own state."""
     if agent.hex() in restored_from(storage.read(RESTORED_FILE)):
         raise ConfigError(
             f"the data directory was restored from a backup of agent {agent.hex()}, without its votes",

@@ -1,9 +1,9 @@
-"""Blobs on disk for trees that do not fit in memory: append-only files without a name.
+"""Stores blobs of trees that do not fit into memory in unnamed, append-only files.
 
-The segment files are unlinked as soon as they are open, so nothing is left behind whatever ends the process,
-and nothing is synced. A put that fails leaves everything as it was. A full segment without live blobs is
-closed; while more than half of all is dead, the emptiest segment is compacted, so disk space is at most about
-twice the live bytes and two segments. Safe to use from several threads.
+The segment files are unlinked as soon as they are open, so no file is left however the process ends. Nothing
+is synced. A put that fails changes nothing. A full segment without live blobs is closed. While more than half
+of all bytes are dead, the emptiest segment is compacted, so the files take at most about twice the live bytes
+plus two segments. The store is thread-safe.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from elfmesh.errors import StorageError
 from elfmesh.storage.starving import off_the_loop
 
 SEGMENT_BYTES = 64 << 20
-"""Size from which a segment is full: the unit in which space is given back."""
+"""Size from which a segment is full; space is freed in this unit."""
 
 REMEDY = "Make room there, or raise limits.memory."
-"""What the owner of an agent can do."""
+"""Remedy in error messages, for the operator of an agent."""
 
 
 @dataclass(slots=True)
 class _Segment:
-    """One file. `live` is the sum of its blobs that were not dropped."""
+    """A segment file. `live` is the total size of its blobs that were not dropped."""
 
     fd: int
     end: int = 0
@@ -40,7 +40,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a blob lies, and its checksum."""
+    """Position of a blob, and its checksum."""
 
     segment: _Segment
     offset: int
@@ -52,9 +52,10 @@ class SpillStore:
     """A `BlobStore` in unlinked files.
 
     Args:
-        directory: made when the first blob comes; None: the system's directory for temporary files.
-        limit_bytes: of disk space; None: what the disk has.
-        remedy: what to tell people to do where a write fails.
+        directory: created with the first blob; None: the system's directory for temporary files.
+        limit_bytes: maximum disk space; None: no limit.
+        segment_bytes: size of a segment.
+        remedy: remedy in the error message of a failed write.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class SpillStore:
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes the files take, dropped blobs included."""
+        """Size of the files, including dropped blobs."""
         with self._swept():
             return self._disk_bytes()
 
@@ -92,7 +93,10 @@ class SpillStore:
         return "temporary files" if self.directory is None else str(self.directory)
 
     def put(self, blob: bytes, /) -> int:
-        """Write a blob; a number to get it by. StorageError: no room, no access, or the store is closed."""
+        """Write a blob and return its number.
+
+        Raises StorageError if there is no space or the store is closed.
+        """
         with self._swept():
             self._check_open()
             place = self._append(blob)
@@ -101,16 +105,16 @@ class SpillStore:
             return self._next
 
     def get(self, number: int, /) -> bytes:
-        """Read a blob. Raises StorageError: the disk lost it, or the store was closed."""
+        """Read a blob. Raises StorageError if it is damaged, or the store is closed."""
         with self._swept():
             self._check_open()
             return self._read(self._places[number])
 
     def drop(self, number: int, /) -> None:
-        """Forget a blob; now and then, closes or compacts the files it leaves empty.
+        """Drop a blob. Occasionally closes or compacts files that have become empty.
 
-        The garbage collector may call this in the middle of any other call, so it never waits: what it cannot
-        do at once is done by the next call.
+        The garbage collector may call this during any other call, so it never waits. The next call does what
+        it could not do at once.
         """
         self._dropped.append(number)
         if self._lock.acquire(blocking=False):
@@ -120,7 +124,7 @@ class SpillStore:
                 self._lock.release()
 
     def close(self) -> None:
-        """Give everything back. Blobs may still be dropped; all else fails from now on."""
+        """Close all files. Afterwards blobs may still be dropped; all other calls fail."""
         with self._swept():
             self._closed = True
             for segment in self._segments:
@@ -129,7 +133,7 @@ class SpillStore:
 
     @contextlib.contextmanager
     def _swept(self) -> Iterator[None]:
-        """The lock, with all that was dropped gone."""
+        """Hold the lock after processing all dropped blobs."""
         with self._lock:
             self._sweep()
             yield
@@ -162,7 +166,7 @@ class SpillStore:
         try:
             _write(segment.fd, blob, segment.end)
         except OSError as error:
-            with contextlib.suppress(OSError):  # what was half written is not missed
+            with contextlib.suppress(OSError):  # removes a partly written blob
                 os.ftruncate(segment.fd, segment.end)
             raise self._cannot(error) from None
         place = _Place(segment, segment.end, len(blob), zlib.crc32(blob))
@@ -221,7 +225,7 @@ class SpillStore:
             try:
                 moved = self._append(self._read(place))
             except StorageError:
-                return  # no room to move: it stays where it is
+                return  # there is no space to move the blob, so it stays
             self._places[number] = moved
             emptiest.live -= place.size
         self._give_back(emptiest)

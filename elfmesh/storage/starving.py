@@ -1,10 +1,11 @@
-"""Lack of a resource of the host: it says nothing about the bytes, so the part that needs it waits.
+"""Waits for resources of the host (descriptors, memory, threads) and repeats the operation.
 
-Without descriptors or memory any parser fails on any block, and no file can be opened. To count its records
-as parse errors, or to end the agent, would be wrong. The thread that reads or writes waits where it is and
-tries again, as a writer waits on a full disk: nothing is left half done.
+Without descriptors or memory any parser fails on any block, and no file can be opened. Counting the records
+as parse errors, or stopping the agent, would be wrong, because the data is not at fault. The thread that
+reads or writes waits and tries again, as a writer does on a full disk, so no operation is left incomplete.
 
-Owns which threads wait, and why. The thread of the event loop never waits here: it would answer no client.
+The module owns the waiting threads and the reasons. The thread of the event loop never waits here, because it
+could not answer clients meanwhile.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ log = logging.getLogger("elf.worker")
 T = TypeVar("T")
 
 AGAIN_S = 0.5
-"""Between two attempts."""
+"""Pause between two attempts."""
 
 SAY_AGAIN_S = 60.0
-"""Between two lines of the log about the same wait."""
+"""Time between two log lines about the same wait."""
 
 _ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN)
 _NO_THREAD = "can't start new thread"
 
 FILES_SHARE = 4
-"""A follower of files takes at most this part of the process's descriptors."""
+"""A reader of files uses at most the process's limit of descriptors divided by this number."""
 
 _waiting: dict[str, str] = {}
-"""By name of the thread: what it waits for."""
+"""What each thread waits for, by name of the thread."""
 
 
 _watchers: list[Callable[[], None]] = []
@@ -59,7 +60,7 @@ def _reported(thread: str, why: str) -> None:
 
 
 def problem(threads: str = "") -> str:
-    """What one of the threads whose names begin so waits for; "" while none does."""
+    """Return what a thread whose name starts with `threads` waits for; "" if none waits."""
     return next((why for name, why in [*_waiting.items()] if name.startswith(threads)), "")
 
 
@@ -95,15 +96,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = time.sleep) -> T:
-    """The result of `work`, attempted again for as long as the host lacks a resource for it.
+    """Return the result of `work`. Repeats it while the host lacks a resource.
 
     Args:
-        work: may be called any number of times.
-        what: names it in the log.
-        sleep: waits so many seconds.
+        work: function that may be called repeatedly.
+        what: name of the work in the log.
+        sleep: waits for a number of seconds.
 
     Raises:
-        Exception: whatever `work` raises that is no lack of a resource.
+        Exception: any error of `work` that is not a lack of a resource.
     """
     waited_s, reported_s = 0.0, float("-inf")
     try:
@@ -130,10 +131,10 @@ def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = t
 
 
 def off_the_loop(work: Callable[[], T], what: str) -> T:
-    """The same in any thread but the main one, which has the event loop: there `work` is done once.
+    """Run `work` as `retried` does, except in the main thread with the event loop, where it runs once.
 
     Raises:
-        Exception: as `retried`; in the main thread whatever `work` raises.
+        Exception: as `retried`; in the main thread, any error of `work`.
     """
     if threading.current_thread() is threading.main_thread():
         return work()
@@ -141,47 +142,47 @@ def off_the_loop(work: Callable[[], T], what: str) -> T:
 
 
 def opened(path: str | Path, flags: int, mode: int = 0o777) -> int:
-    """`os.open` that waits for a descriptor, but for the main thread.
+    """Open a file as `os.open` does, but wait for a descriptor, except in the main thread.
 
     Raises:
-        OSError: it cannot be opened for another reason.
+        OSError: the file cannot be opened for another reason.
     """
     return off_the_loop(lambda: os.open(path, flags, mode), f"opening {path}")
 
 
 def opened_file(path: Path, mode: str) -> BinaryIO:
-    """`Path.open` of a binary file; waits as `opened`.
+    """Open a binary file as `Path.open` does; waits as `opened`.
 
     Raises:
-        OSError: it cannot be opened for another reason.
+        OSError: the file cannot be opened for another reason.
     """
     return off_the_loop(lambda: cast(BinaryIO, path.open(mode)), f"opening {path}")
 
 
 def wait_for_descriptor(what: str) -> None:
-    """Return once a file could be opened; for calls that say nothing of a lack."""
+    """Return when a file can be opened; for operations that do not report a lack of descriptors."""
     off_the_loop(lambda: io.FileIO("/dev/null").close(), what)
 
 
 def content(path: Path) -> bytes:
-    """All of a file; waits as `opened`.
+    """Return the content of a file; waits as `opened`.
 
     Raises:
-        OSError: it cannot be read for another reason.
+        OSError: the file cannot be read for another reason.
     """
     return off_the_loop(path.read_bytes, f"reading {path}")
 
 
 def listed(path: Path, pattern: str = "*") -> list[Path]:
-    """What a directory has under such names, in no order; waits as `opened`.
+    """Return the entries of a directory that match a pattern, in no particular order; waits as `opened`.
 
     Raises:
-        OSError: it cannot be read for another reason.
+        OSError: the directory cannot be read for another reason.
     """
     return off_the_loop(lambda: [*path.glob(pattern)], f"listing {path}")
 
 
 def files_max(wanted: int) -> int:
-    """How many files a follower may hold open: `wanted`, or its share of RLIMIT_NOFILE where that is less."""
+    """Return how many files a reader may hold open: `wanted`, or less to keep within RLIMIT_NOFILE."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft // FILES_SHARE))

@@ -1,16 +1,16 @@
-"""What the control machine remembers, in one file that grows: many changes, one sync.
+"""The state log: the state of the control machine in one append-only file, with one sync for many changes.
 
-    file  = header, one frame per change of the rewritten part, then one frame per `apply`
-    frame = framescan frame of msgpack [[kind, key, data], ...]; data b"" forgets; the last is END
-    header = frame of one change: HEADER, data: 20 owner | u64 boot | u64 sequence | u64 bytes rewritten
+  file  = header, one frame per change of the rewritten part, then one frame per `apply`
+  frame = framescan frame of msgpack [[kind, key, data], ...]; data b"" forgets; the last is END
+  header = frame of one change: HEADER, data: 20 owner | u64 boot | u64 sequence | u64 bytes rewritten
 
-`apply` returns when all its changes are durable; a crash keeps all changes of a frame or none. The rewritten
-part got its name when it was durable, so a bad frame in it is damage, and so is one before a good frame. Only
-the end of what was appended may be torn: the file ends before its frame does, or blocks of it are zeros. A
-torn frame was never answered for and is left out. Where anything is damaged, the votes are forgotten, because
-they may not be all, the loss is remembered in their place, and the damaged file is kept beside the new one. A
-file without a header is an earlier release's: its first frame is the rewritten part. The file is at most
-about three times as long as what it holds.
+`apply` returns when all its changes are durable; after a crash, either all changes of a frame exist or none.
+The rewritten part got its name when it was durable, so a bad frame in it is damage, and so is a bad frame
+before a good one. Only the end of the appended part may be torn: the file ends within a frame, or blocks of
+the frame are zeros. A torn frame was never answered for and is ignored. If there is damage, all votes are
+forgotten, because some may be missing, the loss is recorded instead, and the damaged file is kept beside the
+new one. A file without a header is from an earlier release; its first frame is the rewritten part. The file
+is at most about three times as long as its content.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from elfmesh.storage.storage import Storage
 
 NAME = "state.log"
 DAMAGED = f"{NAME}.damaged"
-"""Begins the names under which damaged files are kept; the boot that found the damage follows."""
+"""Prefix of the names under which damaged files are kept; the boot that found the damage follows."""
 
 SLACK_BYTES = 1 << 20
-"""What may lie in the file beside twice what is live, before it is written again."""
+"""Bytes besides twice the live bytes beyond which the file is rewritten."""
 
 HEADER = "header"
 _HEAD = struct.Struct(">20sQQQ")
@@ -44,7 +44,8 @@ VOTE = "vote"
 
 Change = tuple[str, bytes, bytes]
 END: Change = ("end", b"", b"\xff")
-"""The last change of every frame: a frame ends with a byte that is not zero, unlike a block never written."""
+"""Last change of every frame, so that a frame ends with a byte that is not zero, unlike a block that was
+never written."""
 
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(list[Change])
@@ -53,10 +54,10 @@ log = logging.getLogger("elf.agent")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a state log says of itself.
+    """Header of a state log.
 
-    `boot` is the agent's start that has rewritten it; `sequence` counts the changes before that since the
-    first start; `length` is that of the rewritten part.
+    `boot` is the start of the agent that has rewritten the log. `sequence` is the number of changes before
+    that since the first start. `length` is the length of the rewritten part.
     """
 
     owner: bytes
@@ -66,10 +67,10 @@ class Header:
 
 
 class StateLog:
-    """The state of one agent.
+    """The state log of one agent.
 
-    `rewritten` is the last boot that is known to have rewritten the file (0: none). `loss` is what this start
-    has found, None if the file was good; `sequence` counts changes since the agent's first start.
+    `rewritten` is the last boot that is known to have rewritten the file (0: none). `loss` is the damage that
+    this start has found, or None. `sequence` is the number of changes since the agent's first start.
     """
 
     def __init__(self, storage: Storage, owner: bytes = b"", boot: int = 0, rewritten: int = 0) -> None:
@@ -84,7 +85,8 @@ class StateLog:
         problem = self._recover(rewritten)
         if problem:
             self._give_up_votes("is not there" if absent else problem)
-        # A sync that failed before this start may have lost what still reads well: it is written again.
+        # A sync that failed before this start may have lost bytes that still read well, so the file is
+        # rewritten.
         self._rewrite_file()
 
     def _recover(self, rewritten: int) -> str:
@@ -102,7 +104,7 @@ class StateLog:
             damaged |= bad_at >= 0
             self._note(changes)
         if header is None:
-            if not end:  # an earlier release had nothing to remember, or this is the first start
+            if not end:  # an earlier release had no state to store, or this is the first start
                 return "is empty" if rewritten else ""
             header = Header(b"", 0, 0, 1)
         self.sequence += header.sequence
@@ -148,24 +150,24 @@ class StateLog:
         )
 
     def items(self) -> tuple[Change, ...]:
-        """Everything that is remembered, by kind and key."""
+        """Return the whole state, ordered by kind and key."""
         return tuple((kind, key, data) for (kind, key), data in sorted(self._live.items()))
 
     def apply(self, effects: Sequence[Persist]) -> None:
-        """Remember or forget; durable when it returns. Cost: one append and one sync."""
+        """Store or forget values durably. Cost: one append and one sync."""
         changes = [(effect.kind, effect.key, effect.data) for effect in effects]
         self._file.append(_frame(changes))
         self._file.sync()
         self.sequence += 1
         self._note(changes)
         if self._file.size() > 2 * self._live_bytes + SLACK_BYTES:
-            with contextlib.suppress(DiskFull):  # the old file is as good, only longer
+            with contextlib.suppress(DiskFull):  # the old file is equivalent, only longer
                 self._rewrite_file()
 
     def forget(self, kind: str) -> list[bytes]:
-        """Remember nothing of a kind any more; what it was, by key. Cost: no sync.
+        """Forget all values of a kind, and return them ordered by key. Cost: no sync.
 
-        Until the file is written again, the kind is found again at every start.
+        Until the file is rewritten, each start finds the kind again.
         """
         keys = sorted(place for place in self._live if place[0] == kind)
         data = [self._live.pop(place) for place in keys]
@@ -185,7 +187,7 @@ class StateLog:
                 self._live_bytes += len(data)
 
     def _rewrite_file(self) -> None:
-        """Leave out what is forgotten. The old file is in force until the new one is durable."""
+        """Rewrite the file without forgotten values. The old file is valid until the new one is durable."""
         body = b"".join(_frame([change]) for change in self.items())
         length = len(_header(Header(self._owner, self._boot, self.sequence, 0))) + len(body)
         self._storage.write(NAME, _header(Header(self._owner, self._boot, self.sequence, length)) + body)
@@ -209,7 +211,7 @@ def _header_of(changes: list[Change]) -> Header | None:
 
 
 def header_of(storage: Storage) -> Header | None:
-    """What the state log of a data directory says of itself, None if it says nothing that can be read."""
+    """Return the header of the state log in a storage, or None if it cannot be read."""
     if storage.read(NAME) is None:
         return None
     file = storage.open(NAME)

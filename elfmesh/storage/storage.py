@@ -1,6 +1,6 @@
 """The files of an agent: a real directory, or a dictionary in the simulation.
 
-Data survives a crash once `sync` or `write` has returned. A failed sync or write raises `StorageError` and is
+Data survives a crash when `sync` or `write` has returned. A failed sync or write raises `StorageError` and is
 never retried, because the content of the disk is unknown after a failed fsync.
 """
 
@@ -21,16 +21,16 @@ from elfmesh.storage.starving import content, opened
 
 
 class AppendFile(Protocol):
-    """A file that only grows, opened with what it holds."""
+    """An append-only file, opened with its existing content."""
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
-        """Bytes from `offset`, all that follow if `size` is negative."""
+        """Return `size` bytes from `offset`, or all following bytes if `size` is negative."""
         ...
 
     def size(self) -> int: ...
 
     def append(self, data: bytes) -> None:
-        """Add to the end; durable after the next `sync`. After DiskFull the file is what it was before."""
+        """Append bytes, which are durable after the next `sync`. After DiskFull the file is unchanged."""
         ...
 
     def cut(self, size: int) -> None: ...
@@ -48,26 +48,29 @@ class Storage(Protocol):
     def open(self, name: str) -> AppendFile: ...
 
     def read(self, name: str) -> bytes | None:
-        """The whole content, or None if there is no such file."""
+        """Return the whole content, or None if the file does not exist."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace the content; after a crash the file is the old or the new one, never a mixture."""
+        """Replace the content atomically: after a crash the file has the old or the new content."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a file; no error if there is none."""
+        """Delete a file; no error if it does not exist."""
         ...
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names that begin with `prefix`, sorted."""
+        """Return the names that start with `prefix`, sorted."""
         ...
 
     def where(self, name: str) -> str: ...
 
 
 class DiskFile:
-    """`AppendFile` on a real file; closed with its last owner, if no caller closes it."""
+    """`AppendFile` on a real file.
+
+    If it is not closed explicitly, it is closed when it is garbage-collected.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -109,7 +112,6 @@ class DiskFile:
 
     @safeguard("failed-sync")
     def sync(self) -> None:
-        """Return when everything appended is on disk."""
         try:
             reach("storage.sync")
             os.fdatasync(self._fd)
@@ -122,7 +124,7 @@ class DiskFile:
 
 
 def check_private(root: Path) -> None:
-    """Refuse a data directory in which another user may have put files, as sshd and PostgreSQL do."""
+    """Refuse a data directory in which another user may have created files, as sshd and PostgreSQL do."""
     try:
         found = root.stat()
         with os.scandir(root) as listed:
@@ -132,8 +134,8 @@ def check_private(root: Path) -> None:
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=f"data_dir {root}") from None
     trusted = {os.geteuid(), 0}
-    links = set(trusted)  # whose links to directories are followed
-    if os.geteuid() == 0:  # root may look after the directory of a service's user
+    links = set(trusted)  # owners whose links to directories are followed
+    if os.geteuid() == 0:  # root may manage the directory of a service's user
         trusted.add(found.st_uid)
     if found.st_uid not in trusted:
         problem, hint = "another user owns it", f"Give it to the agent's user: chown -R {os.geteuid()} {root}"
@@ -158,7 +160,7 @@ def _is_planted(entry: os.DirEntry[str], trusted: set[int], links: set[int]) -> 
 
 
 class DiskStorage:
-    """`Storage` in a directory that no other process uses at the same time."""
+    """`Storage` in a directory, which is locked against other processes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -178,9 +180,12 @@ class DiskStorage:
             ) from None
 
     def _path(self, name: str) -> Path:
-        """Where a file is; names are made from what peers send, so none may lead out of the directory."""
+        """Return the path of a file.
+
+        Refuses names that leave the directory, because names come from peers.
+        """
         if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
-            raise StorageError(f"{name!r} is no name of a file in a data directory", where=str(self.root))
+            raise StorageError(f"{name!r} is not a valid file name in a data directory", where=str(self.root))
         return self.root / name
 
     def open(self, name: str) -> DiskFile:
@@ -198,12 +203,13 @@ class DiskStorage:
 
     @safeguard("atomic-write")
     def write(self, name: str, data: bytes) -> None:
-        """Write beside, sync, rename over, sync the directory."""
+        """Write another file, sync it, rename it over the old one, and sync the directory."""
         path = self._path(name)
         beside = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            directory = opened(path.parent, os.O_RDONLY)  # before the name changes: it may fail
+            # opened before the name changes, because opening may fail
+            directory = opened(path.parent, os.O_RDONLY)
             try:
                 with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
                     file.write(data)
@@ -242,7 +248,7 @@ class DiskStorage:
 
 
 class MemoryFile:
-    """`AppendFile` in memory; keeps apart what would survive a crash."""
+    """`AppendFile` in memory, which tracks the content that would survive a crash."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -266,7 +272,6 @@ class MemoryFile:
         self.durable = min(self.durable, size)
 
     def sync(self) -> None:
-        """Everything so far survives a crash."""
         if self.fail_sync:
             raise StorageError("cannot sync: injected fault")
         self.durable = len(self.data)
@@ -275,7 +280,7 @@ class MemoryFile:
 
 
 class MemoryStorage:
-    """`Storage` in memory, for the simulator; `crash` takes back what was not synced."""
+    """`Storage` in memory for the simulator; `crash` removes what was not synced."""
 
     def __init__(self) -> None:
         self.files: dict[str, MemoryFile] = {}
@@ -287,7 +292,6 @@ class MemoryStorage:
         return bytes(self.files[name].data) if name in self.files else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace the content, durably."""
         file = self.files[name] = MemoryFile()
         file.append(data)
         file.sync()

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writes files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from elfmesh.storage.starving import opened_file
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file beside its name; durable, it gets the name at the end of the block.
+    """Write a file under another name; at the end of the block it is durable and gets its name.
 
-    OSError: nothing is left of it. StorageError: it has the name, and that may not be durable.
+    After an OSError the new file is deleted. A StorageError means that it has its name, but this may not be
+    durable.
     """
     beside = path.with_name(f".{path.name}.new")
     try:

@@ -1,1 +1,1 @@
-"""The results logs: segments, pages, and what is done about damage."""
+"""The results logs of jobs: segments, pages of rows, and the handling of damage."""

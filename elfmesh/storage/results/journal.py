@@ -1,11 +1,12 @@
-"""A record on its way into a results log, in a file that was synced first.
+"""Encoding of records that are durable elsewhere before they are durable in their results log.
 
-Such a record need not be synced in its job's log; what a power cut takes from the log is put back from here.
+Such a record need not be synced in its job's log, because it can be restored from this copy after a power
+failure.
 
-    entry = msgpack [job, incarnation, framed record]
-    DIR/journal = u32 length of the entry | u32 crc32 of it | entry, ...    of an earlier release
+  entry = msgpack [job, incarnation, framed record]
+  DIR/journal = u32 length of the entry | u32 crc32 of it | entry, ...    of an earlier release
 
-An entry that can be read has a whole record. See guarantees D-17.
+A readable entry contains a complete record. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _HEAD_BYTES = 8
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One record on its way into a log, framed with its rows as in the log."""
+    """A record for a results log, framed with its rows as in the log."""
 
     job: bytes
     incarnation: str
@@ -52,7 +53,7 @@ def unpack(data: bytes | memoryview) -> Entry:
 
 
 def entries(data: bytes) -> Iterator[bytes]:
-    """The packed entries of a file of an earlier release, up to the first that is torn."""
+    """Yield the packed entries of a file of an earlier release, up to the first torn one."""
     at = 0
     while True:
         start = at + _HEAD_BYTES

@@ -1,14 +1,14 @@
-"""The results of one job on disk: an append-only log, readable by interval index.
+"""The results of one job on disk: an append-only log that can be read by interval index.
 
-    DIR/meta, DIR/meta.copy  incarnation and unified schema of the rows, replaced atomically
-    DIR/<first index>.seg    framed records (see pages.py), indices ascending
-    DIR/pages/               rows that are too large to stand in a record (see page_files.py)
-    DIR/*.damaged            what a damaged file was before it was cut or written again
+  DIR/meta, DIR/meta.copy  incarnation and unified schema of the rows, replaced atomically
+  DIR/<first index>.seg    framed records (see pages.py), indices ascending
+  DIR/pages/               rows that are too large for a record (see page_files.py)
+  DIR/*.damaged            the content of a damaged file before it was cut or rewritten
 
-A record is whole and checksummed, or not there. Indices only grow, so appending a record again changes
-nothing. Retention drops whole segments, oldest first, and never the newest. `append` returns when the record
-is durable (D-17). What damage took is a hole, over which no page leads, until it is filled (`mend`), and is
-logged.
+A record is complete and checksummed, or absent. Indices only increase, so appending a record again changes
+nothing. Retention deletes whole segments, oldest first, and never the newest. `append` returns when the
+record is durable (D-17). Damage leaves a hole, which is logged. No page of a read spans a hole until the hole
+is filled (`mend`).
 """
 
 from __future__ import annotations
@@ -44,22 +44,25 @@ from elfmesh.storage.results.widening import schema_message, widened
 from elfmesh.storage.starving import opened
 
 INTERVALS_MAX = 10_000
-"""Intervals kept per job: a week of minutes."""
+"""Maximum number of intervals per job: a week of minutes."""
 
 BYTES_MAX = 256 << 20
 SEGMENT_BYTES = 8 << 20
-"""A segment is closed beyond this size; retention works in such steps."""
+"""Size beyond which a segment is closed; retention deletes whole segments."""
 
 SEGMENT_RECORDS = 1000
 
 
 class ResultsLog:
-    """The log of one job.
+    """The results log of one job.
 
     Args:
-        incarnation: of the results; a log of another one is dropped. None: whatever is there.
-        intervals_max: records kept, roughly (whole segments are dropped); `bytes_max` likewise.
-        segment_bytes: size at which a new segment begins; `segment_records` likewise.
+        directory: directory of the log.
+        incarnation: incarnation of the results; a log of another one is deleted. None: any incarnation.
+        intervals_max: approximate number of kept records (whole segments are deleted); `bytes_max` likewise.
+        bytes_max: approximate size of kept records.
+        segment_bytes: size at which a new segment starts; `segment_records` likewise.
+        segment_records: number of records at which a new segment starts.
     """
 
     def __init__(
@@ -84,17 +87,19 @@ class ResultsLog:
             self.pages.clear()
             for path in segment_paths(directory):
                 path.unlink()
-            self._meta = Meta(incarnation)  # kept with the schemas of the first record: two syncs less
+            # written with the schemas of the first record, which saves two syncs
+            self._meta = Meta(incarnation)
         self._files = SegmentFiles(directory, self._report)
         self._files.open(self._meta)
         needed = {digest for each in self._files.segments for digest in each.pages}
         self.pages.open(self.latest, needed, self.holes)
         self._unsynced = False
-        # Whether the directory durably names the last segment.
+        # whether the name of the last segment is durable
         self._named = True
         self._learned: dict[str, bytes] = {}
         self._first = self._meta.first
-        if self._first is None and self._meta.expired is None:  # of an earlier release: nothing is gone yet
+        # a log of an earlier release from which nothing was deleted yet
+        if self._first is None and self._meta.expired is None:
             self._first = self.earliest
 
     @property
@@ -103,7 +108,7 @@ class ResultsLog:
 
     @property
     def first(self) -> int | None:
-        """First index that the job ever had, None if it is not known."""
+        """First index that the job ever had, None if it is unknown."""
         return self._first
 
     @property
@@ -112,7 +117,7 @@ class ResultsLog:
 
     @property
     def latest(self) -> int | None:
-        """Last index held, or that was held until it was damaged."""
+        """Last index in the log, including an index that was lost by damage."""
         return self._files.latest
 
     @property
@@ -120,28 +125,28 @@ class ResultsLog:
         return self._files.holes
 
     def append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
-        """Add a record behind the last one; durable when this returns. Lower indices change nothing."""
+        """Append a record durably. A record with an index that is not above the last one changes nothing."""
         if self.write(record, rows, first):
             self.sync()
 
     def learn(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
-        """Let the description on disk say what it does when this record is there."""
+        """Update the description on disk for a record that is about to be written."""
         if self.latest is None:
             self._first = record.index if first is None else min(first, record.index)
         if self.latest is None or record.index > self.latest:
             self._learn(rows, record)
 
     def keep_page(self, index: int, data: bytes) -> None:
-        """Write a page of the rows of a record that may follow, or again one of a record that exists."""
-        if self._meta != self._kept:  # pages of another incarnation are not of this log
+        """Write a page of rows, for a record that may follow or for one whose page is damaged."""
+        if self._meta != self._kept:  # pages of another incarnation do not belong to this log
             self._write_meta(self._meta)
         self.pages.keep(index, data)
 
     @safeguard("append-once")
     def write(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
-        """The same, durable after the next `sync`; whether anything has changed.
+        """Append a record that is durable after the next `sync`. Returns whether the log has changed.
 
-        `first` is the first record that the job ever had, where the log is a copy that begins later.
+        `first` is the first record that the job ever had, if the log is a copy that starts later.
         """
         if self.latest is not None and record.index <= self.latest:
             return False
@@ -178,7 +183,7 @@ class ResultsLog:
         return segment.kept >= self._segment_bytes or len(segment.indices) >= self._segment_records
 
     def distrust(self) -> None:
-        """Sync the last segment again: a process that was killed may have written to it and not synced it."""
+        """Mark the last segment as not synced. A killed process may have written to it without a sync."""
         if self._files.segments:
             self._unsynced, self._named = True, False
 
@@ -199,11 +204,11 @@ class ResultsLog:
     def read(
         self, start: int | None, stop: int | None, limit: int
     ) -> tuple[bytes, int | None, Hole | None, bool]:
-        """A page of records with start <= index < stop, and the index to go on from (None if empty).
+        """Return a page of records with start <= index < stop, and the next index (None if empty).
 
-        At most `limit` records and, but for a first large one, LOG_PAGE_BYTES_MAX bytes. Also returns the
-        hole that ends the page, because no page leads over one, and whether nothing is left before it or
-        `stop`.
+        The page contains at most `limit` records and, except for a large first one, LOG_PAGE_BYTES_MAX bytes.
+        Also returns the hole that ends the page, because no page spans a hole, and whether nothing is left
+        before it or `stop`.
         """
         hole = next((each for each in self.holes if start is None or each[1] > start), None)
         if hole is not None and stop is not None and hole[0] >= stop:
@@ -247,8 +252,9 @@ class ResultsLog:
     # -- damage ----------------------------------------------------------------------------------------
 
     def mend(self, start: int, stop: int, results: Results) -> None:
-        """Put records into the hole that begins at `start`, which ends at `stop` then. Durable on return."""
-        if self.latest is None or self.latest < start:  # what lacks was behind all that is left
+        """Insert records into the hole at `start`, whose filled part ends at `stop`. Durable on return."""
+        # the records are missing after all records that are left
+        if self.latest is None or self.latest < start:
             self._report.lacking(start, stop)
             for record, rows in results:
                 self.write(record, rows)
@@ -263,7 +269,7 @@ class ResultsLog:
         self._look_again()
 
     def give_up(self) -> None:
-        """Declare lost what lacks: no agent fetches records into this log. Durable on return."""
+        """Declare missing records lost, in a log into which no agent fetches records. Durable on return."""
         for start, stop in list(self.holes):
             self.mend(start, stop, [(lost_record(self._meta.job, start, stop), b"")])
 
@@ -281,7 +287,7 @@ class ResultsLog:
         self._meta = self._kept = meta
 
     def _learn(self, data: bytes, record: ResultRecord) -> None:
-        """Widen the log's schemas by those of these rows, on disk before the first record is."""
+        """Widen the log's schemas by those of these rows. They are on disk before the record is."""
         rows = dict(zip(("schema", "partials"), columns_of(data), strict=True))
         messages = {what: schema_message(each) for what, each in rows.items() if each}
         meta = msgspec.structs.replace(self._meta, first=self._first)
@@ -300,7 +306,7 @@ class ResultsLog:
         while len(self._files.segments) > 1 and (count > self._intervals_max or size > self._bytes_max):
             oldest = self._files.segments[0]
             count, size = count - len(oldest.indices), size - oldest.kept
-            with contextlib.suppress(OSError):  # readers see what is the earliest all the same
+            with contextlib.suppress(OSError):  # readers see the earliest record in any case
                 meta = msgspec.structs.replace(self._meta, expired=oldest.indices[-1], first=self._first)
                 self._write_meta(meta)
             self._files.holes = [each for each in self.holes if each[0] > oldest.indices[-1]]

@@ -1,10 +1,11 @@
 """All results logs of one agent.
 
-    DIR/<job id hex>/                the log of a job (see log.py)
-    DIR/<job id hex>.<incarnation>/  that of its numbering before this one, set aside for who is behind in it
+  DIR/<job id hex>/                the log of a job (see log.py)
+  DIR/<job id hex>.<incarnation>/  the log of its previous incarnation, kept for readers that have not read
+  all
 
-`append` returns when its records are durable (D-17); what was only written is durable when `sync` returns, or
-can be put back from what `prepare` gave (see journal.py). A log that is closed was synced.
+`append` returns when its records are durable (D-17). Records of `write` are durable after `sync`, or can be
+restored from the result of `prepare` (see journal.py). A log is synced before it is closed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LOGS_OPEN_MAX = 256
 
 
 class ResultsLogs:
-    """What the pump carries `Append`, `KeepPage`, `DropLog` and `ReadLog` out on; limits are per job."""
+    """Executes `Append`, `KeepPage`, `DropLog` and `ReadLog` for the pump. Limits apply to each job."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ResultsLogs:
         self._take_over()
 
     def append(self, *effects: Append) -> None:
-        """Add records, in this order, one sync each; after DiskFull the same may be tried again."""
+        """Append records in this order with one sync each. After DiskFull the call may be repeated."""
         with self._refusing():
             for effect in effects:
                 log = self._log(effect.job, effect.incarnation)
@@ -60,9 +61,9 @@ class ResultsLogs:
                 self._note(effect.job, log)
 
     def prepare(self, effects: Sequence[Append]) -> list[bytes]:
-        """Make their logs ready, durably, and add nothing; what `put_back` needs of each record.
+        """Prepare the logs durably without adding records. Returns what `put_back` needs for each record.
 
-        Cost: two copies of the rows; two syncs of a log that is new or has other columns now.
+        Cost: two copies of the rows; two syncs for a log that is new or has other columns.
         """
         with self._refusing():
             for effect in effects:
@@ -77,14 +78,20 @@ class ResultsLogs:
                 self._note(effect.job, log)
 
     def sync(self) -> None:
-        """Make all that was written durable. Cost: one sync of each log written since the last time."""
+        """Make all written records durable.
+
+        Cost: one sync of each log that was written since the last call.
+        """
         with self._refusing():
             for log in self._open.values():
                 log.sync()
 
     @safeguard("put-back")
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Add again what a power cut took, durably; logs that were dropped or began again stay."""
+        """Restore records that a power failure removed, durably.
+
+        Skips logs that were deleted or started again.
+        """
         try:
             for entry in map(unpack, prepared):
                 if self._path(entry.job).exists():
@@ -97,12 +104,15 @@ class ResultsLogs:
         self.sync()
 
     def keep_page(self, effect: KeepPage) -> None:
-        """Write a page of rows; durable when this returns. Raises as `append`."""
+        """Write a page of rows durably. Raises as `append`."""
         with self._refusing():
             self._log(effect.job, effect.incarnation).keep_page(effect.index, effect.data)
 
     def drop(self, job: bytes, *, retire: bool = False) -> None:
-        """Delete a job's logs; or set the present one aside, durably, in place of the one before it."""
+        """Delete the logs of a job.
+
+        With `retire`, keep the current one durably as the previous one instead.
+        """
         path = self._path(job)
         self._notified.pop(job, None)
         self._news.pop(job, None)
@@ -119,7 +129,7 @@ class ResultsLogs:
         _remove(path)
 
     def read(self, effect: ReadLog) -> LogRead:
-        """A page of a job's log, or of one that was set aside; one that is not there is an empty one."""
+        """Read a page of a job's log, or of its previous log. A missing log reads as empty."""
         earlier = self._path(effect.job, effect.incarnation)
         path = earlier if effect.incarnation and earlier.exists() else self._path(effect.job)
         if not path.exists():
@@ -131,7 +141,7 @@ class ResultsLogs:
             if effect.digest:
                 return self._page(log, effect)
             if path == earlier:
-                log.give_up()  # it is set aside: no voter is asked for what lacks
+                log.give_up()  # no voter is asked for missing records of a previous log
             none: tuple[bytes, int | None, None, bool] = (b"", None, None, False)
             found = log.read(effect.start, effect.stop, effect.limit) if effect.limit else none
             self._note(effect.job, log)
@@ -146,14 +156,14 @@ class ResultsLogs:
         return LogRead(effect.token, data or b"", error=why)
 
     def mend(self, effect: MendLog) -> None:
-        """Fill a hole, or a part of it, durably; a log without it stays as it is. Raises as `append`."""
+        """Fill a hole, or a part of it, durably. A log without the hole is unchanged. Raises as `append`."""
         with self._refusing():
             log = self._log(effect.job, effect.incarnation)
             log.mend(effect.start, effect.stop, decode_page(effect.page))
             self._note(effect.job, log)
 
     def damaged(self) -> tuple[LogInfo, ...]:
-        """The logs in which holes were found since this was asked last, and since `found`."""
+        """Return the logs with holes that were found since the last call, and since `found`."""
         news, self._news = self._news, {}
         return tuple(news.values())
 

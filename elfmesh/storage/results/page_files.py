@@ -1,10 +1,11 @@
 """The files of the row pages of one job's results.
 
-    DIR/<index>-<digest>.page    one page of the rows of an interval (see row_pages.py)
+  DIR/<index>-<digest>.page    one page of the rows of an interval (see row_pages.py)
 
-A page is written before a vote for its record is, and stays while the record is in the log. A file is whole
-and durable; its name is its checksum, compared at each read and, for a page that no record needs yet, when
-the log is opened. A damaged page is logged and fetched again from another agent. See guarantees D-1, D-17.
+A page is written before a vote for its record, and exists while the record is in the log. A file is complete
+and durable. Its name is its checksum, which is verified at each read and, for a page that no record needs
+yet, when the log is opened. A damaged page is logged and fetched from another agent. See guarantees D-1,
+D-17.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NAME = "pages"
 
 
 class PageFiles:
-    """The pages of one job, in a directory that is made with the first page."""
+    """The pages of one job, in a directory that is created with the first page."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / NAME
@@ -32,27 +33,27 @@ class PageFiles:
     def open(
         self, latest: int | None, needed: Collection[bytes], holes: Collection[tuple[int, int]] = ()
     ) -> None:
-        """Remove what no record needs: neither one in the log, up to `latest`, nor one that may follow.
+        """Delete pages that no record needs, neither one in the log, up to `latest`, nor one that may follow.
 
-        `holes`: records lack from the first index up to the second, and come again.
+        `holes` are ranges of missing records, from the first index up to the second, which will be filled.
         """
         for path, index, digest in self._all():
             if any(start <= index < stop for start, stop in holes):
                 continue
             if path.suffix != ".page" or (
                 latest is not None and index <= latest and digest not in needed
-            ):  # torn, or of a record that was never chosen
+            ):  # an incomplete file, or the page of a record that was never chosen
                 path.unlink()
             elif (latest is None or index > latest) and self._sound(path, digest) is not None:
                 self._ahead[index, digest] = None
 
     @property
     def ahead(self) -> tuple[tuple[int, bytes], ...]:
-        """Index and digest of the pages behind the log's last record."""
+        """Index and digest of the pages after the log's last record."""
         return tuple(self._ahead)
 
     def keep(self, index: int, data: bytes) -> None:
-        """Write a page; durable when this returns. After an OSError nothing has changed."""
+        """Write a page durably. After an OSError nothing has changed."""
         digest = digest_of(data)
         path = self._path(index, digest)
         if not self._directory.exists():
@@ -76,7 +77,7 @@ class PageFiles:
         return self._sound(path, digest) if path.exists() else None
 
     def passed(self, index: int, needed: Collection[bytes]) -> None:
-        """The log has a record with this index, and these pages: others up to it are of no use."""
+        """Delete pages that are useless after the log has got the record with this index."""
         for known in [each for each in self._ahead if each[0] <= index]:
             del self._ahead[known]
             if known[0] < index or known[1] not in needed:
@@ -93,7 +94,7 @@ class PageFiles:
             path.unlink()
 
     def damaged(self) -> list[Path]:
-        """The files whose content is not what their names say. Cost: all are read."""
+        """Return the files whose content does not match their name. Cost: reads all files."""
         return [path for path, _, digest in self._all() if digest_of(content(path)) != digest]
 
     def _all(self) -> Iterator[tuple[Path, int, bytes]]:

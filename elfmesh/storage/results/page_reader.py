@@ -1,4 +1,4 @@
-"""Reading a page of records out of the segments of a results log. Knows no holes."""
+"""Reads a page of records from the segments of a results log, without regard to holes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from elfmesh.storage.starving import opened_file
 
 
 class ChangedError(ControlFlow):
-    """A file differs from what was written."""
+    """Raised if a file differs from what was written."""
 
 
 def read_page(
     segments: Sequence[Segment], start: int | None, stop: int | None, limit: int, bytes_max: int
 ) -> tuple[bytes, int | None, bool]:
-    """A page of records, the index to go on from, and whether it has all that there is before `stop`.
+    """Return a page of records, the index with which to continue, and whether nothing is left before `stop`.
 
     Raises:
         ChangedError: a record differs from what was written.
-        FileNotFoundError: a segment is gone.
+        FileNotFoundError: a segment is missing.
     """
     parts: list[bytes] = []
     size, following = 0, None
@@ -46,7 +46,7 @@ def read_page(
 
 
 def _whole(frame: bytes) -> bytes:
-    """A frame whose checksum is right. Raises ChangedError."""
+    """Return a frame with a valid checksum. Raises ChangedError."""
     if len(frame) < 12 or zlib.crc32(frame[8:]) != int.from_bytes(frame[4:8]):
         raise ChangedError
     return frame

@@ -1,4 +1,4 @@
-"""What an agent logs of damage in the files of one results log, each place once."""
+"""Logs damage in the files of one results log, each place once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ log = logging.getLogger("elf.results")
 
 
 class Report:
-    """Of one log."""
+    """Report of one results log."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

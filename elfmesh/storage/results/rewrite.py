@@ -1,7 +1,7 @@
-"""Writing a damaged results log again, file by file: good records stay, what was fetched goes into the hole.
+"""Rewrites damaged results logs: keeps valid records, and inserts fetched records into holes.
 
-The first state of a file lies beside it, under the name of `kept_name`, until the job is over. As long as a
-hole is not filled, the files show it to the next reader.
+The original content of a file is kept under `kept_name` until the job is deleted. While a hole is not filled,
+the files contain a mark that shows it to the next reader.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from elfmesh.storage.starving import content
 
 Results = Sequence[tuple[ResultRecord, bytes]]
 MARK = bytes(16)
-"""Bytes that are no record, where records lack."""
+"""Bytes that are not a record, at the place of missing records."""
 
 
 def kept_name(path: Path) -> Path:
-    """Where a file lies as it was before it was cut or written again."""
+    """Return the name under which the original content of a file is kept."""
     return path.with_name(path.name + ".damaged")
 
 
 def keep_beside(path: Path) -> None:
-    """Keep what a file is now, durably once its directory is synced, unless an earlier state is kept."""
+    """Keep the content of a file, unless an earlier content is kept.
+
+    Durable after a sync of the directory.
+    """
     if path.exists() and not kept_name(path).exists():
         replace_file(kept_name(path), content(path))
 
@@ -38,7 +41,7 @@ def keep_beside(path: Path) -> None:
 def place_for(
     directory: Path, segments: Sequence[Segment], results: Results, is_full: Callable[[Segment], bool]
 ) -> Segment | None:
-    """The segment that takes records into a hole: one of the log's, or a new one; None if there are none."""
+    """Return the segment that receives records for a hole, an existing or a new one; None without records."""
     if not results:
         return None
     start = results[0][0].index
@@ -50,7 +53,7 @@ def place_for(
 
 
 def epoch_before(segments: Sequence[Segment], index: int) -> int:
-    """The epoch of the last good record before an index, 0 if there is none."""
+    """Return the epoch of the last valid record before an index, or 0 if there is none."""
     for segment in reversed(segments):
         if place := bisect_left(segment.indices, index):
             found = record_at(content(segment.path), segment.starts[place - 1])
@@ -59,7 +62,7 @@ def epoch_before(segments: Sequence[Segment], index: int) -> int:
 
 
 def of_epoch(epoch: int, results: Results) -> Results:
-    """Records among which those that declare a loss have an epoch: epochs never fall in a log."""
+    """Give the epoch to records that declare a loss and have none, because epochs never decrease in a log."""
     return [
         (replace(record, epoch=epoch) if record.lost and not record.epoch else record, rows)
         for record, rows in results
@@ -69,7 +72,7 @@ def of_epoch(epoch: int, results: Results) -> Results:
 def rewrite_file(
     segments: Sequence[Segment], target: Segment | None, results: Results, holes: Sequence[Hole]
 ) -> None:
-    """Write the damaged segments and the one that takes `results`; `holes`: those that are left."""
+    """Write the damaged segments and the one that receives `results`. `holes` are the remaining ones."""
     order = list(segments)
     if target is not None and target not in order:
         order = sorted(
@@ -91,7 +94,7 @@ def rewrite_file(
 def _composed(
     segment: Segment, results: Results, holes: Sequence[Hole], previous: int | None, following: int | None
 ) -> tuple[bytes, int]:
-    """The bytes of a segment with more records, and its last index."""
+    """Return the bytes of a segment with additional records, and its last index."""
     data = content(segment.path) if segment.indices else b""
     frames = {index: data[segment.starts[at] : segment.ends[at]] for at, index in enumerate(segment.indices)}
     for record, rows in results:
@@ -113,11 +116,11 @@ def _composed(
 
 
 def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Meta:
-    """What a log says of itself; records without a known job are set aside."""
+    """Return the description of a log. Records without a known job are set aside."""
     meta, is_whole = describe_log(directory, damaged)
     if meta is not None:
         if not is_whole:
-            with contextlib.suppress(OSError):  # one copy is as good, only alone
+            with contextlib.suppress(OSError):  # one copy suffices
                 write_meta(directory, meta)
         return meta
     for path in segment_paths(directory):
@@ -127,7 +130,7 @@ def described(directory: Path, damaged: Callable[[Path, int, str], None]) -> Met
 
 
 def cut_end(found: Salvaged) -> None:
-    """Cut off what lies behind the last good record of a log; what is no torn write is kept beside."""
+    """Cut off everything after the last valid record of a log. Bytes that are not a torn write are kept."""
     segment = found.segments[-1] if found.segments else None
     torn = {each.path for each in found.damage if each.torn}
     for path in [each for each in found.empty if segment is None or int(each.stem) > int(segment.path.stem)]:

@@ -1,8 +1,9 @@
-"""Reading a results log whose files may be damaged: what is good, what is damaged, and which indices lack.
+"""Reads a results log that may be damaged: valid records, damaged bytes, and missing indices.
 
-A record names the record before it (`ResultRecord.before`), so that a missing record is noticed; between
-records that do not name it, damaged bytes are the evidence. What is missing behind the last good record is no
-hole: the log is shorter, and what the control register says is fetched again. See guarantees D-17.
+A record names the record before it (`ResultRecord.before`), so that a missing record is detected. Between
+records that do not name it, damaged bytes indicate a missing record. Missing records after the last valid
+record are not a hole: the log is shorter, and the records that the control register names are fetched again.
+See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from elfmesh.storage.results.segment import Meta, Segment, read_meta
 from elfmesh.storage.starving import content, listed
 
 Hole = tuple[int, int]
-"""Indices from the first up to and without the second: records lack there."""
+"""Range of missing records: from the first index up to, and not including, the second."""
 
 FIRST_FIELD = b"\xa3job"
-"""What the header of every record begins with, behind its map's one or three bytes."""
+"""Start of the header of every record, after the one or three bytes of its map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes of a file that are no record.
+    """Bytes of a file that are not a record.
 
-    `torn`: nothing follows, and no whole record ever stood there, so this is an unfinished write.
+    `torn` means an unfinished write: nothing follows, and the bytes never were a complete record.
     """
 
     path: Path
@@ -41,7 +42,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Salvaged:
-    """What a log's files hold, in order: segments with good records, files without, holes and damage."""
+    """Content of a log's files, in order: segments with valid records, files without, holes, and damage."""
 
     segments: list[Segment] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Salvaged:
 
 
 def record_at(data: bytes, at: int) -> tuple[ResultRecord, int, bytes] | None:
-    """The record at an offset, the offset behind it and its rows; None if there is no good one."""
+    """Return the record at an offset, the offset after it, and its rows; None if it is not valid."""
     try:
         for record, rows, end in frames(data, at):
             return record, end, rows
@@ -60,7 +61,10 @@ def record_at(data: bytes, at: int) -> tuple[ResultRecord, int, bytes] | None:
 
 
 def next_good(data: bytes, at: int) -> int:
-    """The offset of the next good record behind a bad one; the length of the data if there is none."""
+    """Return the offset of the next valid record after an invalid one.
+
+    The length of the data if there is none.
+    """
     behind = at + 8 + int.from_bytes(data[at : at + 4])
     if behind < len(data) and record_at(data, behind) is not None:
         return behind  # only the body is damaged
@@ -75,7 +79,7 @@ def next_good(data: bytes, at: int) -> int:
 
 
 def _bad(path: Path, data: bytes, at: int, end: int) -> Damage:
-    """What is wrong with bytes that hold no good record."""
+    """Describe bytes that contain no valid record."""
     size = end - at
     whole = len(data) - at >= HEAD.size and at + 8 + int.from_bytes(data[at : at + 4]) <= len(data)
     if not data[at:end].strip(b"\0"):
@@ -86,7 +90,7 @@ def _bad(path: Path, data: bytes, at: int, end: int) -> Damage:
 
 
 class _Chain:
-    """Follows the good records of a log from its first to its last."""
+    """State of the scan over the valid records of a log."""
 
     def __init__(self, meta: Meta, found: Salvaged) -> None:
         self._meta, self._found = meta, found
@@ -115,9 +119,9 @@ class _Chain:
 
 
 def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> tuple[Meta | None, bool]:
-    """What a log says of itself, and whether both copies say it; None: unknown.
+    """Return the description of a log, and whether both copies are equal. None if it is unknown.
 
-    Of two copies that differ, one that is of another job than the records is not this log's.
+    If two copies differ, a copy that names another job than the records is not used.
     """
     copies = read_meta(directory, lambda path, why: damaged(path, 0, why))
     paths = segment_paths(directory)
@@ -136,7 +140,7 @@ def describe_log(directory: Path, damaged: Callable[[Path, int, str], None]) -> 
 
 @safeguard("holes")
 def salvage(directory: Path, meta: Meta) -> Salvaged:
-    """All of a log. Cost: its files are read once. Raises OSError: a file cannot be read."""
+    """Read all files of a log. Cost: reads them once. Raises OSError if a file cannot be read."""
     found = Salvaged()
     chain = _Chain(meta, found)
     for path in segment_paths(directory):
@@ -167,12 +171,12 @@ def segment_paths(directory: Path) -> list[Path]:
         try:
             found.append((int(path.stem), path))
         except ValueError:
-            continue  # no file of ours
+            continue  # not a segment file
     return [path for _, path in sorted(found, key=lambda each: each[0])]
 
 
 def _stretches(data: bytes) -> Iterator[tuple[int, int, ResultRecord | None, bytes]]:
-    """All of a file in order: good records with their rows, and what lies between them."""
+    """Yield all ranges of a file in order: valid records with their rows, and the bytes between them."""
     at = 0
     while at < len(data):
         good = record_at(data, at)

@@ -1,8 +1,8 @@
-"""The files of a results log: segments of framed records one behind the other, and the description of them.
+"""The files of a results log: segments of consecutive framed records, and the description of the log.
 
-    meta, meta.copy = msgpack map of `Meta`, whose last entry is the CRC-32 of all bytes before its value
+  meta, meta.copy = msgpack map of `Meta`, whose last entry is the CRC-32 of all bytes before its value
 
-Files of earlier releases have no such entry and no copy, and are read all the same. See guarantees D-17.
+Files of earlier releases have neither this entry nor a copy, and remain readable. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from elfmesh.wire import UNREADABLE
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What a log says of itself.
+    """Description of a log.
 
     Attributes:
-        schema: unified, of all rows; Arrow IPC. `partials` likewise, of all partial aggregates that are kept.
-        expired: last index that was dropped for its age.
-        first: index of the first record that the job ever had, whether it is still here or not.
-        job: "namespace/name", "" while there is no record.
-        begins: the first index that was ever in the log, None while there is no record.
-        seq: grows with every writing: of two copies that differ the higher one is the newer.
+        incarnation: incarnation of the results.
+        schema: unified schema of all rows; Arrow IPC.
+        expired: last index that was deleted because of its age.
+        partials: unified schema of all partial aggregates that are kept; Arrow IPC.
+        first: index of the first record that the job ever had, whether it is still in the log or not.
+        job: "namespace/name", "" without a record.
+        begins: first index that was ever in the log, None without a record.
+        seq: increases with each write; of two copies that differ, the one with the higher number is newer.
     """
 
     incarnation: str
@@ -48,10 +50,11 @@ class Meta(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Segment:
-    """One file: the indices of its records and where each begins and ends.
+    """A segment file: the indices of its records, and where each starts and ends.
 
-    `end` is the size of the file; `dirty`: there are bytes in it that are no record; `lost`: the intervals
-    that its records declare lost; `pages`: the sizes of the row pages of its records, by digest.
+    `end` is the size of the file. `dirty` states that it contains bytes that are not a record. `lost`
+    contains the intervals that its records declare lost. `pages` contains the sizes of the row pages of its
+    records, by digest.
     """
 
     path: Path
@@ -90,7 +93,10 @@ META, META_COPY = "meta", "meta.copy"
 
 
 def unpack_meta(data: bytes) -> Meta:
-    """A description; one of an earlier release has no checksum. Raises ProtocolError: it is damaged."""
+    """Decode a description; that of an earlier release has no checksum.
+
+    Raises ProtocolError if it is damaged.
+    """
     try:
         return msgspec.msgpack.decode(packed_checked(data), type=Meta)
     except UNREADABLE as error:
@@ -98,7 +104,7 @@ def unpack_meta(data: bytes) -> Meta:
 
 
 def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tuple[Path, Meta]]:
-    """The copies of a log's description that can be read, the newest first; two if all is well."""
+    """Return the readable copies of a log's description, the newest first; two if there is no damage."""
     found: list[tuple[Path, Meta]] = []
     for name in (META, META_COPY):
         path = directory / name
@@ -111,7 +117,7 @@ def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tup
 
 
 def write_meta(directory: Path, meta: Meta) -> None:
-    """Replace both copies of the description, durably; after an OSError the old one is in force."""
+    """Replace both copies of the description durably. After an OSError the old description is valid."""
     data = packed_with_sum(msgspec.structs.asdict(meta))
     for name in (META, META_COPY):
         replace_file(directory / name, data)
@@ -119,18 +125,18 @@ def write_meta(directory: Path, meta: Meta) -> None:
 
 
 def private(path: Path, flags: int) -> int:
-    """The descriptor of a file that its owner alone may read, made where it is missing; no link is followed.
+    """Open a file that only its owner can read, and create it if it is missing. Does not follow links.
 
     Raises:
-        OSError: it cannot be opened, or the name is a link.
+        OSError: the file cannot be opened, or the name is a link.
     """
     return opened(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file by a synced one; the name is durable when its directory is synced.
+    """Replace a file by a synced one. The name is durable when its directory is synced.
 
-    After an OSError the old one is in force.
+    After an OSError the old file is unchanged.
     """
     beside = path.with_name(path.name + ".new")
     with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
@@ -142,10 +148,10 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that its owner alone may read; whole and durable, it gets its name at the end.
+    """Write a file that only its owner can read, which gets its name when it is complete and durable.
 
-    If the block ends early, nothing of it is left, and what had the name before still has it. StorageError:
-    it has the name, and that may not be durable.
+    If the block fails, the new content is deleted, and the name keeps its old content. A StorageError means
+    that the file has its name, but this may not be durable.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     handle = opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -162,7 +168,7 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def cut(path: Path, size: int) -> None:
-    """Leave the first bytes of a file; of none, remove it."""
+    """Truncate a file to `size` bytes; delete it if `size` is 0."""
     if not size:
         path.unlink(missing_ok=True)
         return
@@ -174,14 +180,14 @@ def cut(path: Path, size: int) -> None:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write all of it; raises OSError where a part of it may be there."""
+    """Write all bytes. After an OSError a part of them may be written."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
 
 
 def sync_file(handle: int, path: Path) -> None:
-    """Make what an open file holds durable. After a StorageError its content is unknown."""
+    """Make the content of an open file durable. After a StorageError its content is unknown."""
     try:
         os.fsync(handle)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The segments of one results log as its files hold them: opened, looked at again, and mended.
+"""The segments of one results log: opens them, checks them again, and fills holes.
 
-What damage took is a hole, until it is filled. The log, which appends, reports new segments and holes here.
-See guarantees D-17.
+Damage leaves a hole until it is filled. The log, which appends records, reports new segments and holes to
+this module. See guarantees D-17.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from elfmesh.storage.results.segment import Meta, Segment, sync_directory
 
 
 class SegmentFiles:
-    """The segments with good records, and the holes, of one log; `report` receives damage."""
+    """The segments with valid records and the holes of one log. `report` receives damage."""
 
     def __init__(self, directory: Path, report: Report) -> None:
         self._directory, self._report = directory, report
@@ -31,17 +31,17 @@ class SegmentFiles:
 
     @property
     def latest(self) -> int | None:
-        """Last index held, or that was held until it was damaged."""
+        """Last index in the log, including an index that was lost by damage."""
         ends = [self.segments[-1].indices[-1]] if self.segments else []
         return max((*ends, *(stop - 1 for _, stop in self.holes[-1:])), default=None)
 
     def lacks(self, start: int, stop: int) -> None:
-        """Records that should be there are not; behind all other holes."""
+        """Record that records are missing after all other holes."""
         self.holes.append((start, stop))
         self._report.lacking(start, stop)
 
     def open(self, meta: Meta) -> None:
-        """Find what is there; what is damaged is reported, and cut off or rewritten where nothing lacks."""
+        """Read the files and report damage. Damage without missing records is cut off or rewritten."""
         found = salvage(self._directory, meta)
         rewrite.cut_end(found)
         for each in found.damage:
@@ -50,7 +50,7 @@ class SegmentFiles:
             self._report.lacking(low, stop)
         self.segments, self._empty, self.holes = found.segments, found.empty, found.holes
         if not self.holes and (self._empty or any(segment.dirty for segment in self.segments)):
-            self._rewrite_file(None, (), (), meta)  # nothing lacks where the damage is
+            self._rewrite_file(None, (), (), meta)  # no record is missing at the damage
 
     def open_again(self, meta: Meta) -> None:
         before = self.latest
@@ -61,7 +61,7 @@ class SegmentFiles:
             self.lacks(before if low is None else low, before + 1)
 
     def fitting(self, start: int, stop: int, results: Results) -> Results | None:
-        """Those of these records that belong into the hole around `start`, None if there is none."""
+        """Return the records that belong into the hole around `start`; None if there is no hole."""
         hole = self._hole_at(start)
         if hole is None:
             return None
@@ -74,7 +74,10 @@ class SegmentFiles:
     def fill(
         self, start: int, stop: int, results: Results, is_full: Callable[[Segment], bool], meta: Meta
     ) -> None:
-        """Put `results` into the hole around `start`, which ends at `stop` then. Durable on return."""
+        """Insert `results` into the hole around `start`, whose filled part ends at `stop`.
+
+        Durable on return.
+        """
         hole = self._hole_at(start)
         assert hole is not None, "records fit into a hole"
         end = min(stop, hole[1])

@@ -1,4 +1,4 @@
-"""The schemas of a results log, widened by those of more rows: readers know the columns of all rows."""
+"""Widens the schemas of a results log by those of new rows, so that readers know the columns of all rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def widened(meta: Meta, what: str, rows: bytes) -> Meta:
     try:
         merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
     except pa.ArrowException:
-        return meta  # nothing both fit into: readers cast what they get and say what does not fit
+        return meta  # no schema fits both; readers cast the rows and report what does not fit
     if known is not None and merged.equals(known):
         return meta
     return msgspec.structs.replace(meta, **{what: merged.remove_metadata().serialize().to_pybytes()})
 
 
 def schema_message(rows: bytes) -> bytes:
-    """What an Arrow IPC stream begins with, unread: where it is equal, so are the schemas."""
+    """Return the first message of an Arrow IPC stream. Equal messages mean equal schemas."""
     return rows[: 8 + int.from_bytes(rows[4:8], "little")]
