@@ -278,7 +278,6 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
 
 
 def _passes_on(verb: Verb) -> Handler:
-    """Return a handler that passes the answer of the control machine on."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         body = _job(request) if verb.scope is Scope.JOB else {}

@@ -22,10 +22,7 @@ def ends(found: dict[str, Any]) -> bool:
 
 
 def whole(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield records with all their rows.
-
-    A record with a missing part is skipped, because it is sent again.
-    """
+    """Yield records with all their rows, except those with a missing part, which are sent again."""
     joiner = Joiner()
     for each in lines:
         if (found := joiner.add(each)) is not None:

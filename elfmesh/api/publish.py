@@ -68,11 +68,7 @@ def declared_table(text: str, name: str) -> InlineTable | None:
 
 
 def filled(text: str, declared: InlineTable, table: pa.Table) -> tuple[str, InlineTable]:
-    """Return the text with these rows in its table, and the table.
-
-    Raises:
-        DataError: the rows do not fit, or are too many.
-    """
+    """Return the text with these rows in its table, and the table. Raises DataError if they do not fit."""
     data = packed(_fitted(table, declared))
     start, end = declared.span
     version = InlineTable(declared.name, declared.columns, data, declared.span)

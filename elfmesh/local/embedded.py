@@ -235,10 +235,7 @@ class LogRun(LogInput):
                     self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
 
     def _refuse_names_outside(self) -> None:
-        """Refuse names in subqueries that no record of their stream has.
-
-        A row of the outer query may have them.
-        """
+        """Refuse names in subqueries that only a row of the outer query may have."""
         for each in self.statement.bare:
             paths, formats = self._logs.get(each.stream, ((), None))
             read_as_json = any(self.stats.formats.get(path) == "json" for path in paths)

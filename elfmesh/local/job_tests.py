@@ -159,10 +159,7 @@ def _run(
     statements: Sequence[Statement],
     note: Callable[[str], None] | None,
 ) -> tuple[Statement, list[IntervalResult]]:
-    """Run the jobs that the case's statement reads, then the statement.
-
-    With `note`, functions are trusted.
-    """
+    """Run the case's statement after the jobs that it reads. With `note`, functions are trusted."""
     given = {
         kind: [f"{name}={_beside(case, value)}" for key, value in settings.items()
                for prefix, _, name in [key.partition(".")] if prefix == kind and name]
@@ -214,7 +211,6 @@ def _readable(path: str) -> str:
 
 
 def _expected(path: str) -> list[Any]:
-    """Return the expected objects in a file of JSON or JSON lines."""
     text, _ = read_text(path)
     try:
         found = _read(text)

@@ -173,10 +173,7 @@ class JobLog:
     def offsets(
         self, *, after: int | None = None, wait_s: float = 0.0, revision: int | None = None
     ) -> Offsets:
-        """Return the held intervals.
-
-        Waits up to `wait_s` for one later than `after`, or for a newer revision.
-        """
+        """Return the held intervals. Waits up to `wait_s` for one after `after` or a new revision."""
         query: dict[str, Any] = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
         if self.state == "all":
             query |= {"state": "all"} | ({} if revision is None else {"revision": revision})
@@ -320,8 +317,8 @@ class JobLog:
             )
         if response.status == http.client.GONE and " lost: " in reply:
             return RuntimeFailure(
-                f"{INTERVALS_LOST}: job {self.job!r}: {reply}. Read what is before and behind with "
-                "startingInterval and endInterval; a stream needs a new checkpoint that begins behind."
+                f"{INTERVALS_LOST}: job {self.job!r}: {reply}. Read the intervals before and after with "
+                "startingInterval and endInterval; a stream needs a new checkpoint that starts after them."
             )
         if response.status == http.client.GONE and "no such numbering" in reply:
             return recreated(self.job, str(query.get("incarnation")), self.offsets().incarnation)

@@ -289,7 +289,6 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise recreated(self.log.job, start["incarnation"], held.incarnation) from None
 
     def _rest(self, numbering: Numbering, capped: int | None) -> dict[str, Any]:
-        """Return the end of the next batch within an earlier incarnation."""
         last = numbering.latest
         if capped is not None:
             found = self.log.nth_after(numbering.before, capped, numbering.incarnation)
@@ -306,11 +305,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(held.latest, held)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return one range of intervals per task.
-
-        Raises:
-            RuntimeFailure: the job was re-created.
-        """
+        """Return one range of intervals per task. Raises RuntimeFailure if the job was re-created."""
         same = start["incarnation"] == end["incarnation"]
         after, upto = int(start["interval"]), int(end["interval"])
         before, newest = start.get("revision", 0), end.get("revision", 0)

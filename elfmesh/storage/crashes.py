@@ -65,10 +65,7 @@ def decode_deaths(raw: bytes) -> dict[str, Death]:
 
 
 class CrashGuard:
-    """Records what is evaluated, and refuses what has killed the process.
-
-    Opening it counts the last death.
-    """
+    """Records what is evaluated, and refuses what has killed the process. Opening counts a death."""
 
     def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

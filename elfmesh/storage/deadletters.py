@@ -114,10 +114,7 @@ def read_dead_letter(data: bytes) -> StoredDeadLetter:
 
 
 def window_us(dead_letter: StoredDeadLetter) -> tuple[int, int]:
-    """Return start and end of the interval in microseconds since the epoch.
-
-    Raises DataError without a window.
-    """
+    """Return start and end of the interval in microseconds. DataError: the job has no window."""
     window = ql.parse(dead_letter.manifest.text).window
     if window is None:
         raise DataError("its job has no intervals")

@@ -43,10 +43,7 @@ class Records(Protocol):
     def sync(self) -> None: ...
 
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Restore records that a power failure removed, durably.
-
-        Skips logs that were deleted or started again.
-        """
+        """Restore records that a power failure removed, durably. Skips deleted and restarted logs."""
         ...
 
 
@@ -67,10 +64,7 @@ class Durable:
         self._number = self._bytes = 0
 
     def write(self, effects: list[Write]) -> None:
-        """Make writes durable with one sync.
-
-        Completed writes are removed from the list; DiskFull may be retried.
-        """
+        """Make writes durable with one sync, and remove them from the list. DiskFull may be retried."""
         records = [effect for effect in effects if isinstance(effect, ctl.Append)]
         alone = len(effects) == len(records) == 1
         if not alone:

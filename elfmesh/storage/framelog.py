@@ -46,10 +46,7 @@ _DECODER = msgspec.msgpack.Decoder(Frame)
 
 
 class _Place(NamedTuple):
-    """Position of a frame.
-
-    `seq` is that of its last revision, 0 without one; for `void_from` see `Sealed.below`.
-    """
+    """Position of a frame. `seq`: its last revision, or 0; `void_from`: see `Sealed.below`."""
 
     stop: int
     offset: int
@@ -185,7 +182,6 @@ class FrameLog:
             self._file = self._storage.open(FILE_NAME)
 
     def _begin(self) -> None:
-        """Write the first frame, which is empty. Without space for it the file stays empty."""
         with contextlib.suppress(DiskFull):
             data = pack(msgspec.msgpack.encode(FIRST_FRAME))
             self._guard(lambda: self._file.append(data))
@@ -243,10 +239,7 @@ class FrameLog:
                 yield self._read(place)
 
     def compact(self) -> bool:
-        """Rewrite the file without released frames, if that is worth the cost.
-
-        Returns whether it was rewritten.
-        """
+        """Rewrite the file without released frames if that is worth it. Returns whether it did."""
         live = sum(place.size for state in self._jobs.values() for place in state.frames)
         garbage = self._size - live
         if garbage < self._garbage_bytes or (garbage < live and not self.crowded) or self._has_open_holes():
@@ -370,10 +363,7 @@ class FrameLog:
 
     @staticmethod
     def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: Recovery) -> bool:
-        """Whether a frame continues where its job's last one ended.
-
-        A duplicated block on disk contains old frames.
-        """
+        """Whether a frame continues its job's last one. A duplicated block contains old frames."""
         if isinstance(frame, Forgotten):
             ends.pop(frame.job, None)
         if not isinstance(frame, Sealed):
@@ -396,7 +386,6 @@ class FrameLog:
 
 
 def _decode(body: bytes | None) -> Frame | None:
-    """Decode a frame; return None if it is malformed."""
     if body is None:
         return None
     try:

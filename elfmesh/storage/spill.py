@@ -93,10 +93,7 @@ class SpillStore:
         return "temporary files" if self.directory is None else str(self.directory)
 
     def put(self, blob: bytes, /) -> int:
-        """Write a blob and return its number.
-
-        Raises StorageError if there is no space or the store is closed.
-        """
+        """Write a blob and return its number. StorageError: no space, or the store is closed."""
         with self._swept():
             self._check_open()
             place = self._append(blob)

@@ -122,7 +122,7 @@ def retried(work: Callable[[], T], what: str, sleep: Callable[[float], None] = t
                     reported_s = waited_s
             else:
                 if waited_s:
-                    log.info("%s goes on after %.1f s", what, waited_s)
+                    log.info("%s continues after %.1f s", what, waited_s)
                 return done
             sleep(AGAIN_S)
             waited_s += AGAIN_S
@@ -151,11 +151,7 @@ def opened(path: str | Path, flags: int, mode: int = 0o777) -> int:
 
 
 def opened_file(path: Path, mode: str) -> BinaryIO:
-    """Open a binary file as `Path.open` does; waits as `opened`.
-
-    Raises:
-        OSError: the file cannot be opened for another reason.
-    """
+    """Open a binary file as `Path.open` does; waits as `opened`. Raises other OSErrors."""
     return off_the_loop(lambda: cast(BinaryIO, path.open(mode)), f"opening {path}")
 
 
@@ -165,11 +161,7 @@ def wait_for_descriptor(what: str) -> None:
 
 
 def content(path: Path) -> bytes:
-    """Return the content of a file; waits as `opened`.
-
-    Raises:
-        OSError: the file cannot be read for another reason.
-    """
+    """Return the content of a file; waits as `opened`. Raises other OSErrors."""
     return off_the_loop(path.read_bytes, f"reading {path}")
 
 

@@ -55,9 +55,7 @@ class Storage(Protocol):
         """Replace the content atomically: after a crash the file has the old or the new content."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Delete a file; no error if it does not exist."""
-        ...
+    def delete(self, name: str) -> None: ...
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the names that start with `prefix`, sorted."""
@@ -67,10 +65,7 @@ class Storage(Protocol):
 
 
 class DiskFile:
-    """`AppendFile` on a real file.
-
-    If it is not closed explicitly, it is closed when it is garbage-collected.
-    """
+    """`AppendFile` on a real file, which is closed by `close` or by the garbage collector."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -180,10 +175,7 @@ class DiskStorage:
             ) from None
 
     def _path(self, name: str) -> Path:
-        """Return the path of a file.
-
-        Refuses names that leave the directory, because names come from peers.
-        """
+        """Return the path of a file. Refuses names that leave the directory; peers may choose names."""
         if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
             raise StorageError(f"{name!r} is not a valid file name in a data directory", where=str(self.root))
         return self.root / name

@@ -177,10 +177,7 @@ class Archive:
         self.expire()
 
     def expire(self) -> None:
-        """Delete files that are too old or exceed the budget, oldest first.
-
-        The newest file is never deleted.
-        """
+        """Delete files that are too old or exceed the budget, oldest first, but never the newest."""
         total, now, gone = sum(found.st_size for found in self._files.values()), self._clock(), 0
         for path, found in list(self._files.items())[:-1]:
             if total <= self.config.bytes_max and now - found.st_mtime <= self.config.keep_s:
@@ -211,10 +208,7 @@ class Archive:
         }
 
     def close(self) -> None:
-        """Close the files.
-
-        Lines that were read and not written will be read again. May be called repeatedly.
-        """
+        """Close the files. Lines that are not written yet will be read again. May be repeated."""
         self._reader.close()
         if self._lock >= 0:
             os.close(self._lock)

@@ -77,10 +77,7 @@ class Archives:
             each.task = asyncio.get_running_loop().create_task(self._follow(name, each))
 
     async def close(self) -> None:
-        """Stop all archives.
-
-        Lines that were read and not written will be read again. May be called repeatedly.
-        """
+        """Stop all archives. Lines that are not written yet will be read again. May be repeated."""
         tasks = [each.task for each in self._running.values() if each.task is not None]
         for task in tasks:
             task.cancel()
@@ -118,7 +115,7 @@ class Archives:
                 await asyncio.sleep(self._again_s)
                 continue
             if each.problem:
-                log.info("archive of %s goes on", name)
+                log.info("archive of %s continues", name)
                 each.problem = ""
             if taken < POLL_BYTES:
                 await asyncio.sleep(self._look_s)

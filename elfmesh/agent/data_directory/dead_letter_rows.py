@@ -37,10 +37,7 @@ def to_json(dead_letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Yield dead letters by path as JSON, oldest interval first within each job.
-
-    DataError names a damaged file.
-    """
+    """Yield dead letters as JSON, oldest first within each job. DataError names a damaged file."""
     read: list[tuple[str, int, str, StoredDeadLetter]] = []
     for path, data in files.items():
         try:

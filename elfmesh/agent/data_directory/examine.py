@@ -108,7 +108,7 @@ def _identity(root: Path) -> Iterator[Finding]:
         if header is None or not header.owner.strip(b"\0"):
             yield Finding(path, 0, error.message, f"it does not start. {error.hint}")
         else:
-            reported = f"takes the id, {header.owner.hex()}, from {statelog.NAME} and writes the file again"
+            reported = f"takes the id, {header.owner.hex()}, from {statelog.NAME} and rewrites the file"
             yield Finding(path, 0, error.message, reported)
 
 
@@ -140,9 +140,7 @@ def _state(root: Path) -> Iterator[Finding]:
         return
     if loss is not None:
         place = _AT.search(loss.reason)
-        reported = (
-            "keeps the file beside, uses what is good but the votes, and does not vote until the masters of"
-        )
+        reported = "keeps the damaged file, uses all valid data except votes, and does not vote before the masters of"
         offset = int(place[1]) if place else 0
         yield Finding(path, offset, loss.reason, f"{reported} its jobs have replaced its votes")
 
@@ -152,13 +150,13 @@ def _frames(root: Path) -> Iterator[Finding]:
     if not path.exists():
         return
     file, good = ReadOnlyFile(path), False
-    reported = "uses the other frames, keeps the file beside, and declares a source_gap for each job"
+    reported = "uses the other frames, keeps the damaged file, and declares a source_gap for each job"
     try:
         for found in framescan.scan(file, file.size()):
             if found.body is None:
                 at_end = found.offset + found.size == file.size()
                 if not (at_end and framescan.is_torn(file, found.offset, file.size())):
-                    yield Finding(path, found.offset, f"{found.size} bytes hold no frame", reported)
+                    yield Finding(path, found.offset, f"{found.size} bytes contain no frame", reported)
                 continue
             good = True
             try:
@@ -170,7 +168,10 @@ def _frames(root: Path) -> Iterator[Finding]:
                 yield Finding(path, found.offset, f"the frame is agent {frame.owner.hex()}'s", reported)
         if not good and _rewritten(root):
             yield Finding(
-                path, 0, "it holds no frame any more", "begins it again: what was not closed is read again"
+                path,
+                0,
+                "it contains no frame",
+                "starts a new file, and reads records of open intervals again",
             )
     finally:
         file.close()
@@ -205,18 +206,21 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
     found: list[Finding] = []
     repair = Repair(
         log,
-        "write its files without what is no record, and keep each as it was beside it (.damaged); what lacks"
-        " stays a gap, which the agent fills",
+        "rewrite its files without the damaged bytes, and keep each original as .damaged; missing records"
+        " remain a gap, which the agent fills",
         lambda: _open_log(log),
     )
 
     def damaged(path: Path, offset: int, what: str) -> None:
-        reported = "uses the other copy of the description, and writes both again"
+        reported = "uses the other copy of the description, and rewrites both"
         found.append(Finding(path, offset, what, reported, repair))
 
     for path in PageFiles(log).damaged():
         yield Finding(
-            path, 0, "the page is not what its name says", "fetches it from another agent that has it"
+            path,
+            0,
+            "the content of the page does not match its name",
+            "fetches it from another agent that has it",
         )
     meta, is_whole = describe_log(log, damaged)
     yield from found
@@ -226,9 +230,9 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
         return
     # the log of a restored agent has no second copy yet
     if not is_whole and not found and (log / META_COPY).exists():
-        yield Finding(log, None, "one copy of the description lacks or is older", "writes it again", repair)
+        yield Finding(log, None, "one copy of the description is missing or older", "rewrites it", repair)
     kept = salvage(log, meta)
-    reported = "fetches the records from the other voters; what none of them has it declares lost (SKIPPED)"
+    reported = "fetches the records from the other voters, and declares those that none has lost (SKIPPED)"
     for each in kept.damage:
         if not each.torn:
             yield Finding(each.path, each.offset, each.what, reported, repair)
@@ -238,7 +242,7 @@ def _results_log(log: Path, vouched: tuple[str, int] | None) -> Iterator[Finding
         behind = "nothing" if latest is None else f"interval {latest}"
         yield Finding(log, None, f"the results end with {behind}, and this agent voted on {last}", reported)
     for low, stop in kept.holes:
-        yield Finding(log, None, f"records of intervals {low} to {stop - 1} lack", reported)
+        yield Finding(log, None, f"records of intervals {low} to {stop - 1} are missing", reported)
 
 
 def _open_log(log: Path) -> None:
@@ -255,7 +259,7 @@ def _letters(root: Path) -> Iterator[Finding]:
             read_dead_letter(path.read_bytes())
         except DataError as error:
             repair = aside(path, "its records are counted as expired already")
-            yield Finding(path, 0, error.message, "leaves it alone, and says so", repair)
+            yield Finding(path, 0, error.message, "leaves it unchanged, and logs a warning", repair)
 
 
 def _positions(root: Path) -> Iterator[Finding]:
@@ -265,19 +269,19 @@ def _positions(root: Path) -> Iterator[Finding]:
             check_journal(path.parent, has_lines=lines)
         except StorageError as error:
             begin = partial(begin_journal, path)
-            repair = Repair(path, "begin it again: what was inserted may be taken twice", begin)
+            repair = Repair(path, "start a new file; inserted records may be accepted twice", begin)
             yield Finding(path, 0, error.message, "does not start", repair)
         bad = damaged_lines(path.read_bytes())
         if not bad:
             continue
         repair = Repair(
             path,
-            f"leave out {len(bad)} lines, and keep the file as {kept_name(path).name}: what they named may be"
-            " taken twice",
+            f"remove {len(bad)} lines, and keep the original as {kept_name(path).name}; their records may be"
+            " accepted twice",
             partial(without_lines, path),
         )
         for offset in bad:
-            reported = "does not start: what producers insert again could count twice"
+            reported = "does not start, because repeated inserts could count twice"
             yield Finding(path, offset, "the line has a wrong checksum", reported, repair)
 
 

@@ -39,20 +39,20 @@ KINDS: tuple[Kind, ...] = (
     (
         "sinks/*.positions/**/*",
         _position,
-        "the sink waits, and says so",
-        _move("the sink sends again what the log still has"),
+        "the sink waits, and reports the damage",
+        _move("the sink sends the results in the log again"),
     ),
-    ("sinks/*/*/*/*.json", _refused, "leaves it alone", _move("what the sink refused is not known any more")),
+    ("sinks/*/*/*/*.json", _refused, "leaves it unchanged", _move("the refused record is no longer known")),
     (
         f"spool/*/{PLACE}",
         decode_place,
-        "does not read the topic, and says so",
-        _move("the topic is read from where the stream says"),
+        "does not read the topic, and reports the damage",
+        _move("the topic is read from the configured position"),
     ),
     (
         signatures.FILE,
         signatures.decode_memory,
-        "does not start where signatures are checked",
+        "does not start if signatures are checked",
         _move("serials of signed versions that it has seen are forgotten"),
     ),
     (crashes.DEATHS_FILE, crashes.decode_deaths, "counts deaths from now on", _move("deaths are forgotten")),
@@ -75,7 +75,7 @@ def small_files(root: Path) -> Iterator[Finding]:
         if problem is None and newest_file(path.parent) > decode_state(path.read_bytes()).next:
             problem = "it is older than the files of the archive"
         if problem is not None:
-            what = "its rows are there; lines that are still in the logs are archived again in a new one"
+            what = "its rows remain; lines that are still in the logs are archived again in a new archive"
             yield Finding(path, 0, problem, "does not start", aside(path.parent, what))
 
 
@@ -87,9 +87,9 @@ def _older_places(root: Path) -> Iterator[Finding]:
         place, inode, size = decode_place(path.read_bytes()), spool.stat().st_ino, whole_lines_of(spool)
         if not place.fits(inode, size):
             what = (
-                f"the spool ends at byte {size}, not at {place.begin} to {place.stop}: it is of another time"
+                f"the spool ends at byte {size}, not at {place.begin} to {place.stop}: it is older or newer"
             )
-            yield Finding(path, None, what, "reads messages twice or leaves some out, and says so")
+            yield Finding(path, None, what, "reads messages twice or skips some, and reports this")
 
 
 def _problem(path: Path, read: Callable[[bytes], object]) -> str | None:
@@ -113,10 +113,14 @@ def audit_log(root: Path) -> Iterator[Finding]:
     except StorageError as error:
         if error.where == audit.HEAD:
             yield Finding(
-                head, 0, error.message, "does not start", aside(head, "the end is not checked once")
+                head,
+                0,
+                error.message,
+                "does not start",
+                aside(head, "the end of the log is not verified once"),
             )
         else:
-            what = "another log begins; the old one stays for who has to explain it"
+            what = "a new log starts; the old one is kept as evidence"
             yield Finding(path, 0, error.message, "does not start", aside_with(path, (head,), what))
         return
     files = [(each, storage.read(each.name) or b"") for each in audit.files_of(root)]
@@ -125,4 +129,6 @@ def audit_log(root: Path) -> Iterator[Finding]:
     except DataError as error:
         file, _, number = error.where.rpartition(":")
         what = f"line {number} {error.message}"
-        yield Finding(Path(file), None, what, "goes on behind the last line; `elf audit verify` finds it")
+        yield Finding(
+            Path(file), None, what, "continues after the last line; `elf audit verify` reports the damage"
+        )

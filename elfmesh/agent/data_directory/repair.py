@@ -79,10 +79,7 @@ def without_lines(path: Path) -> None:
 
 
 def carry_out(root: Path, todo: list[Repair]) -> None:
-    """Perform repairs with exclusive access to the directory.
-
-    After a StorageError, earlier repairs remain.
-    """
+    """Perform repairs with exclusive access. After a StorageError, earlier repairs remain."""
     storage = DiskStorage(root)
     try:
         for repair in todo:

@@ -98,10 +98,7 @@ Samples = list[tuple[str, dict[str, str], float]]
 
 
 class AgentPage:
-    """Writes `/metrics`.
-
-    `results` writes the metrics of sinks of type prometheus, or is None without such sinks.
-    """
+    """Writes `/metrics`. `results` writes the metrics of sinks of type prometheus; None: no such sinks."""
 
     def __init__(
         self,

@@ -162,10 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_flush()
 
     def drain(self) -> None:
-        """Stop accepting frames.
-
-        Send the goodbye when all are written, and close after the peer's goodbye.
-        """
+        """Stop accepting frames, write the queued ones, and close after the goodbyes of both sides."""
         if self._draining:
             return
         self._draining = True
@@ -208,10 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Return the buffer of all connections.
-
-        One suffices, because asyncio fills it and passes it on at once.
-        """
+        """Return the buffer of all connections, which asyncio fills and passes on at once."""
         return self._owner.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:

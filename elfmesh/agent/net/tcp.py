@@ -186,7 +186,6 @@ class TcpTransport:
     # -- called by connections -----------------------------------------------------------------------
 
     def hello(self, connection: Connection) -> Hello | None:
-        """Return the hello of a new connection, or None to refuse it."""
         if self._me is None or self._closing:
             return None
         if not connection.dialled:
@@ -309,10 +308,7 @@ class TcpTransport:
         self._sweeper = loop.call_later(IDLE_S / 8, self._sweep)
 
     def reconsider(self) -> None:
-        """Check the certificates of open connections again.
-
-        Closes connections that are invalid or too old.
-        """
+        """Check the certificates of open connections again, and close invalid or old connections."""
         now = asyncio.get_running_loop().time()
         for connection in list(self._by_id.values()) if self._trust is not None else ():
             assert self._trust is not None

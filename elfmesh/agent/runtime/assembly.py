@@ -194,10 +194,7 @@ class LocalAgent:
 
     @property
     def attached(self) -> bool:
-        """Whether the agent is attached to the trees of all its groups.
-
-        Only then a job applied now reaches it.
-        """
+        """Whether the agent has its place in the trees of its groups, so that new jobs reach it."""
         trees = [info for info in self.forest.trees() if info.subscribed]
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 

@@ -324,7 +324,6 @@ async def _transport(
 
 
 def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
-    """Return the budget of all open intervals, in memory and on disk."""
     limits = config.limits
     store = None
     if limits.spill_bytes:

@@ -76,10 +76,7 @@ class LateControl:
         self._kept_bytes = 0
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Pass an event to the control machine, or delay it.
-
-        Cost: before the engine is loaded, decoding the event.
-        """
+        """Pass an event on, or delay it. Cost: decoding the event, until the engine is loaded."""
         if self._loaded:
             return self._control.step(event, now)
         needs, effects = _needs_engine(event), list[Effect]()

@@ -40,7 +40,6 @@ class ProgramSessions:
         self._step(ctl.ProgramGone(session))
 
     def deliver(self, effect: ctl.ToProgram) -> None:
-        """Pass a frame to a process, if it is still attached."""
         take = self._sessions.get(effect.session)
         if take is not None:
             take(effect.frame)

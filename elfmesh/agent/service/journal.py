@@ -15,10 +15,7 @@ _DEBUG = 7
 
 
 def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
-    """Whether a descriptor leads to the journal.
-
-    Compares device and inode, because it may have been redirected.
-    """
+    """Whether a descriptor is the journal, by device and inode, because it may be redirected."""
     try:
         found = os.fstat(descriptor)
     except OSError:

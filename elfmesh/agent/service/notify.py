@@ -62,10 +62,7 @@ class Notifier:
 
 
 def notifier_of(environment: MutableMapping[str, str]) -> Notifier:
-    """Return the manager that the environment names.
-
-    Removes its variables, so that no child process uses them.
-    """
+    """Return the manager that the environment names, and hide its variables from child processes."""
     address = environment.pop(SOCKET, "")
     period, process = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
     if not address:

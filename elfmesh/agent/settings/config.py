@@ -109,7 +109,6 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def api_address(self) -> tuple[str, int]:
-        """`api` as host and port, or the default."""
         return parse_address(self.api or API_DEFAULT, where="api")
 
     @property

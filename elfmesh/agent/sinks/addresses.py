@@ -32,10 +32,7 @@ _SHARED_ADDRESSES = tuple(
 
 
 class Forbidden(OSError, LocalError):
-    """Raised for an address that is neither public nor allowed.
-
-    An OSError, because connectors handle only these.
-    """
+    """Raised for an address that is neither public nor allowed. Connectors handle only OSErrors."""
 
     def __init__(self, host: str) -> None:
         text = f"{host} is not public: add its network to `allow` if requests may go there"

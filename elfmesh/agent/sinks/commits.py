@@ -46,10 +46,7 @@ class Commits:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory and read new lines.
-
-        Raises Unavailable if another process writes or a line is damaged.
-        """
+        """Lock the directory and read new lines. Unavailable: it is locked, or a line is damaged."""
         handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:

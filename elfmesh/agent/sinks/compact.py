@@ -323,10 +323,7 @@ def _last(path: Path) -> int:
 
 
 def _numbers(path: Path) -> tuple[int, int]:
-    """Parse the intervals of a file name: `57` is one interval, `57-1320` a range.
-
-    Numbers may be negative.
-    """
+    """Parse the intervals of a file name, such as `57` or `57-1320`; numbers may be negative."""
     sign = -1 if path.stem.startswith("-") else 1
     head, _, rest = path.stem.removeprefix("-").partition("-")
     first = sign * int(head)

@@ -30,10 +30,7 @@ class SinkDeadLetters:
         self._sizes = {name: size for _, name, size in files}
 
     def keep(self, log: LogName, item: Item, reason: str) -> None:
-        """Write a dead letter durably; replaces one of the same interval.
-
-        On a full disk it is dropped and counted.
-        """
+        """Write a dead letter durably. On a full disk, the letter is dropped and counted."""
         record = item.record
         try:
             shown = to_json(record, ipc_to_table(item.rows))

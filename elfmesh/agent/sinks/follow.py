@@ -1,4 +1,4 @@
-"""Copying one job to one sink: read from the sink's position, write, declare losses, until the sink stops.
+"""Copies the results of one job to one sink, from the sink's position on, and declares lost intervals.
 
 The job never waits: a sink that cannot write falls behind, reports it, and continues later. Records that the
 results log has dropped meanwhile are declared in the sink and counted. A record is offered again until the
@@ -113,7 +113,7 @@ class Follower:
 
     def _well(self) -> None:
         if self.progress.problem:
-            log.info("sink %s: %s goes on", self._name, self._job["job"])
+            log.info("sink %s: %s continues", self._name, self._job["job"])
         self.progress.problem, self._pause_s = "", PAUSE_S
 
     async def _follow(self) -> bool:

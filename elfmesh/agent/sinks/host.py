@@ -99,10 +99,7 @@ class Sinks:
             self._storage = None
 
     def describe(self) -> dict[str, Any]:
-        """Describe each sink and its jobs.
-
-        Thread-safe, because `/metrics` is written outside the event loop.
-        """
+        """Describe all sinks. Thread-safe, because `/metrics` is written outside the event loop."""
         return {
             each.name: {
                 "type": str(each.config.__struct_config__.tag),

@@ -8,10 +8,7 @@ from elfmesh.storage.storage import DiskStorage
 
 
 def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
-    """Return the sink of a checked configuration.
-
-    `storage` holds positions of sinks that cannot store their own.
-    """
+    """Return a sink. `storage` holds positions of sinks that cannot store their own."""
     if isinstance(config, ParquetSink):
         from elfmesh.agent.sinks.parquet import ParquetFiles
 

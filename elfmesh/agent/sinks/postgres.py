@@ -132,10 +132,7 @@ class PostgresTables:
         return sql.Identifier(self._config.schema, table)
 
     def _locked(self, log: LogName) -> Position | None:
-        """Return the position of a log, locked until the transaction ends.
-
-        Raises Refused if it has no valid table.
-        """
+        """Return the position of a log, locked for the transaction. Refused: invalid table name."""
         connection, positions = self._connected(), self._named("elf_positions")
         name = _table_name(log.job)
         connection.execute(

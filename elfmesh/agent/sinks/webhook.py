@@ -83,7 +83,6 @@ class Webhook:
         self._shown.pop(log, None)
 
     async def close(self) -> None:
-        """Abort a request in progress. It is sent again after a restart."""
         self._thread.close()
         if self._session is not None:
             await self._session.close()

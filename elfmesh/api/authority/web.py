@@ -109,7 +109,6 @@ def _refused(caller: Principal, line: str, hint: str) -> web.Response:
 
 
 def _is_unreadable(rule: Rule, caller: Principal, namespace: str | None) -> bool:
-    """Whether the text of a submitter is not a job. The handler reports the error and does nothing else."""
     return rule.about is About.TEXT and namespace is None and Role.SUBMITTER in caller.roles
 
 

@@ -246,10 +246,7 @@ class Client:
         return self.ask("schema", job, wait=wait_s)
 
     def offsets(self, job: str, *, after: int | None = None, wait_s: float = 0.0) -> dict[str, Any]:
-        """Return {"earliest", "latest", "expired", "incarnation"}.
-
-        Waits for an interval later than `after`.
-        """
+        """Return {"earliest", "latest", "expired", "incarnation"}; waits for one above `after`."""
         return self.ask("offsets", job, wait=wait_s, after=after)
 
     def results(
@@ -287,10 +284,7 @@ class Client:
         state: str = "final",
         rows: bool = True,
     ) -> Iterator[bytes]:
-        """Yield the lines of `results` as received, without loss of digits.
-
-        A record may consist of several lines.
-        """
+        """Yield the lines of `results` as received, without loss of digits; a record may be several."""
         left, retry_until, received, had = limit, 0.0, start is not None, Parts()
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
@@ -327,10 +321,7 @@ class Client:
         return query(self, text, **options)
 
     def tap(self, texts: Sequence[str], **options: Any) -> Iterator[dict[str, Any]]:
-        """Yield live lines of the agent's stream that pass the WHERE of all texts; see `web.tap`.
-
-        Also yields counts.
-        """
+        """Yield live lines that pass the WHERE of all texts, and counts; see `web.tap`."""
         return map(json.loads, self._connection.stream("/v1/tap", {"texts": list(texts), **options}))
 
     def open(

@@ -111,10 +111,7 @@ class Job:
         """Called when the master side has published a message to all processes."""
 
     async def on_route(self, message: Message) -> Any:
-        """Called on the master side when another program sends a request.
-
-        The returned value is the answer.
-        """
+        """Called on the master side for another program's request. Returns the answer."""
 
     # -- role ----------------------------------------------------------------------------------------
 
@@ -203,10 +200,7 @@ class Job:
         return newest
 
     async def empty(self) -> dict[str, Any]:
-        """Start a new batch on all agents at one interval boundary.
-
-        The answer contains the first interval.
-        """
+        """Start a new batch on all agents at one boundary. The answer contains the first interval."""
         return await self._agent_client.empty(self.name, creator=self.creator)
 
     async def update(self, text: str) -> dict[str, Any]:
@@ -375,11 +369,7 @@ class Job:
 
 
 def _name_of(job: Job) -> str:
-    """Return the name of a program, which is its own or that of its query.
-
-    Raises:
-        UsageError: it has no name, or the two names differ.
-    """
+    """Return a program's own name or its query's. Raises UsageError if both differ or are missing."""
     names = []
     if job.query:
         from elfmesh.control.jobs.plan import read_job  # imported only if there is a query to parse

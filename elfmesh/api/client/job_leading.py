@@ -66,10 +66,7 @@ class Leading:
             self._appointed.clear()
 
     async def run(self) -> None:
-        """Apply the job and follow its results while this process is the master side.
-
-        Runs until cancelled.
-        """
+        """Apply the job and follow its results as the master side. Runs until cancelled."""
         while True:
             await self._appointed.wait()
             term = self.role.term

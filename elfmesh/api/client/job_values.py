@@ -81,11 +81,7 @@ def result_of(each: dict[str, Any]) -> Result:
 
 
 def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]]) -> list[bytes]:
-    """Encode records as JSON lines.
-
-    Raises:
-        UsageError: a value cannot be represented in JSON.
-    """
+    """Encode records as JSON lines. Raises UsageError if JSON cannot represent a value."""
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     lines = []
     for record in records:

@@ -110,7 +110,6 @@ _ADDED = frozenset({*HEAD.names, TIME_COLUMN})
 def _awaited(
     client: Results, job: str, min_fidelity: float | None, deadline: float, *, tentative: bool
 ) -> dict[str, Any]:
-    """Return the newest result as soon as its fidelity is sufficient."""
     while True:
         head = _newest(client, job, tentative=tentative)
         if head is not None and (min_fidelity is None or head["fidelity"] >= min_fidelity):

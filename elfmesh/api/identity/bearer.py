@@ -27,11 +27,7 @@ _NOTES = ("elf", "tokens")
 
 
 def new_token(directory: Path) -> tuple[str, Path]:
-    """Create a token, replace the token file in `directory`, and return both.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Create a token and replace the token file in `directory`; returns both. Raises OSError."""
     token, path = secrets.token_urlsafe(TOKEN_BYTES), directory / TOKEN_FILE
     write_private(path, token.encode() + b"\n")
     return token, path
@@ -83,11 +79,7 @@ def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> by
 
 
 def read_token(path: str | Path) -> str:
-    """Read a token from a file.
-
-    Raises:
-        ConfigError: as `read_private`, or the file contains no token.
-    """
+    """Read a token from a file. Raises ConfigError as `read_private`, or if there is no token."""
     text = read_private(path, what="the API token", bytes_max=TOKEN_CHARACTERS_MAX).strip()
     if not text or not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
         raise ConfigError(

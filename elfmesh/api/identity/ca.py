@@ -203,11 +203,7 @@ class Authority:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def denied(self) -> frozenset[str]:
-        """Return the revoked serials and fingerprints.
-
-        Raises:
-            ConfigError: the deny list cannot be read.
-        """
+        """Return the revoked serials and fingerprints. Raises ConfigError if they are unreadable."""
         path = self.directory / "deny"
         return read_denied(str(path)) if path.exists() else frozenset()
 

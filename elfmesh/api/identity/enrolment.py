@@ -60,11 +60,7 @@ class Listener:
         self._signing = asyncio.Lock()
 
     async def serve(self, host: str, port: int) -> tuple[web.AppRunner, int]:
-        """Listen, and return the runner to clean up and the port.
-
-        Raises:
-            OSError: the address is not available.
-        """
+        """Listen, and return the runner to clean up and the port. Raises OSError."""
         request_limits = RequestLimits()
         app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[request_limits.middleware])
         app.router.add_get("/ca.pem", self._root)

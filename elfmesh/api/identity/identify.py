@@ -75,11 +75,7 @@ class Identifier:
                 transport.abort()
 
     def principal(self, request: web.Request) -> Principal:
-        """Return the principal of a request.
-
-        Raises:
-            NotBelieved: the certificate or the token is invalid.
-        """
+        """Return the principal of a request. Raises NotBelieved for invalid credentials."""
         transport = request.transport
         secured = transport.get_extra_info("ssl_object") if transport is not None else None
         if secured is not None:

@@ -74,18 +74,11 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class NotAdmitted(RemoteError):
-    """Raised for an invalid token.
-
-    The message contains the reason, and nothing that the sender does not know.
-    """
+    """Raised for an invalid token. The message contains only what the sender knows."""
 
 
 def parse_token(text: str) -> Token:
-    """Parse a token.
-
-    Raises:
-        ConfigError: the text is not a token.
-    """
+    """Parse a token. Raises ConfigError if the text is not a token."""
     word = text.strip()
     try:
         if not word.startswith(PREFIX) or len(word) > TOKEN_CHARACTERS_MAX:
@@ -108,11 +101,7 @@ def make_token(
     dns: tuple[str, ...] = (),
     ips: tuple[str, ...] = (),
 ) -> Token:
-    """Create a token for a host. Its record is on disk on return.
-
-    Raises:
-        ConfigError: the name of the host is invalid.
-    """
+    """Create a token for a host, durably. Raises ConfigError if the name of the host is invalid."""
     authority.wanted(host, [(Role.AGENT, "")], dns=dns, ips=ips)
     secret, number = secrets.token_bytes(32), secrets.token_hex(16)
     record = _Record(

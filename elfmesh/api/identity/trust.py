@@ -183,11 +183,7 @@ class Trust:
 
 
 def facts_of(certificate: bytes) -> Facts:
-    """Return the content of a certificate (DER).
-
-    Raises:
-        Nameless: the certificate cannot be parsed.
-    """
+    """Return the content of a certificate (DER). Raises Nameless if it cannot be parsed."""
     try:
         parsed = x509.load_der_x509_certificate(certificate)
         try:
@@ -214,11 +210,7 @@ def _is_dns(uri: str) -> bool:
 
 
 def read_certificate(path: str) -> bytes:
-    """Return the first certificate of a PEM file as DER.
-
-    Raises:
-        ConfigError: the file contains no certificate.
-    """
+    """Return the first certificate of a PEM file as DER. Raises ConfigError if there is none."""
     try:
         text = Path(path).read_text(encoding="ascii")
         end = text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----")

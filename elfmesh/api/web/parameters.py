@@ -14,11 +14,7 @@ WAIT_MAX_S = 30.0
 
 
 def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields in a query, and the defaults of the others.
-
-    Raises:
-        UsageError: a value cannot be parsed.
-    """
+    """Return the fields in a query and the defaults of the others. Raises UsageError."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         text, value = query.get(field.encode_name), field.default

@@ -20,11 +20,7 @@ def json_response(status: int, body: dict[str, Any]) -> web.Response:
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object of a request; may be called repeatedly.
-
-    Raises:
-        UsageError: the body is not a JSON object.
-    """
+    """Return the JSON object of a request; may be repeated. Raises UsageError if it is not one."""
     if request.content_type != "application/json":
         raise UsageError("the body is not application/json")
     # refused at once, not after so many bytes have arrived

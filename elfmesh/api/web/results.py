@@ -81,9 +81,7 @@ async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
 async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     """Answer with one page of results as JSON lines.
 
-    The header X-Elf-Next is the interval with which to continue.
-
-    The header X-Elf-Revision is the revision with which to continue, if all states are requested.
+    The headers X-Elf-Next and, if all states are requested, X-Elf-Revision say where to continue.
     """
     reply = await ask("results", body)
     if reply.status != OK:

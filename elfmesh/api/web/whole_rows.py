@@ -43,10 +43,7 @@ async def pages_of(
 async def parts(
     ask: Asker, job: dict[str, Any], record: ResultRecord, rows: bytes
 ) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
-    """Yield the rows of a record with the number of the part, from 1, and the number of parts.
-
-    Raises as `pages_of`.
-    """
+    """Yield the rows of a record with (number of the part from 1, number of parts)."""
     table = table_of(rows)
     if table is None:
         yield rows, (1, 1)

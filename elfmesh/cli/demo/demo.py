@@ -261,7 +261,6 @@ def _follow(
 
 
 def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job], view: View) -> None:
-    """Show the results in the queue; wait at most 0.1 s for the first one."""
     try:
         item = results.get(timeout=0.1)
         while True:
@@ -337,10 +336,7 @@ def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int
 
 
 def _spark(console: Console, jobs: list[Job], api: str) -> bool:
-    """Show the first job's results as a DataFrame.
-
-    Returns False only if its rows differ from the published ones.
-    """
+    """Show the first job's results as a DataFrame. False if its rows differ from the published ones."""
     from elfmesh import spark_bridge
 
     _tell(console, "\nStarting a local Spark session (its own messages are on stderr) ...")

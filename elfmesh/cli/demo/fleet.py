@@ -40,11 +40,7 @@ class Fleet(LocalAgents):
         )
 
     def open(self) -> None:
-        """Start all agents, and return when each of them has printed its ready line.
-
-        Raises:
-            RuntimeFailure: an agent did not become ready.
-        """
+        """Start all agents, and wait for their ready lines. Raises RuntimeFailure without one."""
         self.start(
             {
                 name: ["--label", "role=web", "--stream", f"{STREAM}={log},format=json,idle=1 s"]
@@ -124,7 +120,6 @@ class ShopLogs:
 
     @property
     def lines(self) -> int:
-        """Number of lines written so far to all logs."""
         with self._lock:
             return sum(writer.written for writer in self._writers.values())
 

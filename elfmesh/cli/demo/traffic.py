@@ -165,10 +165,7 @@ class TrafficWriter:
 def write_bulk(
     path: Path, count: int, traffic: ShopTraffic, *, start_us: int, rate_per_s: float = 1_000.0
 ) -> int:
-    """Append `count` lines with timestamps from `start_us` on at `rate_per_s`.
-
-    Returns the number of bytes written.
-    """
+    """Append `count` lines with timestamps from `start_us` on at `rate_per_s`; returns the bytes."""
     size = 0
     try:
         with path.open("ab", buffering=0) as file:

@@ -29,9 +29,7 @@ AROUND_ROWS = 5
 class View(Protocol):
     """Interface of the two kinds of output."""
 
-    def say(self, text: str) -> None:
-        """Show an event."""
-        ...
+    def say(self, text: str) -> None: ...
 
     def result(self, record: dict[str, Any]) -> None: ...
 

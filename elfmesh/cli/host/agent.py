@@ -175,10 +175,7 @@ def _placed(error: ConfigError, path: str | None) -> ConfigError:
 
 
 def _enrol(token: str, place: str) -> None:
-    """Get certificates for this host if it has none.
-
-    A restart with a token that was used before changes nothing.
-    """
+    """Get certificates for this host if it has none, so that a restart with a used token succeeds."""
     from elfmesh.cli.host.ca import token_text
     from elfmesh.control.jobs.signing import check_cryptography
 

@@ -183,10 +183,7 @@ class Writer:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise RuntimeFailure if this host did not keep the rate.
-
-        The measured values would belong to another rate.
-        """
+        """Raise RuntimeFailure if this host did not keep the rate to which the values would belong."""
         if self._slowest > 1.0:
             raise RuntimeFailure(
                 f"this host could not write {self.rate:,.0f} lines per second: {self._slowest:.1f} s behind",
@@ -211,10 +208,7 @@ class Writer:
 
 
 def parts_of(format_name: str) -> tuple[Sequence[str], Sequence[str], str]:
-    """Return the text before and after the timestamp of each distinct line.
-
-    Also returns the timestamp's format.
-    """
+    """Return the texts before and after the timestamp of each distinct line, and its format."""
     rng = random.Random(7)
     heads, tails = [], []
     for _ in range(LINES_KNOWN):

@@ -133,7 +133,6 @@ class LocalAgents:
 
 
 def _wait_ready(agent: AgentProcess) -> None:
-    """Wait for the line `ready api=HOST:PORT overlay=HOST:PORT id=HEX` on an agent's standard output."""
     out: IO[str] | None = agent.process.stdout
     assert out is not None
     spent_ns, idle = -1, False
@@ -161,10 +160,7 @@ def _spent_ns(pid: int) -> int:
 
 
 def says_something(out: IO[Any], timeout_s: float) -> bool:
-    """Wait until a process has written to its output or closed it.
-
-    Returns False if the time limit passes first.
-    """
+    """Wait until a process has written or closed its output; False after the time limit."""
     with selectors.DefaultSelector() as selector:  # select.select accepts no descriptor above 1023
         selector.register(out, selectors.EVENT_READ)
         return bool(selector.select(timeout_s))

@@ -66,10 +66,7 @@ class Checked:
 
 
 def validate(paths: Iterable[str]) -> Iterator[Checked]:
-    """Check files in order.
-
-    A job with the same name as a job in an earlier file is an error of the later file.
-    """
+    """Check files in order. A job name that an earlier file has is an error of the later file."""
     names: dict[str, str] = {}
     for path in paths:
         try:

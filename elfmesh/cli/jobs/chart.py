@@ -130,11 +130,7 @@ def line_of(values: list[float]) -> str:
 
 
 def number_column(rows: list[dict[str, Any]], wanted: str | None) -> str:
-    """Return the column to draw.
-
-    Raises:
-        DataError: the column does not exist, or no column is numeric.
-    """
+    """Return the column to draw. Raises DataError if it does not exist or none is numeric."""
     numbers = [
         name
         for name in rows[0]

@@ -39,11 +39,7 @@ def stream_names(client: Client) -> list[str]:
 
 
 def check_is_job(client: Client, job: str) -> None:
-    """Refuse a name that no job has.
-
-    Raises:
-        RuntimeFailure: no job has this name.
-    """
+    """Raise RuntimeFailure if no job has this name."""
     try:
         client.describe(job)
     except RuntimeFailure as error:

@@ -96,11 +96,7 @@ def _text(client: Client, name: str) -> str:
 
 
 def _filter(where: str, text: str) -> str:
-    """Return a statement that applies the condition to the stream of `text`.
-
-    Raises:
-        QueryError: the text is more than a WHERE condition.
-    """
+    """Apply the condition to the stream of `text`. Raises QueryError for more than a condition."""
     from elfmesh.ql import parse
 
     words = where.strip()

@@ -109,10 +109,7 @@ def _rates(
 
 
 def job_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
-    """Return one row per job.
-
-    The processor time of a job counts only agents on which it is among the costliest.
-    """
+    """Return one row per job. Its processor time is that of agents where it is among the costliest."""
     spent: dict[str, float] = {}
     earlier = {row.get("id"): row for row in before.agents} if before else {}
     for row in now.agents:

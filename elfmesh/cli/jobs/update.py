@@ -199,11 +199,7 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
 
 
 def read_tombstones(path: str) -> list[Envelope]:
-    """Return the tombstones of a signature file.
-
-    Raises:
-        DataError: the file contains no tombstone.
-    """
+    """Return the tombstones of a signature file. Raises DataError if there are none."""
     ends = [each for each in read_envelopes(path) if each.reported.tombstone]
     if not ends:
         hint = "`elf sign --tombstone JOB` makes one."

@@ -77,11 +77,7 @@ def diff_command(
 
 
 def asked_range(text: str | None, offsets: dict[str, Any]) -> tuple[int, int]:
-    """Return the first and the last interval to compare.
-
-    Raises:
-        UsageError: the text is not a range.
-    """
+    """Parse the first and the last interval to compare. Raises UsageError if it is not a range."""
     if text is None:
         return int(offsets["earliest"]), int(offsets["latest"])
     found = _RANGE.fullmatch(text.strip())

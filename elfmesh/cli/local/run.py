@@ -216,10 +216,7 @@ def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, l
 
 
 def log_paths(logs: Sequence[str]) -> list[str]:
-    """Return the paths of the logs.
-
-    Expands patterns that the shell left alone, and refuses unreadable files at once.
-    """
+    """Return the paths of the logs with patterns expanded. Refuses unreadable files at once."""
     import glob
 
     from elfmesh.ingest.sources.blocks import check_readable
@@ -293,11 +290,7 @@ def _run_one(
 
 
 def _refuse_unused(job: LogRun) -> None:
-    """Refuse to print rows if no record could be used.
-
-    Raises:
-        DataError: there are records, and all of them are parse errors.
-    """
+    """Raise DataError if there are records and all of them are parse errors."""
     from elfmesh.cli import entry as cli
 
     if job.stats.records and job.stats.parse_errors == job.stats.records:

@@ -61,10 +61,7 @@ class Interval:
 
 
 class History:
-    """The answer of one statement over history.
-
-    `split_bytes` is the size of a task's share of a plain file.
-    """
+    """The answer of one statement over history. `split_bytes` is a task's share of a plain file."""
 
     def __init__(self, spark: Any, task: Task, *, split_bytes: int = SPLIT_BYTES) -> None:
         self._spark, self._task, self._inputs = spark, task.sent, task.inputs
@@ -99,10 +96,7 @@ class History:
         return self._schema
 
     def answers(self) -> Iterator[IntervalResult]:
-        """Yield the intervals with their rows, in order, as `elf run` does.
-
-        Cost: holds all of them in memory.
-        """
+        """Yield the intervals with their rows, as `elf run` does. Cost: holds all of them."""
         rows = self._answers.select("interval_index", "number", "table").collect()
         found = sorted(rows, key=lambda row: (row["interval_index"], row["number"]))
         tables = [ipc_to_table(bytes(row["table"])) for row in found]
@@ -239,10 +233,7 @@ def result_schema(statement: Statement, types: Mapping[bytes, bool]) -> pa.Schem
 
 
 def frame_of(spark: Any, each: Input) -> Any:
-    """Return the rows of a stream that is a table.
-
-    Of an archive of parsed lines, only those that were parsed.
-    """
+    """Return the rows of a stream that is a table, without those that an archive could not parse."""
     if each.frame is not None:
         return each.frame
     frame = spark.read.parquet(each.config.path)
@@ -252,10 +243,7 @@ def frame_of(spark: Any, each: Input) -> Any:
 
 
 def wanted(frame: Any, fields: Sequence[str]) -> Any:
-    """Select the columns of a frame that a statement reads.
-
-    A missing column is null, like a missing field of a log.
-    """
+    """Select the columns that a statement reads. Missing columns are null, as fields of a log are."""
     tops = {name.partition(".")[0] for name in fields} | set(fields)
     # a batch without columns does not have a number of rows
     names = [name for name in frame.columns if name in tops] or frame.columns[:1]
@@ -302,7 +290,6 @@ def _as_answers(task: Task, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(schema: pa.Schema, keep: Mapping[int, int] | None, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of answers with exactly the columns of `schema`."""
     for row in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
         table = ipc_to_table(row["table"])
         if keep is not None:

@@ -128,7 +128,7 @@ def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
                 f"There are {', '.join(inputs)}." if inputs else f"Say --stream {name}=PATH[,format=FORMAT]."
             )
             hint = suggest(name, inputs) or known
-            raise UsageError(f"nothing is said to be the stream {name}, which the query reads", hint=hint)
+            raise UsageError(f"the query reads the stream {name}, which has no input", hint=hint)
 
 
 def files_of(path: str) -> list[str]:

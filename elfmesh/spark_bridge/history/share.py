@@ -186,7 +186,6 @@ def column_of(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
 
 
 def _values(maps: pa.MapArray, key: str) -> pa.Array:
-    """Return the values of a key in maps, null if the key is missing."""
     try:
         return pc.map_lookup(maps, pa.scalar(key).cast(maps.type.key_type), "first")
     except pa.ArrowInvalid:  # the key cannot be cast to the type of the keys

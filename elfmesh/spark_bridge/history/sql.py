@@ -150,10 +150,7 @@ def histories(
     source: str = "query",
     only: tuple[int, int] | None = None,
 ) -> Iterator[History]:
-    """Yield the answer of each statement of a text in order, optionally of some intervals only.
-
-    Raises as `sql`.
-    """
+    """Yield the answer of each statement, optionally of some intervals only. Raises as `sql`."""
     require_pyspark()
     statements = parse_many(text, source=source)
     jobs = JobRows()
@@ -197,8 +194,8 @@ def prepared(
     task = replace(task, lookups=_tables(statement, lookups))
     if statement.functions and not task.python:
         raise UsageError(
-            "the query brings Python functions along, and they are off",
-            hint="Say --python (python=True) if you trust its text; no signature is looked at here.",
+            "the query defines Python functions, which are disabled",
+            hint="Add --python (python=True) if you trust the query. Signatures are not checked here.",
         )
     # errors that need no data are raised now
     ShareRun(task, (), functions=_NoTables() if task.python else None)
@@ -210,7 +207,7 @@ def _tables(statement: Statement, lookups: LookupSource | None) -> Lookups:
     for part in (statement, *statement.parts):
         for join in part.lookups:
             if lookups is None:
-                raise UsageError(f"nothing is said to be the lookup table {join.name}")
+                raise UsageError(f"the lookup table {join.name} has no input")
             found[join.name, join.columns] = lookups(join.name, join.columns)
     return Lookups(found)
 

@@ -70,13 +70,13 @@ def check_streamable(statement: Statement) -> None:
     """Refuse statements that cannot be answered over unbounded input, with a hint how to rewrite them."""
     problem, hint = "", ""
     if statement.window is None:
-        problem = "a stream has no end: without a window there is never an answer"
+        problem = "a stream has no end, so a query without a window never has an answer"
         hint = "Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
     elif statement.has_sessions:
-        problem = "sessions go on from one interval into the next; Spark closes each by itself"
+        problem = "sessions continue from one interval to the next, but Spark closes each interval alone"
         hint = "Run it over history as a batch, or as a job on agents."
     elif any(map(job_read, statement.streams)):
-        problem = "results of jobs are not read by a query that streams"
+        problem = "a streaming query cannot read results of jobs"
         hint = "Run it as a batch, or read the results with readStream.format('elf') and join in Spark."
     if problem:
         raise statement.origin.error(problem, statement.offset, hint)
@@ -100,8 +100,8 @@ def _learnt(task: Task, lookups: LookupSource | None) -> pa.Schema:
     for name, each in task.inputs.items():
         paths = files_of(each.config.path) if each.kind == "log" else []
         if not paths:
-            hint = "Say schema='product STRING, clicks BIGINT': the DDL of the query's columns."
-            raise UsageError(f"{name} has no log yet to learn the types of the rows from", hint=hint)
+            hint = "Give the DDL of the query's columns, such as schema='product STRING, clicks BIGINT'."
+            raise UsageError(f"{name} has no log from which to infer the types of the rows", hint=hint)
         logs[name] = (paths, each.format(task.host))
     run = LogRun(task.statement, (), streams=logs, lookups=lookups, sample=SAMPLE)
     types: dict[bytes, bool] = {}

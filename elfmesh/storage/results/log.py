@@ -59,9 +59,9 @@ class ResultsLog:
     Args:
         directory: directory of the log.
         incarnation: incarnation of the results; a log of another one is deleted. None: any incarnation.
-        intervals_max: approximate number of kept records (whole segments are deleted); `bytes_max` likewise.
+        intervals_max: approximate number of kept records (whole segments are deleted).
         bytes_max: approximate size of kept records.
-        segment_bytes: size at which a new segment starts; `segment_records` likewise.
+        segment_bytes: size at which a new segment starts.
         segment_records: number of records at which a new segment starts.
     """
 

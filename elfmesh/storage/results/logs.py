@@ -78,20 +78,14 @@ class ResultsLogs:
                 self._note(effect.job, log)
 
     def sync(self) -> None:
-        """Make all written records durable.
-
-        Cost: one sync of each log that was written since the last call.
-        """
+        """Make all written records durable. Cost: one sync of each log written since the last call."""
         with self._refusing():
             for log in self._open.values():
                 log.sync()
 
     @safeguard("put-back")
     def put_back(self, prepared: Sequence[bytes]) -> None:
-        """Restore records that a power failure removed, durably.
-
-        Skips logs that were deleted or started again.
-        """
+        """Restore records that a power failure removed, durably. Skips deleted and restarted logs."""
         try:
             for entry in map(unpack, prepared):
                 if self._path(entry.job).exists():
@@ -109,10 +103,7 @@ class ResultsLogs:
             self._log(effect.job, effect.incarnation).keep_page(effect.index, effect.data)
 
     def drop(self, job: bytes, *, retire: bool = False) -> None:
-        """Delete the logs of a job.
-
-        With `retire`, keep the current one durably as the previous one instead.
-        """
+        """Delete the logs of a job. With `retire`, the current one becomes the previous one."""
         path = self._path(job)
         self._notified.pop(job, None)
         self._news.pop(job, None)

@@ -46,7 +46,6 @@ def read_page(
 
 
 def _whole(frame: bytes) -> bytes:
-    """Return a frame with a valid checksum. Raises ChangedError."""
     if len(frame) < 12 or zlib.crc32(frame[8:]) != int.from_bytes(frame[4:8]):
         raise ChangedError
     return frame

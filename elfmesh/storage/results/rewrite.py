@@ -30,10 +30,7 @@ def kept_name(path: Path) -> Path:
 
 
 def keep_beside(path: Path) -> None:
-    """Keep the content of a file, unless an earlier content is kept.
-
-    Durable after a sync of the directory.
-    """
+    """Keep the content of a file, unless an earlier one is kept. Durable after a directory sync."""
     if path.exists() and not kept_name(path).exists():
         replace_file(kept_name(path), content(path))
 
@@ -94,7 +91,6 @@ def rewrite_file(
 def _composed(
     segment: Segment, results: Results, holes: Sequence[Hole], previous: int | None, following: int | None
 ) -> tuple[bytes, int]:
-    """Return the bytes of a segment with additional records, and its last index."""
     data = content(segment.path) if segment.indices else b""
     frames = {index: data[segment.starts[at] : segment.ends[at]] for at, index in enumerate(segment.indices)}
     for record, rows in results:

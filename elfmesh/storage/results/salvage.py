@@ -61,10 +61,7 @@ def record_at(data: bytes, at: int) -> tuple[ResultRecord, int, bytes] | None:
 
 
 def next_good(data: bytes, at: int) -> int:
-    """Return the offset of the next valid record after an invalid one.
-
-    The length of the data if there is none.
-    """
+    """Return the offset of the next valid record after an invalid one, or the length of the data."""
     behind = at + 8 + int.from_bytes(data[at : at + 4])
     if behind < len(data) and record_at(data, behind) is not None:
         return behind  # only the body is damaged
@@ -79,7 +76,6 @@ def next_good(data: bytes, at: int) -> int:
 
 
 def _bad(path: Path, data: bytes, at: int, end: int) -> Damage:
-    """Describe bytes that contain no valid record."""
     size = end - at
     whole = len(data) - at >= HEAD.size and at + 8 + int.from_bytes(data[at : at + 4]) <= len(data)
     if not data[at:end].strip(b"\0"):

@@ -93,10 +93,7 @@ META, META_COPY = "meta", "meta.copy"
 
 
 def unpack_meta(data: bytes) -> Meta:
-    """Decode a description; that of an earlier release has no checksum.
-
-    Raises ProtocolError if it is damaged.
-    """
+    """Decode a description; earlier releases wrote no checksum. ProtocolError: it is damaged."""
     try:
         return msgspec.msgpack.decode(packed_checked(data), type=Meta)
     except UNREADABLE as error:
@@ -195,11 +192,7 @@ def sync_file(handle: int, path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable.
-
-    Raises:
-        StorageError: as `sync_file`.
-    """
+    """Make the names in a directory durable. Raises StorageError as `sync_file`."""
     handle = opened(directory, os.O_RDONLY)
     try:
         sync_file(handle, directory)

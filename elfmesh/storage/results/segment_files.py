@@ -74,10 +74,7 @@ class SegmentFiles:
     def fill(
         self, start: int, stop: int, results: Results, is_full: Callable[[Segment], bool], meta: Meta
     ) -> None:
-        """Insert `results` into the hole around `start`, whose filled part ends at `stop`.
-
-        Durable on return.
-        """
+        """Insert `results` into the hole around `start`, filled up to `stop`. Durable on return."""
         hole = self._hole_at(start)
         assert hole is not None, "records fit into a hole"
         end = min(stop, hole[1])

@@ -23,7 +23,7 @@ SELECT k, count(*) AS n, sum(x) AS s, count(DISTINCT x) AS d FROM clicks GROUP B
     ("text", "reported"),
     [
         ("SELECT count(*) AS n FROM s", "without a window"),
-        ("SELECT count(*) AS n FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND)", "sessions go on"),
+        ("SELECT count(*) AS n FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND)", "sessions continue"),
         ("SELECT count(*) AS n FROM shop.top GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "results of jobs"),
     ],
 )

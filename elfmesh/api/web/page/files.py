@@ -88,11 +88,7 @@ def _packed(kind: str, data: bytes) -> PageFile:
 
 
 def answer(request: web.Request, name: str) -> web.Response:
-    """Return a file of the page, or 304 if the browser has it.
-
-    Raises:
-        web.HTTPNotFound: no file has this name.
-    """
+    """Return a file of the page, or 304 if the browser has it. Raises web.HTTPNotFound."""
     found = page_files().get(name)
     if found is None:
         raise web.HTTPNotFound
