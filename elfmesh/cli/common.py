@@ -134,7 +134,7 @@ def read_signatures(path: str, given: str | None) -> dict[str, str]:
 
 
 def read_envelopes(path: str) -> list[Envelope]:
-    """Read the envelopes of a signature file, one per line. Lines without a readable payload are left out.
+    """Read the envelopes of a signature file, one per line, each with a readable payload.
 
     Raises:
         RuntimeFailure: the file cannot be read.

@@ -140,9 +140,11 @@ def _state(root: Path) -> Iterator[Finding]:
         return
     if loss is not None:
         place = _AT.search(loss.reason)
-        reported = "keeps the damaged file, uses all valid data except votes, and does not vote before the masters of"
+        reported = (
+            "keeps the damaged file, uses all valid data except votes, and does not vote on a job until"
+        )
         offset = int(place[1]) if place else 0
-        yield Finding(path, offset, loss.reason, f"{reported} its jobs have replaced its votes")
+        yield Finding(path, offset, loss.reason, f"{reported} the job's master has replaced its vote")
 
 
 def _frames(root: Path) -> Iterator[Finding]:

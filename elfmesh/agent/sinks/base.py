@@ -34,8 +34,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")
 class LogName:
     """Name of a results log: a job ("namespace/name") and its incarnation.
 
-    Both come from another agent and become names of directories and keys. Raises Unavailable if they contain
-    other characters.
+    Both come from another agent and become names of directories and keys. Raises Unavailable if they
+    contain characters other than letters, digits, `_` and `-`.
     """
 
     job: str

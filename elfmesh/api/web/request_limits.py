@@ -2,7 +2,7 @@
 
 The module counts requests and tracks the age of connections. It knows no routes except for that of health. It
 closes a connection that sends no complete request for a long time, also if that sends a byte a minute. If
-there are too many connections, it first closes those without a request in progress.
+there are too many connections, it closes those without a request in progress, the longest quiet ones first.
 
 Invariants: a request in progress is never aborted here while its connection is open. When its connection
 closes, a request that only reads ends and frees its place; a request that changes something keeps its place
