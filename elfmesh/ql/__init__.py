@@ -1,6 +1,6 @@
-"""Room: control/ql. ELF-QL, from text to a plan and from batches to rows.
+"""Room: ql. ELF-QL, from text to a plan and from batches to rows.
 
-The names that others need are loaded when they are first used: an agent without jobs parses no SQL.
+Public names are imported when they are first used, so an agent without jobs does not load the SQL parser.
 """
 
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""From a plan and records to rows."""
+"""Evaluation of plans over records."""

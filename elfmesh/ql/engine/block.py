@@ -1,9 +1,9 @@
-"""Results computed from one parsed block, shared by the queries of all jobs.
+"""Values computed from one parsed block, shared by the queries of all jobs.
 
-Each value (widened column, event times, pane indices, expression, filtered rows) is computed once per block.
-A value depends only on the block, the rows and the text of its expression, so two threads may compute it
-twice and keep either. A condition that keeps all rows returns the same `BlockRows`. Knows no job and no
-parser.
+Each value (widened column, event times, pane indices, expression, selected rows) is computed once per block.
+It depends only on the block, the rows and the expression, so two threads may compute it twice and keep
+either. A condition that keeps all rows returns the same `BlockRows`. This module does not depend on jobs or
+on the parser.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from elfmesh.ql.values.times import to_timestamp_us
 Ints = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 RUNS_MAX = 64
-"""Panes in their order whose rows are counted one by one: a call each."""
+"""Most runs of equal panes in row order that are counted one by one, with a call each."""
 
 SPREAD_MAX = 4
-"""Panes are counted in an array as long as it has at most so many slots per row; else they are sorted."""
+"""Most slots per row of the array in which panes are counted; above it, the panes are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Event times of some rows: int64 microseconds, where they are missing (None: nowhere), and extremes."""
+    """Event times of some rows: int64 microseconds, rows without a time (None: all have one), extremes."""
 
     values: Ints
     missing: Bools | None
@@ -44,7 +44,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class PaneIndices:
-    """Panes of rows, counts ascending by pane; `in_order` says that rows stand in the order of panes."""
+    """Panes of rows, counts ascending by pane; `in_order` is true if the rows are in the order of panes."""
 
     indices: Ints
     counts: Mapping[int, int]
@@ -52,7 +52,10 @@ class PaneIndices:
 
 
 class _Values(dict[Hashable, Value]):
-    """Values of expressions over some rows; what is known of more rows is filtered rather than computed."""
+    """Cache of expressions' values over some rows.
+
+    A value that a larger selection has is filtered, not recomputed.
+    """
 
     __slots__ = ("_mask", "_outer")
 
@@ -70,7 +73,7 @@ class _Values(dict[Hashable, Value]):
 
 
 class BlockRows:
-    """Some rows of one parsed block, in its order; `bounded` limits the size of expressions' values."""
+    """Rows of one parsed block, in the block's order; `bounded` limits the size of expressions' values."""
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int, *, bounded: bool = True) -> None:
         self.rows = rows
@@ -90,7 +93,10 @@ class BlockRows:
         return cls(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
 
     def column(self, name: str) -> pa.Array | None:
-        """A column widened to its ELF-QL type (nested ones as they are); None if the block has none."""
+        """Return a column widened to its ELF-QL type (nested types unchanged).
+
+        None if the block does not have it.
+        """
         known = self._columns.get(name)
         if known is None:
             if self._outer is None:
@@ -107,7 +113,7 @@ class BlockRows:
         return Env(columns, self.rows, shared=self.values, growth=self._growth)
 
     def times(self, name: str) -> Times:
-        """A column read as event times. Cost: one conversion per block, one selection per condition."""
+        """Return a column as event times. Cost: one conversion per block, one selection per condition."""
         known = self._times.get(name)
         if known is None:
             known = self._times[name] = self._read_times(name)
@@ -127,7 +133,7 @@ class BlockRows:
         return known
 
     def within(self, name: str, least_us: int, most_us: int) -> BlockRows:
-        """The rows whose event time is there and in [least_us, most_us]."""
+        """Return the rows whose event time exists and is in [least_us, most_us]."""
         times = self.times(name)
         inside = (
             times.least is None
@@ -146,7 +152,7 @@ class BlockRows:
         return self.where((name, least_us, most_us), mask)
 
     def where(self, key: Hashable, condition: Callable[[], pa.Array]) -> BlockRows:
-        """The rows for which a condition is true; equal keys mean equal conditions, and null is not true."""
+        """Return the rows for which a condition is true (not null). Equal keys must mean equal conditions."""
         part = self._parts.get(key)
         if part is None:
             mask = condition()
@@ -161,7 +167,10 @@ class BlockRows:
         return wider
 
     def among(self, around: BlockRows) -> Bools:
-        """bool[around.rows]: which of them these rows are, which were selected from them by `where`."""
+        """Return bool[around.rows]: the rows of `around` that these are.
+
+        `where` must have selected these from `around`.
+        """
         if self is around:
             return np.ones(self.rows, dtype=np.bool_)
         assert self._outer is around, "these are not some of those rows"
@@ -173,7 +182,7 @@ class BlockRows:
     def release(self) -> None:
         """Drop the computed values.
 
-        A selection and its source refer to each other, so without this the garbage collector would have to
+        A selection and its source refer to each other. Without this call, only the garbage collector would
         free the block.
         """
         parts, self._parts = self._parts, {}
@@ -255,7 +264,7 @@ def _kept_panes(around: PaneIndices, keep: Bools) -> PaneIndices:
 
 
 def _kept_counts(counts: Mapping[int, int], keep: Bools) -> dict[int, int]:
-    """How many rows are left of panes that follow each other; those of which none is are not there."""
+    """Return the number of selected rows of each run of a pane; panes without a selected row are absent."""
     left, start = {}, 0
     for pane, rows in counts.items():
         if kept := int(np.count_nonzero(keep[start : start + rows])):
@@ -265,7 +274,10 @@ def _kept_counts(counts: Mapping[int, int], keep: Bools) -> dict[int, int]:
 
 
 def count_panes(indices: Ints, first: int, last: int) -> dict[int, int]:
-    """Rows per pane, ascending. Cost: one pass over the rows, or a sort where panes are far apart."""
+    """Count the rows per pane, ascending.
+
+    Cost: one pass over the rows, or a sort if the panes are far apart.
+    """
     if last - first <= SPREAD_MAX * len(indices):
         numbers = np.bincount(indices - first)
         panes = np.flatnonzero(numbers)

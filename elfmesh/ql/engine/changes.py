@@ -1,8 +1,8 @@
-"""What a changed text means for a running job: the compatibility table of docs/updates.md, computed.
+"""Effect of a new text on a running job: implements the compatibility table of docs/updates.md.
 
-Compares two statements column by column. Agents evaluate the *record half* of a statement, the root evaluates
-its end. The end may change while the agents keep their state. Another record half is evaluated again from the
-raw logs of the windows that are open at the boundary, so that no published window mixes the two.
+Compares two statements column by column. Agents evaluate the *record half* of a statement; the root evaluates
+the rest. A change of the rest keeps the agents' state. If the record half changes, the agents compute the
+windows that are open at the boundary again from the raw logs, so that no published window mixes both texts.
 
 Paper: ELF 3 ("update the filter functions", "user-specified map/reduce functions").
 """
@@ -19,15 +19,15 @@ from elfmesh.ql.plan.statement import Plan, Statement
 from elfmesh.ql.text.parsing import parse
 
 KEEP, WARM_UP, RESET = "keep", "warm up", "reset"
-"""Effects on state: it goes on; it is made again from the logs of the open windows; it begins again."""
+"""Effects on state: it is kept; it is computed again from the logs of the open windows; it starts empty."""
 
 NEW, REMOVED = "new", "removed"
-"""Effects on a column that only one of the two texts has, where its state is made again or not needed."""
+"""Effects on a column that only one of the texts has, if its state is computed again or not needed."""
 
 _ENDS = frozenset(
     {"outputs", "having", "order", "limit", "offset", "distinct", "repeat", "one_row", "aliases_as_keys"}
 )
-"""Of a plan, what only the root evaluates."""
+"""Attributes of a plan that only the root evaluates."""
 
 _NOT_RECORDS = frozenset(
     {
@@ -44,19 +44,19 @@ _NOT_RECORDS = frozenset(
         "functions",
     }
 )
-"""Of a statement, what does not say how a record is evaluated."""
+"""Attributes of a statement that do not affect how a record is evaluated."""
 
 COMPARED_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What applying a new text does.
+    """Effect of a new text.
 
     Attributes:
-        state: KEEP, WARM_UP or RESET, the worst of all columns.
-        in_place: intervals keep their numbers and results; otherwise they begin again at the boundary.
-        columns: (name, effect) of the new text's columns, then of those that go.
+        state: KEEP, WARM_UP or RESET, the strongest effect of all columns.
+        in_place: intervals keep their numbers and results; otherwise numbering restarts at the boundary.
+        columns: (name, effect) of the new text's columns, then of the removed ones.
     """
 
     state: str
@@ -68,7 +68,7 @@ class Difference:
 
 @lru_cache(maxsize=COMPARED_MAX)
 def compare(old: str, new: str) -> Difference:
-    """The difference of two texts of one job. Raises QueryError: one of them is wrong."""
+    """Compare two texts of one job. Raises QueryError if one of them is invalid."""
     before, after = parse(old), parse(new)
     same, reasons = _same_records(before, after), []
     whole = KEEP
@@ -89,7 +89,7 @@ def compare(old: str, new: str) -> Difference:
 
 
 def same_records(old: str, new: str) -> bool:
-    """Whether agents evaluate records alike by both texts, down to the names of partial columns."""
+    """Return whether both texts evaluate records alike, including the names of partial columns."""
     try:
         return compare(old, new).same_records
     except QueryError:
@@ -98,7 +98,7 @@ def same_records(old: str, new: str) -> bool:
 
 @lru_cache(maxsize=COMPARED_MAX)
 def same_state(old: str, new: str) -> bool:
-    """Whether what both texts reduce records to may be merged: their open sessions are the same ones."""
+    """Return whether the states of both texts can be merged, so that open sessions can continue."""
     return old == new or _same_state(parse(old), parse(new))
 
 
@@ -117,7 +117,7 @@ def _same_records(before: Statement, after: Statement) -> bool:
     if not _same_state(before, after):
         return False
     pairs = list(zip(before.parts, after.parts, strict=False))
-    # Which parts an agent computes is part of what it does to records: their labels count.
+    # The parts that an agent computes depend on its labels, so the labels are compared.
     same = all(one.labels == other.labels and _same_records(one, other) for one, other in pairs)
     return len(before.parts) == len(after.parts) and same
 
@@ -134,7 +134,7 @@ def _same_state(before: Statement, after: Statement) -> bool:
 
 
 def _ended(before: Statement, after: Statement) -> bool:
-    if before.parts or after.parts:  # the parts are the same: whatever differs is evaluated at the root
+    if before.parts or after.parts:  # the parts are equal, so only the root's half differs
         return before.text != after.text
     return any(getattr(before.plan, name) != getattr(after.plan, name) for name in sorted(_ENDS))
 
@@ -165,7 +165,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
 
 
 def _columns(before: Statement, after: Statement, whole: str) -> tuple[tuple[str, str], ...]:
-    if before.parts or after.parts:  # what becomes of their rows is the relation's business
+    if before.parts or after.parts:  # the relation evaluates their rows
         return ()
     known = {one for _, expr in before.plan.outputs for one in _made_of(expr, before)}
     known |= {one for at in range(len(before.plan.keys)) for one in _made_of(Ref(f"k{at}"), before)}

@@ -1,8 +1,8 @@
-"""Evaluating the Python functions that a statement declares, before anything else is done to its records.
+"""Evaluation of the Python functions that a statement declares, before its expressions.
 
-Each different call becomes a column beside the fields of the log, and the plan names that column. A call is
-evaluated once per record, and not for records that WHERE drops in any case. A record that fails one function
-is left out of all parts of the statement and counted in its own bucket (D-1).
+Each distinct call becomes a column beside the fields of the log, and the plan refers to that column. A call
+is evaluated once per record, but not for records that WHERE drops in any case. A record for which a function
+fails is excluded from all parts of the statement and counted in a bucket of its own (D-1).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from elfmesh.ql.values.columns import Bools, bool_values
 from elfmesh.ql.values.joining import taken
 
 _COLUMN = f"{LOOKED_UP}call."
-"""Before the numbers of the columns that calls become: no log has such fields, and no lookup table."""
+"""Prefix of the columns of calls. No field of a log or a lookup table begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call; `call` names columns of earlier ones where it had calls as arguments."""
+    """Call of a function; nested calls are replaced by the columns of their values."""
 
     name: str
     call: PythonCall
 
 
 class Calls:
-    """The calls of Python functions in the parts of a statement."""
+    """Calls of Python functions in the parts of a statement."""
 
     def __init__(self, parts: Sequence[Statement], source: FunctionSource | None) -> None:
         self._source, self._origin = source, parts[0].origin
@@ -74,7 +74,7 @@ class Calls:
         return replace(part, plan=plan, lookups=lookups, fields=(*part.fields, *mine))
 
     def evaluate(self, given: BlockRows, active: Sequence[int]) -> tuple[BlockRows, int]:
-        """The records with the values of the calls beside their fields, and how many failed."""
+        """Return the records with the calls' values as columns, and the number of failed records."""
         calls = {call.name: call for index in active for call in self._of[index]}
         if not calls or all(given.column(name) is not None for name in calls):
             return given, 0

@@ -1,4 +1,4 @@
-"""Evaluating `Exploded`: a row for each element of a list or map, beside the columns of the row it is in."""
+"""Evaluation of `Exploded`: one row for each element of a list or map, with the columns of its row."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def exploded(
     check: Check,
     notified: Notify,
 ) -> pa.Table:
-    """The rows of `relation`.
+    """Return the rows of `relation`.
 
-    `check` receives the number of rows before they are made and raises if it is too large. Where text is
-    taken apart, `notified` receives one of the texts if none of them is a list or map, else None.
+    `check` receives the number of rows in advance and raises if it is too large. If strings are expanded,
+    `notified` receives one of them if none contains a list or map, else None.
     """
     rows, call = source.num_rows, relation.call
     columns = {name: read_column(source.column(name)) for name in source.column_names}
@@ -69,7 +69,7 @@ def exploded(
 
 
 def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
-    """One of the texts, if there is any and none of them was a list or map."""
+    """Return one of the strings if none of them contains a list or map."""
     given = pc.drop_null(texts)
     return given[0].as_py() if len(given) and lists.null_count == len(lists) else None
 
@@ -81,7 +81,10 @@ def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
 
 
 def _parts(call: Elements, elements: pa.Array, *, is_pair: bool, origin: SourceText) -> list[pa.Array]:
-    """The columns of the elements themselves. Raises QueryError: they are not as many as there are names."""
+    """Return the columns of the elements.
+
+    Raises QueryError if their number differs from the number of names.
+    """
     kind = elements.type
     struct = pa.types.is_struct(kind) and not is_pair
     if call.fields and not struct:
@@ -105,7 +108,7 @@ def _misfit(call: Elements, message: str, origin: SourceText) -> QueryError:
 
 
 def untaken(call: Elements, text: str) -> str:
-    """What people are told where no text was a list or map, of which this is one."""
+    """Return the warning for strings of which none contains a list or map; `text` is one of them."""
     wanted, hint = "array", f"Make lists of other texts: {call.name}(split(x, ','))."
     if call.pairs:
         wanted, hint = "object", "Make maps of other texts: str_to_map(x, '&', '=')."

@@ -1,6 +1,6 @@
-"""The last step of an interval: from reduced tables to the rows a user sees.
+"""Last step of an interval: from reduced tables to the rows of the result.
 
-The order of the rows is total: ORDER BY first, then every output column ascending with nulls first. Equal
+The rows have a total order: ORDER BY first, then every output column ascending with nulls first. Equal
 content therefore gives equal tables, and LIMIT keeps the same rows.
 """
 
@@ -40,25 +40,25 @@ from elfmesh.ql.values.types import (
 
 Ints = npt.NDArray[np.int64]
 SCHEMAS_MAX = 16
-"""Compiled sets of column types kept: a sum that is a decimal now and then makes a second one."""
+"""Most cached compilations. A sum that is a decimal in some intervals needs a second one."""
 
 _SELECTED = frozenset({pa.int8(), BIGINT, DOUBLE, STRING, TIMESTAMP, DATE})
-"""What rows are selected by without sorting them all; pyarrow crashes on views of strings there."""
+"""Types by which rows can be selected without sorting all of them; pyarrow crashes on string views there."""
 
 Scalars: TypeAlias = Mapping[str, pa.Scalar]
 NO_SCALARS: Scalars = {}
 
 DISTINCT_ROWS = "\0rows"
-"""The column of a distinct table that was counted before: how many values each key has."""
+"""Column of a distinct table that was counted in advance: the number of values of each key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Rows that passed HAVING, before they are put in order.
+    """Rows that passed HAVING, not ordered yet.
 
     Attributes:
-        repeat: how often each row came, of a plain projection; else None.
-        kinds: types of the reduced columns; rows of other types do not mix with them.
+        repeat: number of occurrences of each row, for a plain projection; else None.
+        kinds: types of the reduced columns. Rows with different types are not combined.
     """
 
     outputs: Mapping[str, pa.Array]
@@ -82,7 +82,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The operands of a plan for reduced columns of certain types; None for a column shown as it is."""
+    """Operands of a plan for certain types of the reduced columns.
+
+    None for a column that is shown unchanged.
+    """
 
     outputs: tuple[Operand | None, ...]
     order: tuple[Operand | None, ...]
@@ -90,7 +93,7 @@ class _Compiled:
 
 
 class Finaliser:
-    """The last step of one statement: compiles its outputs once for each set of column types."""
+    """Last step of one statement. It compiles the outputs once for each combination of column types."""
 
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
@@ -109,7 +112,7 @@ class Finaliser:
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
     ) -> pa.Table:
-        """The result rows of one interval; see `Query.finalise`."""
+        """Return the result rows of one interval; see `Query.finalise`."""
         return self.result(self.finished(tables, window, scalars))
 
     def finished(
@@ -117,7 +120,7 @@ class Finaliser:
     ) -> Finished:
         plan = self.statement.plan
         reduced, rows = _reduced_columns(self.statement, tables)
-        # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
+        # A sum beyond 64 bits stays exact if it is shown unchanged; in expressions it is a double.
         columns = {name: read_column(array) for name, array in reduced.items()}
         for name in self._sums:
             columns[name] = _computable(columns[name])
@@ -146,7 +149,10 @@ class Finaliser:
         return passed.take(np.flatnonzero(bool_values(compiled.having.array(env))))
 
     def best_rows(self, rows: Finished) -> Ints:
-        """Which rows the result has, in order; of a plain projection each once, before they are repeated."""
+        """Return the indices of the result's rows, in order.
+
+        A plain projection has each once, before it is repeated.
+        """
         plan = self.statement.plan
         outputs = list(rows.outputs.values())
         order = list(zip(rows.order, plan.order, strict=True))
@@ -189,12 +195,18 @@ class Finaliser:
 
 
 def _computable(array: pa.Array) -> pa.Array:
-    """A sum of integers beyond 64 bits is a double in expressions; of decimals it stays what it is."""
+    """Convert a sum of integers beyond 64 bits to a double for expressions.
+
+    Sums of decimals are unchanged.
+    """
     return pc.cast(array, DOUBLE) if is_decimal(array.type) and not array.type.scale else array
 
 
 def _ties_needed(keys: Sequence[str], ordered: Sequence[Expr], shown: Sequence[Expr]) -> int:
-    """How many outputs decide between rows: once all keys are among what is compared, no two are equal."""
+    """Return how many outputs are needed to order the rows.
+
+    Rows that differ in their keys are never equal.
+    """
     missing = set(keys) - {expr.name for expr in ordered if isinstance(expr, Ref)}
     for count, expr in enumerate(shown):
         if not missing:
@@ -205,7 +217,7 @@ def _ties_needed(keys: Sequence[str], ordered: Sequence[Expr], shown: Sequence[E
 
 
 def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Array], int]:
-    """k*, a* and d* as aligned arrays: of ELF-QL types, or decimal for a sum that needs more than 64 bits."""
+    """Return k*, a* and d* as aligned arrays of ELF-QL types, or of decimals for sums beyond 64 bits."""
     plan, main = statement.plan, tables.get(MAIN)
     spec = statement.tables[0]
     rows = 0 if main is None else main.num_rows
@@ -229,7 +241,7 @@ def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tu
 
 
 def _of_nothing(kind: str) -> pa.Array:
-    """What an aggregate over no records gives: 0, null, an empty list or an empty sketch."""
+    """Return the value of an aggregate over no records: 0, null, an empty list or an empty sketch."""
     law = LAWS[kind]
     nothing: tuple[Values, ...] = (None, pa.nulls(0), (pa.nulls(0), pa.nulls(0)))
     values = None if kind == "count" else nothing[law.inputs]
@@ -237,7 +249,7 @@ def _of_nothing(kind: str) -> pa.Array:
 
 
 def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A finished sum; one that was widened to a decimal comes back to 64 bits if all of it fits."""
+    """Return a finished sum. A sum that was widened to a decimal becomes a bigint again if all values fit."""
     if not pa.types.is_decimal(column.type) or column.type.scale:
         return read_column(column)
     try:
@@ -249,7 +261,7 @@ def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _distinct_counts(
     main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None, width: int
 ) -> pa.Array:
-    """How many rows of a distinct table, or of its counts per key, each row of the main table has."""
+    """Return for each row of the main table its number of rows in a distinct table, or its count there."""
     if table is None or table.num_rows == 0:
         return pa.array(np.zeros(rows, dtype=np.int64))
     given = table.column(DISTINCT_ROWS).to_numpy() if DISTINCT_ROWS in table.column_names else None
@@ -279,10 +291,10 @@ def sorted_rows(
     rows: int,
     limit: int | None = None,
 ) -> Ints:
-    """Row numbers in result order: by `order`, then by `ties` ascending with nulls first.
+    """Return row numbers in result order: by `order`, then by `ties` ascending with nulls first.
 
-    Strings compare by their bytes; NaN is greater than every number, as in Spark. With a limit, of so many
-    first rows only; rows that are equal in everything come in any order.
+    Strings compare by their bytes; NaN is greater than every number, as in Spark. With a limit, only the
+    first `limit` rows are returned. Rows that are equal in all columns have no defined order.
     """
     keys: list[tuple[pa.Array, str]] = []
     if rows >= 2:

@@ -1,8 +1,8 @@
-"""The last step of a large interval, block by block: the same rows as `finalise` in the memory of a block.
+"""Last step of a large interval, block by block: the same rows as `finalise` in the memory of one block.
 
 Distinct values are counted block by block. A query without such counts is finished block by block; with LIMIT
-only the best rows so far are held. Tables whose blocks differ in types, and tables whose values are folded,
-are taken as a whole, because there types or all values decide the result.
+only the best rows are kept in memory. Two kinds of tables are processed as a whole: those whose blocks have
+different types, and those with folds, because a fold needs all values.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from elfmesh.ql.plan.statement import MAIN
 from elfmesh.ql.values.columns import as_array
 
 PART_ROWS_MIN = 1 << 17
-"""Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
+"""Rows up to which a table is processed as a whole, because that is faster and needs only a few MB."""
 
 PART_BYTES_MIN = 8 << 20
-"""Bytes of a table up to which it is: a few thousand values may be as long as a million."""
+"""Bytes up to which a table is processed as a whole, because single values may be long."""
 
 HELD_ROWS_MAX = 1 << 17
-"""Rows of counts, or of the best so far, that are held before they are reduced to what is needed."""
+"""Rows of counts, or of the best rows, that are collected before they are reduced."""
 
 
 class Reduced(Protocol):
-    """The reduced rows of one table: key columns and finished aggregate columns, each key once."""
+    """Reduced rows of one table: key columns and finished aggregate columns, each key once."""
 
     @property
     def rows_max(self) -> int: ...
 
     def blocks(self) -> Iterator[pa.Table]:
-        """All rows in blocks; may be called several times."""
+        """Yield all rows in blocks; may be called several times."""
         ...
 
 
@@ -47,7 +47,10 @@ def finalise_parts(
     scalars: Scalars = NO_SCALARS,
     bytes_max: int | None = None,
 ) -> pa.Table:
-    """The result rows of one interval, as `Query.finalise`; DataError above `bytes_max` held at once."""
+    """Return the result rows of one interval, as `Query.finalise`.
+
+    Raises DataError above `bytes_max` in memory.
+    """
     statement = finaliser.statement
     plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)
@@ -69,7 +72,7 @@ def finalise_parts(
 
 
 def _small(table: Reduced, part_rows_min: int) -> list[pa.Table] | None:
-    """The blocks of a table that is taken as a whole; None if it has too many rows or bytes."""
+    """Return the blocks of a table that is processed as a whole; None if it has too many rows or bytes."""
     if table.rows_max > part_rows_min:
         return None
     held, size = [], 0
@@ -93,7 +96,8 @@ def _counted(blocks: Iterable[pa.Table], keys: tuple[str, ...]) -> pa.Table:
         rows += held[-1].num_rows
         if rows > HELD_ROWS_MAX:
             held = [_summed(held, keys)]
-            # What cannot be made less is let grow: summing must not cost more than it gains.
+            # The next sum waits for as many rows as this one left, because it must not cost more than it
+            # gains.
             rows = -held[0].num_rows
     return _summed(held, keys)
 
@@ -141,14 +145,14 @@ def _by_parts(
 
 
 def _together(held: list[Finished]) -> Finished:
-    """All of them as one; the list is empty then, so that no row is held twice for long."""
+    """Combine the rows and empty the list, so that no row is held twice for long."""
     if len(held) == 1:
         return held.pop()
     made: dict[tuple[int, ...], pa.Array] = {}
 
     def joined(arrays: Iterable[pa.Array]) -> pa.Array:
         parts = list(arrays)
-        which = tuple(map(id, parts))  # what rows are ordered by is shown, as a rule
+        which = tuple(map(id, parts))  # the order columns are usually output columns too
         if which not in made:
             chunks = pa.chunked_array(parts)
             made[which] = as_array(chunks, len(chunks))

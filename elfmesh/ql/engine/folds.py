@@ -1,7 +1,7 @@
-"""Folds of a group's distinct values at the end: sums, percentiles, the commonest value.
+"""Folds over the distinct values of a group, in the last step: sums, percentiles, the most frequent value.
 
-A fold reads a table with one row per group and value (and its count, where that matters), so the results are
-exact and cost one row per distinct value. Spark's `percentile` holds the same values in a hash map per group.
+A fold reads a table with one row per group and value, with the value's count if needed. The results are exact
+and cost one row per distinct value. Spark's `percentile` holds the same values in a hash map per group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Distinct values without nulls: their positive counts, and the row of the result that owns each."""
+    """Distinct values without nulls: their positive counts, and the result row of each."""
 
     values: pa.Array
     counts: Ints
@@ -37,7 +37,7 @@ class _Values:
 def folded(
     fold: Fold, main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None
 ) -> pa.Array:
-    """One value per row of the main table; `table` has keys, x and counts, None for no values.
+    """Return one value per row of the main table; `table` has keys, x and counts (None: no values).
 
     Cost: one hash aggregation over both tables' keys, and a sort of the values.
     """
@@ -54,18 +54,18 @@ def folded(
 def joined_keys(
     main: Mapping[str, pa.Array], keys: tuple[str, ...], table: pa.Table
 ) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """The keys of the main table, and those of another one behind them."""
+    """Return the keys of the main table followed by those of the other table."""
     joined: dict[str, pa.ChunkedArray | pa.Array] = {}
     for key in keys:
         ours, theirs = main[key], read_column(table.column(key))
-        if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
+        if ours.type != theirs.type:  # a table without rows to count may have a narrower type
             theirs = pc.cast(theirs, ours.type)
         joined[key] = pa.concat_arrays([ours, theirs])
     return joined
 
 
 def owners_of(main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table) -> Ints:
-    """int64 per row of a table: the row of the main table with the same keys."""
+    """Return int64 per row of a table: the row of the main table with the same keys."""
     count = table.num_rows
     if not keys:
         return np.zeros(count, np.int64)

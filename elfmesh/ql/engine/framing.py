@@ -1,6 +1,7 @@
-"""The rows of frames, each row once per frame that it is in, so that any aggregate can be computed over them.
+"""Rows of frames: each row once per frame that contains it, for the evaluation of any aggregate.
 
-Exact for every aggregate, because no row is subtracted from a frame; the cost is a row per pair.
+The results are exact for every aggregate, because no row is subtracted from a frame. The cost is one row per
+pair of row and frame.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from elfmesh.ql.values.joining import row_codes
 
 Ints = npt.NDArray[np.int64]
 PAIRS_MAX = 1 << 25
-"""Rows of all frames of one function in an interval: some seconds of the root's time."""
+"""Most rows of all frames of one function in an interval: some seconds of the root's time."""
 
 
 class Frames:
-    """The frames of all rows of a table; TypeError if a distance is asked of values that have none."""
+    """Frames of all rows of a table. Raises TypeError for a distance in values that have none."""
 
     def __init__(self, over: Over, columns: Mapping[str, pa.Array], env: Env, compiler: Compiler) -> None:
         def evaluate(expr: Expr) -> pa.Array:
@@ -39,7 +40,10 @@ class Frames:
         self.pairs = int(self._counts.sum())
 
     def tables(self, source: pa.Table, rows_max: int) -> Iterator[pa.Table]:
-        """The rows of the frames, each with ROW, in tables of about `rows_max` rows; at least one."""
+        """Yield the rows of the frames, with the column ROW, in tables of about `rows_max` rows.
+
+        At least one table.
+        """
         reached, start = np.cumsum(self._counts), 0
         while True:
             before = int(reached[start - 1]) if start else 0
@@ -55,7 +59,7 @@ class Frames:
                 return
 
     def places(self, rows: Sequence[pa.ChunkedArray]) -> Ints:
-        """Per row, where it is among the rows that tables say they are of; -1 for an empty frame."""
+        """Map each row to its frame's position in the concatenated ROW columns; -1 for an empty frame."""
         found = np.full(len(self._rows), -1, dtype=np.int64)
         whose = np.concatenate([np.asarray(each.to_numpy(), dtype=np.int64) for each in rows])
         found[whose] = np.arange(len(whose))

@@ -1,4 +1,4 @@
-"""A statement over rows that exist already: the results of jobs, for `elf query`. Pure."""
+"""Statements over existing rows, the results of jobs, for `elf query`. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elfmesh.ql.text.parsing import expand, parse
 
 
 def parse_live(text: str, *, source: str = "query") -> Statement:
-    """A query that results can answer: without windows, labels and lookup tables."""
+    """Parse a query over results. Raises QueryError for windows, labels and lookup tables."""
     statement = parse(text, source=source)
     problem, hint = "", "Write SELECT ... FROM NAMESPACE.JOB."
     if statement.job is not None:
@@ -37,9 +37,9 @@ def parse_live(text: str, *, source: str = "query") -> Statement:
 
 
 def evaluate(statement: Statement, tables: Mapping[str, pa.Table], star: Sequence[str] = ()) -> pa.Table:
-    """The rows of a statement over tables by stream; `star` is what `*` means.
+    """Return the rows of a statement over tables by stream; `star` has the columns of `*`.
 
-    Of several columns with one name the last counts.
+    If several columns have one name, the last one is used.
     """
     query = Query(expand(statement, star))
     reduced: dict[str, Reduced] = {}

@@ -1,6 +1,6 @@
-"""Joining a table from a file to the records of a block, where they are read.
+"""Join of a lookup table with the records of a block, where they are read.
 
-The caller gives the tables. A record meets at most one row of a table, because duplicate keys are refused.
+The caller provides the tables. Duplicate keys are refused, so a record matches at most one row of a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from elfmesh.ql.values.joining import Ints, row_codes, taken
 from elfmesh.ql.values.types import compared_type, type_name
 
 LookupSource: TypeAlias = Callable[[str, tuple[str, ...]], pa.Table]
-"""Some columns of the table of a name, as it is now."""
+"""Returns some columns of the current content of a named table."""
 
 
 def with_tables(tables: Sequence[InlineTable], others: LookupSource | None) -> LookupSource:
@@ -42,9 +42,9 @@ def with_tables(tables: Sequence[InlineTable], others: LookupSource | None) -> L
 def look_up(
     statement: Statement, source: LookupSource, records: BlockRows
 ) -> tuple[Bools, dict[str, pa.Array]]:
-    """Which records stay, and the tables' columns beside them, named `LOOKED_UP + alias.column`.
+    """Return which records stay, and the tables' columns for them, named `LOOKED_UP + alias.column`.
 
-    DataError: a table has a key twice, or cannot be used. Cost: a hash of both sides' keys per block.
+    Raises DataError if a table has a key twice or is unusable. Cost: a hash of both sides' keys per block.
     """
     stays = np.ones(records.rows, dtype=np.bool_)
     columns: dict[str, pa.Array] = {}
@@ -59,7 +59,7 @@ def look_up(
 
 
 def _partners(statement: Statement, join: LookupJoin, table: pa.Table, records: BlockRows) -> Ints:
-    """The row of the table each record meets, -1 for none."""
+    """Return the row of the table that each record matches, -1 for none."""
     names = {node.path for expr, _ in join.keys for node in walk(expr) if isinstance(node, Field)}
     env = records.env(tuple(sorted(names)))
     compiler = Compiler({name: array.type for name, array in env.columns.items()}, statement.origin)

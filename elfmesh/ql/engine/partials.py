@@ -1,10 +1,10 @@
-"""The partial aggregates of an interval as plain columns (KEEP PARTIALS), for rolling intervals up elsewhere.
+"""Partial aggregates of an interval as plain columns (KEEP PARTIALS), for roll-ups elsewhere.
 
-Per group there are its keys, and per aggregate columns that can be combined: a sum and a count for avg(x),
+Each group has its keys, and for each aggregate columns that can be combined: a sum and a count for avg(x),
 Apache DataSketches bytes for a sketch, the values for count(DISTINCT x). HAVING, ORDER BY, OFFSET and LIMIT
-do not apply. Equal content gives equal tables whatever the order of its rows was.
+do not apply. Equal content gives equal tables, whatever the order of its rows was.
 
-Paper: ELF 2.2 (PAOs are merged wherever two meet; here in another system).
+Paper: ELF 2.2 (PAOs can be merged anywhere; here in another system).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from elfmesh.ql.values.joining import row_codes
 
 
 def partial_table(statement: Statement, tables: Mapping[str, Content]) -> pa.Table:
-    """The partial aggregates of one interval, a row per group. Cost: all distinct values in memory."""
+    """Return the partial aggregates of one interval, one row per group.
+
+    Cost: all distinct values in memory.
+    """
     names = names_of(statement)
     main = tables.get(MAIN)
     blocks = list(_blocks(main)) if main is not None else []
@@ -47,10 +50,10 @@ def partial_table(statement: Statement, tables: Mapping[str, Content]) -> pa.Tab
 
 
 def names_of(statement: Statement) -> dict[str, str]:
-    """What the columns k*, a* and d* are called: as the output that shows one, or is made of it.
+    """Return the names of the columns k*, a* and d*, derived from the outputs that use them.
 
-    An output that is a column gives it its name; one that is computed gives it the name of the aggregate's
-    kind behind its own (`mean_sum`, `mean_count`); what no output shows is called as the column here.
+    An output that is a column gives the column its name. A computed output appends the kind of the aggregate
+    to its own name (`mean_sum`, `mean_count`). A column without an output keeps its name.
     """
     main = statement.tables[0]
     kinds = {name: kind.partition(":")[0] for name, (kind, _) in main.aggregates.items()}
@@ -69,9 +72,9 @@ def names_of(statement: Statement) -> dict[str, str]:
 
 
 def _averaged(statement: Statement, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What an average is made of, under its own name too where another output gives the column its name.
+    """Return the columns of averages under names of the average, if another output has named the column.
 
-    `SUM(x) AS s, AVG(x) AS m` share one sum: readers of `m_sum` need not know that.
+    `SUM(x) AS s, AVG(x) AS m` share one sum. Readers of `m_sum` do not need to know that.
     """
     kinds = {name: kind.partition(":")[0] for name, (kind, _) in statement.tables[0].aggregates.items()}
     found: list[tuple[str, str]] = []
@@ -85,7 +88,7 @@ def _averaged(statement: Statement, names: Mapping[str, str]) -> list[tuple[str,
 
 
 def _shown_by(outputs: Sequence[tuple[str, Expr]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Column -> the first output that is this column; the first one that has it anywhere."""
+    """Map each column to the first output that is this column, and to the first output that contains it."""
     whole: dict[str, str] = {}
     within: dict[str, str] = {}
     for name, expr in outputs:
@@ -98,7 +101,7 @@ def _shown_by(outputs: Sequence[tuple[str, Expr]]) -> tuple[dict[str, str], dict
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    known = {each.lower() for each in taken}  # Spark's columns know no case
+    known = {each.lower() for each in taken}  # Spark's column names are case-insensitive
     found, number = name, 1
     while found.lower() in known:
         number += 1
@@ -116,7 +119,7 @@ def _is_kept(names: Mapping[str, str], column: str) -> bool:
 
 
 def _blocks(content: Content) -> Iterator[pa.Table]:
-    """Keys, then per aggregate its columns: "a0", or "a0 n", "a0 sum" where there are several."""
+    """Yield keys, then the columns of each aggregate: "a0", or "a0 n", "a0 sum" if it has several."""
     for rows in content.rows():
         columns = dict(zip(rows.layout.keys, rows.keys, strict=True))
         for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
@@ -140,7 +143,7 @@ def _values(
     one: DistinctValues,
     content: Content | None,
 ) -> pa.Array:
-    """Per group the list of its distinct values, ascending; with their counts where a fold needs those."""
+    """Return each group's list of distinct values, ascending, with their counts if a fold needs them."""
     blocks = list(_blocks(content)) if content is not None else []
     if not blocks:
         return pa.array([[]] * rows, pa.list_(pa.null()))

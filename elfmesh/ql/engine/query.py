@@ -1,9 +1,9 @@
-"""Evaluating one part: records in, rows for the PAO tables out; reduced tables in, finished rows out.
+"""Evaluation of one part: from records to rows for the PAO tables, and from reduced tables to finished rows.
 
 A part is a statement over one stream; `whole` combines the parts of a statement. A `PartQuery` holds only
 compiled expressions, so workers, masters and `elf run` may share one, and each gets the same rows.
 
-Paper: ELF 2.1 (the function an agent applies to each batch, and the one the root applies at the end).
+Paper: ELF 2.1 (the function that an agent applies to each batch, and the final one at the root).
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
 SCHEMAS_MAX = 64
-"""Compiled schemas kept: JSON logs change theirs as optional fields come and go."""
+"""Most cached compilations, because the schema of JSON logs changes with optional fields."""
 
 IMPLICIT_COLUMNS = ("_raw", "_source", "_host")
-"""Every format has these."""
+"""Columns that every format has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What some rows contribute.
+    """Contribution of some records.
 
     Attributes:
         tables: per PAO table its rows: keys k0.. (x.. after them in a distinct table) and values v0...
         panes: pane index of each row of each table ("main" included); empty without a window.
-        places: per table the place of each of its rows among those of the "main" table; None: the same rows.
-        kept: surviving rows per pane; pane 0 without a window.
-        filtered: rows per pane that WHERE dropped.
-        undated: rows without a usable event time; they are counted nowhere else.
-        dated: all rows with an event time, before WHERE.
-        failed: rows for which a Python function gave no value; they are counted nowhere else.
-        carried: of `PartQuery.carries`, key columns whose values stand for rows.
-        runs: rows per pane, ascending, of tables whose rows stand in the order of their panes.
+        places: per table the index of each of its rows in the "main" table; None: the same rows.
+        kept: records per pane that WHERE kept; pane 0 without a window.
+        filtered: records per pane that WHERE dropped.
+        undated: records without a usable event time; no other count includes them.
+        dated: all records with an event time, before WHERE.
+        failed: records for which a Python function gave no value; no other count includes them.
+        carried: with `PartQuery.carries`, the key columns whose values are row numbers.
+        runs: rows per pane, ascending, for tables whose rows are in the order of their panes.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -76,7 +76,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The operands of a plan for one input schema."""
+    """Operands of a plan for one input schema."""
 
     where: tuple[ExprKey, Operand] | None
     keys: tuple[Operand, ...]
@@ -86,10 +86,10 @@ class _Compiled:
 
 @dataclass(slots=True)
 class PartQuery:
-    """Evaluates one part without an open `*` (see `elfmesh.ql.expand`).
+    """Evaluator of one part without an open `*` (see `elfmesh.ql.expand`).
 
-    `lookup` gives the tables that are joined to the records. With `carries`, lists, structs and maps may be
-    keys: each is its row's own. That is for rows that are not grouped and are all prepared at once.
+    `lookup` returns the tables that are joined to the records. With `carries`, lists, structs and maps may be
+    keys, and each is distinct. This mode is for rows that are not grouped and are all prepared at once.
     """
 
     statement: Statement
@@ -128,7 +128,7 @@ class PartQuery:
         return tuple(name for name, _ in self.statement.plan.outputs)
 
     def check_schema(self, schema: pa.Schema) -> None:
-        """Check the names of a query against a format whose columns are known."""
+        """Check the names of a query against a format whose columns are known. Raises QueryError."""
         known = [*schema.names, *IMPLICIT_COLUMNS]
         origin, plan = self.statement.origin, self.statement.plan
         for expr in record_expressions(plan):
@@ -156,7 +156,7 @@ class PartQuery:
                 )
 
     def check_constants(self, schema: pa.Schema) -> None:
-        """Check what columns are compared with against a format whose types are known."""
+        """Check the constants in comparisons against a format whose types are known. Raises QueryError."""
         for each in comparisons(record_expressions(self.statement.plan)):
             path = each.column.path
             if path not in schema.names or not is_impossible(each, kind := schema.field(path).type):
@@ -164,10 +164,10 @@ class PartQuery:
             raise self.statement.origin.error(explained(each, kind), place_of(each.text), remedy(each, kind))
 
     def prepare(self, records: pa.RecordBatch | BlockRows) -> Prepared:
-        """Filter some rows and compute their keys and values.
+        """Filter records and compute their keys and values.
 
-        The records have `statement.fields` as flat columns named by dotted path; an absent column is all
-        null. Queries that receive the same `BlockRows` share what they compute.
+        The records have `statement.fields` as flat columns named by dotted path; a missing column is null.
+        Queries that receive the same `BlockRows` share computed values.
         """
         given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
         window = self.statement.window
@@ -202,10 +202,10 @@ class PartQuery:
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
     ) -> pa.Table:
-        """The result rows of one interval: ordered by ORDER BY, then by all columns ascending, nulls first.
+        """Return the result rows of one interval, by ORDER BY, then by all columns ascending, nulls first.
 
         `tables` holds the reduced rows per PAO table; `window` is start and end in microseconds since the
-        epoch. Equal content gives equal tables whatever the order of the rows was.
+        epoch. Equal content gives equal tables, whatever the order of the rows was.
         """
         return self.finaliser.finalise(tables, window, scalars)
 
@@ -216,10 +216,10 @@ class PartQuery:
         scalars: Scalars = NO_SCALARS,
         bytes_max: int | None = None,
     ) -> pa.Table:
-        """The same for tables that are too large to be held at once; DataError above `bytes_max`.
+        """As `finalise`, for tables that do not fit into memory. Raises DataError above `bytes_max`.
 
-        Cost: memory for the result (or for LIMIT rows) and one block, except where counts of distinct values
-        are joined.
+        Cost: memory for the result (or for LIMIT rows) and one block, except for joined counts of distinct
+        values.
         """
         return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
 

@@ -1,7 +1,7 @@
-"""Functions over the rows of an interval: row_number, rank, lag and their like, and the frames of aggregates.
+"""Window functions over the rows of an interval: row_number, rank, lag and others, and frames of aggregates.
 
-Rows that agree in PARTITION BY belong together; within them ORDER BY decides, and then all columns of the
-row, so that equal tables always give equal numbers (Spark leaves the order of ties open).
+Rows with equal PARTITION BY values form a partition. They are ordered by ORDER BY, then by all columns, so
+equal tables always give equal numbers. (Spark leaves the order of ties open.)
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from elfmesh.ql.values.types import BIGINT, DATE, DOUBLE, TIMESTAMP, VOID, type_
 Ints = npt.NDArray[np.int64]
 DAY_US = 86_400_000_000
 RUNNING = Frame(False, None, 0)
-"""The frame of ORDER BY alone: up to the current row and those that are equal to it."""
+"""Default frame with ORDER BY: up to the current row and its peers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Rows in the order of OVER: per place the row, the bounds of its partition, and those of its peers."""
+    """Order of rows for OVER: per position the row, the bounds of its partition and of its peers."""
 
     rows: Ints
     start: Ints
@@ -41,7 +41,7 @@ class Ranking:
 def ranking(
     over: Over, columns: Sequence[pa.Array], rows: int, order: Sequence[pa.Array], partition: Ints
 ) -> Ranking:
-    """The order of rows; all `columns` decide between ties. Cost: one sort of the rows."""
+    """Order the rows; all `columns` break ties. Cost: one sort of the rows."""
     items = [
         OrderItem(expr, descending, nulls_first)
         for expr, (descending, nulls_first) in zip(over.order, over.directions, strict=True)
@@ -57,13 +57,13 @@ def ranking(
 def over_rows(
     over: Over, columns: Sequence[pa.Array], rows: int, evaluate: Callable[..., pa.Array]
 ) -> pa.Array:
-    """The value of a function for every row.
+    """Return the value of a function for every row.
 
     Args:
         over: the function; its operands are columns.
-        columns: all columns of the rows, which decide between ties.
-        rows: how many there are.
-        evaluate: the array of an operand; with a function, as the type of its value.
+        columns: all columns of the rows, which break ties.
+        rows: number of rows.
+        evaluate: returns the array of an operand; with a function, converted to the type of its value.
     """
     order = [evaluate(expr) for expr in over.order]
     partition = row_codes([evaluate(expr) for expr in over.partition], [True] * len(over.partition), rows)
@@ -87,7 +87,10 @@ def over_rows(
 
 
 def bounds(over: Over, ranked: Ranking, order: Sequence[pa.Array]) -> tuple[Ints, Ints]:
-    """Per place, the bounds of its row's frame; empty where equal. TypeError: values without a distance."""
+    """Return for each position the bounds of its row's frame.
+
+    Raises TypeError for values without a distance.
+    """
     frame, count = over.frame or RUNNING, len(ranked.rows)
     place = np.arange(count, dtype=np.int64)
     if frame.rows:
@@ -123,7 +126,7 @@ def _by_value(
 
 
 def _distances(order: pa.Array, frame: Frame) -> Ints | npt.NDArray[np.float64]:
-    """Values that can be added to: numbers, or microseconds; anything for null."""
+    """Return values that distances can be added to: numbers, or microseconds; nulls have arbitrary values."""
     if order.type == VOID:
         return np.zeros(len(order), dtype=np.int64)
     if order.type == DOUBLE and not frame.timed:
@@ -140,7 +143,7 @@ def _distances(order: pa.Array, frame: Frame) -> Ints | npt.NDArray[np.float64]:
 
 
 def _framed(over: Over, ranked: Ranking, order: Sequence[pa.Array], values: pa.Array) -> Ints:
-    """Per place, where the value of first, last or nth_value stands; -1 for nowhere."""
+    """Return for each position the position of the value of first, last or nth_value; -1 for none."""
     first, behind = bounds(over, ranked, order)
     step = 0
     if over.kind == "nth_value":
@@ -183,7 +186,7 @@ def _numbers(over: Over, ranked: Ranking) -> Ints | npt.NDArray[np.float64]:
 
 
 def _tiles(at: Ints, size: Ints, count: int) -> Ints:
-    """Which of so many equal parts a place is in; the first ones are larger by one where they must."""
+    """Return the part (ntile) of each position; the first parts are larger by one if needed."""
     small, larger = size // count, size % count
     edge = larger * (small + 1)
     return np.where(at < edge, at // (small + 1), larger + (at - edge) // np.maximum(small, 1)) + 1
@@ -202,7 +205,7 @@ def _stretches(begins: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
 
 
 def _shifted(over: Over, ranked: Ranking, values: pa.Array) -> Ints:
-    """The place so many before (lag) or after (lead) in the partition, or -1."""
+    """Return the position that many rows before (lag) or after (lead) in the partition, or -1."""
     step = over.args[1]
     assert isinstance(step, Literal)
     assert isinstance(step.value, int)
@@ -212,7 +215,7 @@ def _shifted(over: Over, ranked: Ranking, values: pa.Array) -> Ints:
     if ahead and _ignores_nulls(over):
         present = ~null_mask(values)[ranked.rows]
         seen = np.concatenate([[0], np.cumsum(present)])
-        # So many of the values that are there before this row, or behind it.
+        # Count the values that exist before this row, or after it.
         number = seen[:-1] + ahead if ahead < 0 else seen[1:] + ahead - 1
         found = np.flatnonzero(present)
         inside = (number >= 0) & (number < len(found))

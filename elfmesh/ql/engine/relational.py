@@ -1,8 +1,8 @@
-"""Evaluating relations: the second stage of a statement, at the root, over the finished rows of one interval.
+"""Evaluation of relations: the second stage of a statement, at the root, over finished rows.
 
-A SELECT here is evaluated by the same machinery as a part; joins, UNION and functions over rows are added.
-The rows do not depend on how the agents cut the records. A table above the limits fails the interval with a
-reason before memory is taken.
+A SELECT is evaluated like a part; this module adds joins, UNION and window functions. The rows do not depend
+on how the agents split the records. A table above the limits fails the interval with a reason, before its
+memory is allocated.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from elfmesh.ql.values.joining import Ints, completed, pair_count, pairs, row_co
 from elfmesh.ql.values.types import BIGINT, compared_type, is_nested, type_name, wider_type
 
 ROWS_MAX = 1 << 20
-"""Rows of any table in between: an interval with more belongs on the agents."""
+"""Most rows of an intermediate table. A query that needs more should reduce on the agents."""
 
 BYTES_MAX = 128 << 20
-"""Bytes of any table in between."""
+"""Most bytes of an intermediate table."""
 
 Bounds = tuple[int, int] | None
 PartTable = Callable[[int, Mapping[str, pa.Scalar]], pa.Table]
 
 
 class Relational:
-    """Evaluates the relation of one statement, interval by interval; keeps compiled queries only."""
+    """Evaluator of the relation of one statement. Between intervals it keeps only compiled queries."""
 
     def __init__(self, statement: Statement, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> None:
         assert statement.relation is not None
@@ -64,10 +64,10 @@ class Relational:
         self._limits = rows_max, bytes_max
         self._queries: dict[int, PartQuery] = {}
         self.unlisted: dict[Elements, str | None] = {}
-        """What takes text apart: one of the texts as long as none was a list or map, then None."""
+        """For each expansion of strings: one of the strings while none contained a list or map, then None."""
 
     def table(self, part: PartTable, bounds: Bounds) -> pa.Table:
-        """The rows of one interval; `part` gives a part's finished rows, given the scalars so far."""
+        """Return the rows of one interval; `part` returns a part's finished rows for the scalars so far."""
         run = _Run(self._statement, self._queries, self._limits, part, bounds, self._notified)
         for name, relation in self._statement.scalars:
             run.scalars[name] = run.scalar(relation)
@@ -80,7 +80,7 @@ class Relational:
 
 @dataclass(slots=True)
 class _Run:
-    """One interval."""
+    """Evaluation of one interval."""
 
     statement: Statement
     queries: dict[int, PartQuery]
@@ -92,7 +92,7 @@ class _Run:
     known: dict[int, pa.Table] = field(default_factory=dict)
 
     def rows(self, relation: Relation) -> pa.Table:
-        """The rows of a relation; each relation is evaluated once."""
+        """Return the rows of a relation; each relation is evaluated once."""
         found = self.known.get(id(relation))
         if found is None:
             found = self.known[id(relation)] = self._evaluate(relation)
@@ -292,7 +292,7 @@ class _Run:
 
 
 def _side_by_side(left: pa.Table, right: pa.Table, places: tuple[Ints, Ints]) -> pa.Table:
-    """The rows of both sides at some places; null where a place is -1."""
+    """Return the rows of both sides at these positions; null where a position is -1."""
     arrays = [taken(as_array(column, len(column)), places[0]) for column in left.columns]
     arrays += [taken(as_array(column, len(column)), places[1]) for column in right.columns]
     return pa.Table.from_arrays(arrays, names=[*left.column_names, *right.column_names])

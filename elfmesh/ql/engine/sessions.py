@@ -1,4 +1,4 @@
-"""Session windows at the root: what one interval adds to the open sessions, and which ones end.
+"""Session windows at the root: continues open sessions with the records of one interval, and ends others.
 
 A session ends when its group has no record for longer than the gap. Panes are as wide as the gap, so the
 records of a group in one pane form one *fragment*, reduced in the tree like any group. The root adds the
@@ -36,19 +36,20 @@ from elfmesh.wire import UNREADABLE
 Ints = npt.NDArray[np.int64]
 
 OPEN_ROWS_MAX = 1_000_000
-"""Rows of a table of open sessions (distinct values count, too): they are in memory at one place."""
+"""Most rows of a table of open sessions, including distinct values, because they are in one agent's
+memory."""
 
 OPEN_BYTES_MAX = 4 << 20
-"""Bytes of open sessions: they go to the job's voters with every interval."""
+"""Most bytes of open sessions, because the job's voters receive them with every interval."""
 
 SHARES_MAX = 8
-"""Different shares of completeness kept apart; beyond it the two lowest become the lower one."""
+"""Most levels of completeness that are kept apart; beyond it, the two lowest become the lower one."""
 
 Tables = dict[str, Rows]
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """`Open` as bytes: the text that reduced it, and a partial for each completeness, the highest first."""
+    """Encoding of `Open`: the text that reduced it, and a partial per completeness, highest first."""
 
     text: str
     shares: tuple[tuple[float, bytes], ...]
@@ -60,7 +61,7 @@ _UNPACK = msgspec.msgpack.Decoder(_Stored)
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open sessions, by the least completeness of the intervals that may have had records of them."""
+    """Open sessions, grouped by the least completeness of the intervals that may contain their records."""
 
     shares: Mapping[float, Tables]
 
@@ -74,7 +75,7 @@ NONE = Open({})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The sessions that ended in an interval, the least completeness of their intervals, and what is open."""
+    """Result of a step: ended sessions, the least completeness of their intervals, and open sessions."""
 
     ended: Mapping[str, FinishedBlocks]
     completeness: float
@@ -82,7 +83,7 @@ class Step:
 
 
 def write_open(open_: Open, text: str) -> bytes:
-    """Open sessions as bytes; b"" if there are none. Raises DataError: they are more than OPEN_BYTES_MAX."""
+    """Encode open sessions; b"" if there are none. Raises DataError above OPEN_BYTES_MAX."""
     if open_.is_empty:
         return b""
     ordered = sorted(open_.shares.items(), reverse=True)
@@ -97,7 +98,7 @@ def write_open(open_: Open, text: str) -> bytes:
 
 
 def read_open(data: bytes, text: str) -> Open:
-    """The inverse of `write_open`; none if `text` reduces records to something else than what made them."""
+    """Decode open sessions. Returns none if `text` reduces records to other states than the encoded text."""
     stored = _read(data)
     if stored is None or not same_state(stored.text, text):
         return NONE
@@ -110,7 +111,7 @@ def read_open(data: bytes, text: str) -> Open:
 
 
 def left_out(data: bytes) -> bytes:
-    """Open sessions behind an interval that was skipped: it is unknown what it had of them."""
+    """Return the open sessions after a skipped interval, which may have had records of any of them."""
     stored = _read(data)
     if stored is None:
         return b""
@@ -125,10 +126,10 @@ def _read(data: bytes) -> _Stored | None:
 
 
 def step(statement: Statement, open_: Open, pane: Mapping[str, Content], completeness: float = 1.0) -> Step:
-    """Add the merged tables of one pane to the sessions that are open behind all earlier intervals.
+    """Add the merged tables of one pane to the sessions that are open after all earlier intervals.
 
-    DataError: more than OPEN_ROWS_MAX rows are open. Cost: a copy of both sides' rows and a hash aggregation
-    of keys.
+    Raises DataError if more than OPEN_ROWS_MAX rows are open. Cost: a copy of both sides' rows and a hash
+    aggregation of keys.
     """
     assert statement.window is not None
     if any(content.rows_max > OPEN_ROWS_MAX for content in pane.values()):
@@ -158,7 +159,7 @@ def step(statement: Statement, open_: Open, pane: Mapping[str, Content], complet
 
 
 def _continued_by(keys: tuple[str, ...], sessions: Rows, fragments: Rows | None, gap: int) -> Ints:
-    """int64 per open session: the fragment that continues it, or -1."""
+    """Return int64 per open session: the fragment that continues it, or -1."""
     if fragments is None:
         return np.full(sessions.count, -1, np.int64)
     at = _owners(keys, fragments, sessions)
@@ -167,7 +168,7 @@ def _continued_by(keys: tuple[str, ...], sessions: Rows, fragments: Rows | None,
 
 
 def _owners(keys: tuple[str, ...], main: Rows, others: Rows) -> Ints:
-    """int64 per row of `others`: the row of `main` with the same group keys, or -1."""
+    """Return int64 per row of `others`: the row of `main` with the same group keys, or -1."""
     if not keys:
         return np.zeros(others.count, np.int64)
     ours, theirs = main.keys[: len(keys)], others.keys[: len(keys)]
@@ -213,7 +214,7 @@ def _merged(several: Sequence[Tables]) -> Tables:
 
 
 def _together(shares: Sequence[tuple[float, Tables]]) -> Open:
-    """Open sessions, those of one completeness merged."""
+    """Merge open sessions that have the same completeness."""
     same: dict[float, list[Tables]] = {}
     for share, tables in shares:
         if tables:

@@ -1,7 +1,7 @@
-"""Evaluating a whole statement: the entry that workers and masters use.
+"""Evaluation of a whole statement: the entry for workers and masters.
 
-A statement over one stream is one part. Of a relational statement the tables of all parts stand side by side,
-named `table@part`, so the tree reduces them like any others; the root finishes each part and evaluates the
+A statement over one stream has one part. The tables of all parts of a relational statement are named
+`table@part`, so the tree reduces them like any others; the root finishes each part and evaluates the
 relation. A record is contributed once if any part of its stream keeps it, and filtered if none does (D-1).
 """
 
@@ -37,9 +37,9 @@ Bounds = tuple[int, int] | None
 
 @dataclass(slots=True)
 class Query:
-    """Evaluates one statement without an open `*` (see `elfmesh.ql.expand`).
+    """Evaluator of one statement without an open `*` (see `elfmesh.ql.expand`).
 
-    `labels` are the agent's: parts that want others are not computed here; None computes all.
+    `labels` are those of the agent: it computes only the parts that select them. None computes all parts.
     """
 
     statement: Statement
@@ -76,7 +76,7 @@ class Query:
         return self._parts[0].finaliser
 
     def check_schema(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Check the names of a query against a format whose columns are known."""
+        """Check the names of a query against a format whose columns are known. Raises QueryError."""
         for part in self._parts if self._calls is None else map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
                 with self._names_outside():
@@ -92,13 +92,13 @@ class Query:
             raise
 
     def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Check what columns are compared with against a format whose types are known; see `check_schema`."""
+        """Check the constants in comparisons against a format whose types are known. Raises QueryError."""
         for part in map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
                 part.check_constants(schema)
 
     def doubts(self, stream: str | None = None) -> Doubts:
-        """The same for columns whose types the data tells; see `check_schema`."""
+        """Return the comparisons whose columns' types only the data shows."""
         parts = [part for part in self._written if stream is None or part.stream == stream]
         return Doubts(expr for part in parts for expr in record_expressions(part.plan))
 
@@ -108,7 +108,7 @@ class Query:
 
     @property
     def untaken(self) -> list[str]:
-        """For people: where text was taken apart of which none was a list or map."""
+        """Return warnings about expanded strings of which none contained a list or map."""
         unlisted = {} if self._relational is None else self._relational.unlisted
         return [untaken(call, text) for call, text in unlisted.items() if text is not None]
 
@@ -117,7 +117,7 @@ class Query:
         return tuple(name for name in self.statement.streams if name in wanted and name in carried)
 
     def prepare(self, records: pa.RecordBatch | BlockRows, stream: str | None = None) -> Prepared:
-        """Filter some rows and compute their keys and values, for every part that reads their stream.
+        """Filter records and compute their keys and values, for every part that reads their stream.
 
         See `PartQuery.prepare`; without `stream`, all parts read the records.
         """
@@ -142,7 +142,7 @@ class Query:
         ]
 
     def reduced(self, stream: str, rows: BlockRows) -> dict[str, Reduced]:
-        """The reduced tables of all parts of one input, of rows that are of one interval already."""
+        """Return the reduced tables of all parts of one input, for rows that are of one interval already."""
         prepared = self.prepare(rows, stream)
         panes = Panes([spec for spec in self.statement.tables if spec.name in prepared.tables], None)
         panes.insert_all(
@@ -155,7 +155,7 @@ class Query:
         return self.labels is None or all(self.labels.get(name) == value for name, value in part.labels)
 
     def finalise(self, tables: Mapping[str, pa.Table], window: Bounds) -> pa.Table:
-        """The result rows of one interval; see `PartQuery.finalise`."""
+        """Return the result rows of one interval; see `PartQuery.finalise`."""
         if self._relational is None:
             return self._parts[0].finalise(tables, window)
         parts = self._parts
@@ -170,10 +170,10 @@ class Query:
     def finalise_parts(
         self, tables: Mapping[str, Reduced], window: Bounds, *, bytes_max: int | None = None
     ) -> pa.Table:
-        """The same for tables that are too large to be held at once; DataError above `bytes_max`.
+        """As `finalise`, for tables that do not fit into memory. Raises DataError above `bytes_max`.
 
-        Cost: see `PartQuery.finalise_parts`; of a relational statement also memory for every part's finished
-        rows.
+        Cost: see `PartQuery.finalise_parts`; a relational statement also needs memory for each part's
+        finished rows.
         """
         if self._relational is None:
             return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
@@ -197,7 +197,7 @@ def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, 
 
 
 def _together(given: BlockRows, prepared: Mapping[int, Prepared], statement: Statement) -> Prepared:
-    """The outcome of all parts of a stream, which share one time column; a row survives if any keeps it."""
+    """Combine the parts of a stream, which share one time column; a record is kept if any part keeps it."""
     one = next(iter(prepared.values()))
     if len(prepared) == 1:
         (index,) = prepared

@@ -1,4 +1,4 @@
-"""Aggregates on the parser's tree: where they are in an expression, and what one is over no rows."""
+"""Aggregates in the parse tree: where an expression contains them, and their values over no rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def aggregate_calls(value: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def over_nothing(call: exp.Expr, column: exp.Expr) -> exp.Expr | None:
-    """What an aggregate is over no rows; None for a sketch, which is no constant there."""
+    """Return the value of an aggregate over no rows.
+
+    None for a sketch, whose value there is not a constant.
+    """
     name = _function(call).removeprefix(MARK)
     if "sketch" in name or name.endswith(("union_agg", "merge_agg_double")):
         return None

@@ -1,9 +1,10 @@
-"""The closed list of aggregates: what each reduces to in the tables, and what is computed from it.
+"""Aggregates of ELF-QL: the states that each needs in the tables, and the expression over them.
 
-An aggregate is one or more *states* (laws of `cbt.laws` over values of the records), or a *fold* over a table
-of distinct values, and an expression over these. States are shared: avg(x), sum(x) and stddev(x) count once.
+An aggregate consists of one or more *states* (laws of `cbt.laws` over values of the records) or of a *fold*
+over a table of distinct values, and of an expression over these. Aggregates share states: avg(x), sum(x) and
+stddev(x) use one count.
 
-Paper: ELF 2.2 (what a job reduces is a PAO, what it shows a function of it).
+Paper: ELF 2.2 (a job reduces PAOs and shows a function of them).
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ NULL = Literal("null", None)
 COLLECT_DEFAULT = 100
 COLLECT_MAX, COUNTERS_MAX, TOP_DEFAULT, TOP_COUNTERS = 10_000, 10_000, 5, 1000
 ACCURACY_MAX = 1240
-"""Beyond 1 / this a kll cannot tell ranks apart: k is at most 4,096."""
+"""Greatest accuracy of a kll sketch: with k of at most 4,096 it cannot separate ranks closer than 1 /
+this."""
 _KLL_ERROR = 3.3
 _THETA_LOG_MIN, _THETA_LOG_MAX, _THETA_LOG = 4, 14, 12
 
 
 class Reduction(Protocol):
-    """Where an aggregate puts what it needs, and what it may ask."""
+    """Interface through which a builder adds states and folds to the reduction of a statement."""
 
     @property
     def time(self) -> Field: ...
 
     def state(self, kind: str, *values: Expr) -> Expr:
-        """The finished column of a law over values of the records; without any, of the records themselves."""
+        """Return the finished column of a law over values of the records.
+
+        Without values, over the records.
+        """
         ...
 
     def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Expr:
-        """What a fold makes of each group's distinct values; see `folds`."""
+        """Return the column of a fold over the distinct values of each group; see `folds`."""
         ...
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
@@ -47,7 +52,7 @@ Builder = Callable[[Reduction, Aggregate], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One aggregate: numbers of arguments (`most` None: any), signature, builder, DISTINCT or not."""
+    """Entry of one aggregate: argument counts (`most` None: no limit), signature, builder, DISTINCT."""
 
     least: int
     most: int | None
@@ -72,7 +77,7 @@ def _aggregate(
 
 
 def reduce(reduction: Reduction, node: Aggregate) -> Expr:
-    """The expression over reduced columns that an aggregate becomes."""
+    """Return the expression over reduced columns that replaces an aggregate."""
     return AGGREGATES[node.kind].build(reduction, node)
 
 
@@ -101,7 +106,7 @@ def _number(node: Aggregate, value: Expr) -> Expr:
 
 
 def _constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: str) -> Literal | None:
-    """Argument `at` as a literal of one of these kinds; None if it is not there."""
+    """Return argument `at` as a literal of one of these kinds; None if it is absent. Raises QueryError."""
     if at >= len(node.args):
         return None
     arg = node.args[at]
@@ -212,15 +217,18 @@ def _together(reduction: Reduction, node: Aggregate) -> Expr:
     return Call("togetherness", tuple(parts), node.kind, at=node.at)
 
 
-# -- of one record
+# -- values of single records
 
 
-BY_TIME = ("first", "first_value", "last", "last_value")  # they ask for the event time of records
+BY_TIME = ("first", "first_value", "last", "last_value")  # these need the event time of records
 
 
 @_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
 def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
-    """By event time, a third argument or else that of the input; records without one lose to all others."""
+    """Order records by a third argument, else by the event time of the input.
+
+    Records without a time come last.
+    """
     flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
     kind = "first" if node.kind.startswith("first") else "last"
     value, time = node.args[0], Call("event time", node.args[2:] or (reduction.time,), kind)
@@ -259,7 +267,8 @@ def _with(kind: str, parameter: int | None, default: int) -> str:
 
 
 ORDERED = 3
-"""The argument of `listagg` whose values carry their places, if it has WITHIN GROUP (ORDER BY ...)."""
+"""Position of the argument of `listagg` with the values and their sort keys, for WITHIN GROUP (ORDER BY
+...)."""
 
 
 @_aggregate("string_agg listagg", 1, 3, signature="$(x[, separator[, limit]])", distinct=True)
@@ -368,7 +377,7 @@ def _approximate_percentile(reduction: Reduction, node: Aggregate) -> Expr:
     accuracy = _integer(reduction, node, 2, "the accuracy", (1, ACCURACY_MAX))
     k = None if accuracy is None else min(max(8, -int(-_KLL_ERROR * accuracy // 1)), 4096)
     value = _filtered(node, _number(node, node.args[0]))
-    # The greatest value is there for its type: a sketch knows doubles only.
+    # A sketch stores doubles only, so the greatest value is added for its type.
     parts = (reduction.state(_with("kll", k, 200), value), reduction.state("max", value))
     option = ("[" if several else "") + " ".join(map(repr, ranks))
     return Call("kll quantile", parts, option, at=node.at)

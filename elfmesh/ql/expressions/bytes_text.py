@@ -1,11 +1,11 @@
-"""Texts that are made of bytes: what Spark does with a BINARY where it takes a string.
+"""Strings made of bytes: the value of a BINARY where Spark accepts a string.
 
-Spark's strings are unchecked bytes, so `hex(trim(unhex('20ff20')))` is FF; an Arrow string is valid UTF-8. A
+Spark's strings are unchecked bytes, so `hex(trim(unhex('20ff20')))` is FF. An Arrow string is valid UTF-8. A
 STRING made of a BINARY is therefore computed twice: with U+FFFD, as Spark shows it, and as bytes
-(`Operand.raw`), which functions continue with. Invalid bytes count as one character each. Keys, results and
-files have only the text with U+FFFD.
+(`Operand.raw`), which other functions use. Each invalid byte counts as one character. Keys, results and files
+have only the string with U+FFFD.
 
-Deviation: of a character that is cut off, Spark takes as many bytes as its first one announces.
+Deviation: For a truncated character, Spark takes as many bytes as its first byte announces.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _ESCAPE = "surrogateescape"
 
 
 def raw_of(operand: Operand) -> Operand | None:
-    """The bytes of a BINARY, or of a STRING that is made of one; None for all else."""
+    """Return the bytes of a BINARY, or of a STRING made of one; None for any other operand."""
     return operand if operand.type == BINARY else operand.raw
 
 
 def over_bytes(gives: pa.DataType, python: Callable[..., Any], operands: Sequence[Operand]) -> Operand | None:
-    """`python` over texts of which some are made of bytes; None where none is. Null in, null out.
+    """Apply `python` to strings of which some are made of bytes; None if none is. Null in, null out.
 
-    Bytes that are no UTF-8 reach `python` as lone surrogates. Cost: a call per row, or per distinct value of
-    a single operand.
+    Bytes that are not UTF-8 are passed to `python` as lone surrogates. Cost: one call per row, or one per
+    distinct value of a single operand.
     """
     if all(raw_of(operand) is None for operand in operands):
         return None
@@ -47,13 +47,13 @@ def over_bytes(gives: pa.DataType, python: Callable[..., Any], operands: Sequenc
 
 
 def mapped(gives: pa.DataType, python: Callable[..., Any], operands: Sequence[Operand]) -> Operand:
-    """`python` over values as they are; null in, null out. Cost: as `over_bytes`."""
+    """Apply `python` to unchanged values; null in, null out. Cost: as `over_bytes`."""
     if len(operands) == 1:
         return lift_arrays(gives, lambda x: map_distinct(python, x, gives), operands[0])
     return lift_arrays(gives, lambda *xs: map_rows(python, gives, len(xs[0]), *xs), *operands)
 
 
 def decoded(operands: Sequence[Operand]) -> list[Operand]:
-    """Texts without their bytes: for functions that Spark gives the decoded text."""
+    """Remove the bytes from strings, for functions that receive the decoded string in Spark."""
     texts = (convert(each, STRING) if each.type == BINARY else each for each in operands)
     return [replace(each, raw=None) for each in texts]

@@ -1,4 +1,4 @@
-"""Phrases of other SQL that ELF-QL does not have: a few tokens beside each other, and what to write instead.
+"""Phrases of other SQL dialects that ELF-QL does not have: sequences of tokens, each with a replacement.
 
 Only a table, and how a phrase is found. Spark reads none of these phrases where they stand, except `>>>`,
 `!>`, `!<`, IDENTIFIER(...) and arguments by name.
@@ -22,7 +22,7 @@ from elfmesh.ql.expressions.refusals import Refusal
 
 _NAME = r"x:\S+"
 _VALUE = rf"(?:{_NAME}|\)|\]|#|')"
-"""Behind what a value ends."""
+"""Tokens that can end a value."""
 
 _INPUT = rf"(?:{_NAME}|\))"
 

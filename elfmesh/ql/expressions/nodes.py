@@ -1,7 +1,8 @@
-"""The expressions of a query: small, frozen, comparable trees.
+"""Expressions of a query: small, frozen, comparable trees.
 
-The parser's classes stop at `translate`. Two expressions are equal when they mean the same text; their place
-(`at`) does not count. A literal carries its type in `kind`, because 1, 1.0 and TRUE are equal in Python.
+No class of sqlglot is used after `translate`. Two expressions are equal if they have the same meaning; their
+position (`at`) is not compared. A literal has its type in `kind`, because 1, 1.0 and TRUE are equal in
+Python.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Field(Expr):
-    """A field of the input record by dotted path. `quoted` names are never aliases."""
+    """Field of the input record, by its dotted path. A `quoted` name is never an alias."""
 
     path: str
     quoted: bool = field(default=False, compare=False)
@@ -44,7 +45,7 @@ class Literal(Expr):
     value: bool | int | float | str | None
 
     def __eq__(self, other: object) -> bool:
-        # By text: 0.0 and -0.0 are equal as numbers, and what is computed from them is not.
+        # Compare the text: 0.0 and -0.0 are equal as numbers, but results computed from them differ.
         return (
             isinstance(other, Literal)
             and self.kind == other.kind
@@ -70,7 +71,7 @@ class Star(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """A function or operator on operands; `option` holds what is not an expression (a cast's type, ...)."""
+    """Call of a function or operator; `option` has what is no expression, such as the type of a cast."""
 
     name: str
     args: tuple[Expr, ...]
@@ -86,7 +87,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class PythonCall(Call):
-    """A call of a function that the statement brings along; evaluated over records, and nowhere else."""
+    """Call of a function that the statement declares; it is evaluated only over records."""
 
     function: PythonFunction = field(kw_only=True)
 
@@ -112,7 +113,7 @@ class Aggregate(Expr):
 
 @dataclass(frozen=True, slots=True)
 class WindowCall(Expr):
-    """TUMBLE, HOP, SESSION or Spark's spelling of them: lengths in microseconds."""
+    """Call of TUMBLE, HOP, SESSION or Spark's spelling of them; lengths in microseconds."""
 
     kind: str
     column: str
@@ -122,24 +123,25 @@ class WindowCall(Expr):
 
 @dataclass(frozen=True, slots=True)
 class WindowBound(Expr):
-    """The start or end of the interval that is being finalised; `side` is "start" or "end"."""
+    """Start or end of the interval; `side` is "start" or "end"."""
 
     side: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Expr):
-    """The one value of a query in brackets: the same for all rows of an interval."""
+    """Value of a scalar subquery: the same for all rows of an interval."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Which rows around the current one an aggregate OVER rows sees.
+    """Frame of an aggregate OVER rows.
 
-    With `rows`, `first` and `last` count rows, else they are distances of the value of ORDER BY, of
-    microseconds if `timed`. None is the bound of the partition; negative is before the current row.
+    With `rows`, `first` and `last` are numbers of rows; otherwise they are distances in the value of ORDER
+    BY, in microseconds if `timed`. None is the bound of the partition; a negative number is before the
+    current row.
     """
 
     rows: bool
@@ -150,11 +152,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Over(Expr):
-    """A function over the rows of an interval: `row_number() OVER (PARTITION BY a ORDER BY b DESC)`.
+    """Function over the rows of an interval: `row_number() OVER (PARTITION BY a ORDER BY b DESC)`.
 
-    `kind` is "aggregate" where `args` is one aggregate. `directions` says per item of `order` whether it
-    descends and whether nulls come first. Without `frame`: up to the current row's equals with `order`, else
-    the whole partition.
+    `kind` is "aggregate" if `args` is one aggregate. `directions` has for each item of `order` whether it is
+    descending and whether nulls come first. Without `frame`, the frame ends at the current row's peers if
+    there is an `order`, and is the whole partition otherwise.
     """
 
     kind: str
@@ -175,7 +177,7 @@ class Over(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expr):
-    """A column of a finalised table: a key (k0), a state (a0), a distinct count (d0) or a fold (f0)."""
+    """Column of a finalised table: a key (k0), a state (a0), a distinct count (d0) or a fold (f0)."""
 
     name: str
 
@@ -187,7 +189,10 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Replace, from the top, every node for which `change` returns something; do not look below those."""
+    """Replace, from the top, every node for which `change` returns a node.
+
+    Replaced nodes are not searched.
+    """
     changed = change(expr)
     if changed is not None:
         return changed

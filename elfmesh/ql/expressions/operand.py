@@ -1,8 +1,8 @@
-"""Compiled expressions: a type, and a closure over a batch.
+"""Compiled expressions: a type, and a function of a batch.
 
-The compiler makes an `Operand` of an expression for one input schema. Running it over an `Env` gives an
-array, or a scalar for a constant. The Env keeps the result of every compiled call, so all queries over the
-same rows share the work. Running never raises because of data; a row that cannot be computed is null.
+The compiler makes an `Operand` of an expression for one input schema. `run` over an `Env` returns an array,
+or a scalar for a constant. The Env keeps the result of every compiled call, so queries over the same rows
+share the work. `run` never raises because of data: a row that cannot be computed is null.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
 
 @dataclass(slots=True)
 class Env:
-    """The columns of one batch by name, and what was already computed from them.
+    """Columns of one batch by name, and cached results of expressions over them.
 
-    `memo` holds results of this run; `shared` holds values that all runs over the same rows may share;
+    `memo` has the results of this run. `shared` has the results that all runs over the same rows share.
     `growth` measures the values of calls (None: no limit).
     """
 
@@ -37,10 +37,10 @@ class Env:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A compiled expression: ELF-QL type, and value over an Env.
+    """Compiled expression: an ELF-QL type, and a function from an Env to a value.
 
-    A `constant` gives a Scalar that does not depend on the Env. `raw` gives the bytes of a STRING made of a
-    BINARY.
+    If `constant`, the value is a Scalar that does not depend on the Env. `raw` returns the bytes of a STRING
+    made of a BINARY.
     """
 
     type: pa.DataType
@@ -57,7 +57,10 @@ class Operand:
 
 
 class ExprKey:
-    """An expression as a key: its hash is taken once, not from the leaves up at every look-up."""
+    """Key of a cache by expression.
+
+    It computes the hash once, because hashing an expression visits all its nodes.
+    """
 
     __slots__ = ("_expr", "_hash")
 
@@ -73,7 +76,7 @@ class ExprKey:
 
 
 def shared(expr: Expr, operand: Operand) -> Operand:
-    """The operand of an expression, run once for all who run an equal expression over the same rows."""
+    """Cache the operand's value in `Env.shared`, so that equal expressions over the same rows run once."""
     if operand.constant:
         return operand
     key, inner = ExprKey(expr), operand.run
@@ -98,9 +101,9 @@ def constant(value: Any, kind: pa.DataType) -> Operand:
 
 
 def lift(kind: pa.DataType, kernel: Callable[..., Value], *operands: Operand) -> Operand:
-    """An operand that applies a kernel to values; at least one of them is an array.
+    """Return an operand that applies a kernel to the operands' values, of which at least one is an array.
 
-    Constant operands reach the kernel as scalars. If all are constant, the kernel runs now, over one row.
+    Constant operands are passed as scalars. If all are constant, the kernel runs now, over one row.
     """
     if all(operand.constant for operand in operands):
         only = as_array(kernel(*(operand.array(_ONE_ROW) for operand in operands)), 1)[0]

@@ -1,6 +1,6 @@
-"""Operators: arithmetic, comparison, three-valued logic, IN, CASE, by Spark's rules with ANSI off.
+"""Operators: arithmetic, comparison, three-valued logic, IN, CASE, with Spark's rules (ANSI off).
 
-Deviation: integer arithmetic that leaves 64 bits is null where Spark wraps around silently.
+Deviation: integer arithmetic that exceeds 64 bits is null; in Spark it wraps around.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand
         moved = lift(TIMESTAMP, lambda stamps: shift_us(stamps, us), convert(left, TIMESTAMP))
         return convert(moved, STRING) if left.type == STRING else moved
     if call.name == "+" and left.type == DATE and right.type == VOID:
-        return convert(right, TIMESTAMP)  # Spark takes NULL for an interval
+        return convert(right, TIMESTAMP)  # Spark treats NULL as an interval
     if left.type == DATE and right.type == BIGINT:
         return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
     hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
@@ -155,7 +155,7 @@ _MICROSECOND = pa.scalar(1, DURATION).as_py()
 
 
 def shift_us(stamps: pa.Array, us: int) -> pa.Array:
-    """Timestamps moved by a constant number of microseconds; null where that leaves 64 bits."""
+    """Move timestamps by a constant number of microseconds; null if the result exceeds 64 bits."""
     moved = add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
     return moved.view(TIMESTAMP)
 
@@ -165,7 +165,7 @@ def shift_days(days: pa.Array, by: int) -> pa.Array:
 
 
 def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
-    """Dates moved by a column of days; null where that leaves the range of dates."""
+    """Move dates by a column of days; null if the result exceeds the range of dates."""
     base = pc.cast(days.view(pa.int32()), BIGINT)
     moved = int_values(base) + sign * np.clip(int_values(by), -(2**33), 2**33)
     null = null_mask(days) | null_mask(by) | (np.abs(moved) >= 2**31)
@@ -303,7 +303,7 @@ def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
-    if array.type == DOUBLE:  # -0.0 + 0.0 is 0.0: the two zeros are one value
+    if array.type == DOUBLE:  # -0.0 + 0.0 is 0.0, so that both zeros are one value
         array, known = pc.add(array, 0.0), pc.add(known, 0.0)
     found = pc.is_in(array, value_set=known)
     unknown = pc.and_(pc.invert(found), pa.repeat(True, len(array))) if has_null else array.is_null()

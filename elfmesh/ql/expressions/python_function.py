@@ -1,4 +1,7 @@
-"""Functions that a statement declares: text here; a `FunctionSource` runs them in another process."""
+"""Python functions that a statement declares.
+
+This module has their text; a `FunctionSource` runs them elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from elfmesh.ql.values.types import type_name
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """One declared function; equal only if all of its declaration is, source included.
+    """Declared function; two are equal only if their whole declarations are equal, including the source.
 
-    A `vectorised` one receives whole pyarrow columns and returns one, else it receives a record's values.
+    A `vectorised` function receives whole pyarrow columns and returns one; others receive the values of a
+    record.
     """
 
     name: str
@@ -34,15 +38,15 @@ class PythonFunction:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The values of a function, one per record, and bool[records] of those without one (None: all have)."""
+    """Values of a function, one per record, and bool[records] of those without one (None: all have one)."""
 
     values: pa.Array
     failed: Bools | None
 
 
 class FunctionSource(Protocol):
-    """Evaluates the functions of one statement; the room that has them implements this."""
+    """Interface of the evaluator of a statement's functions; `ingest.functions` implements it."""
 
     def call(self, function: PythonFunction, columns: Sequence[pa.Array], rows: int) -> Computed:
-        """The function over `rows` records; never raises because of what the function does."""
+        """Call the function for `rows` records. Never raises because of the function's own faults."""
         ...

@@ -1,4 +1,4 @@
-"""Tables of words and functions that ELF-QL does not have, each with what to write instead."""
+"""Keywords, statements and types that ELF-QL does not have, each with a replacement for the error's hint."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from dataclasses import dataclass
 from elfmesh.ql.expressions.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS
 
 MARK = "elf_"
-"""Put before the names of our functions, so that the SQL parser hands the calls through as they stand."""
+"""Prefix of the names of ELF-QL's functions in the tokens, so that sqlglot passes the calls through
+unchanged."""
 
 WINDOWS = ("tumble", "hop", "window", "session", "session_window")
 OVER_FUNCTIONS = {
     "row_number": (0, 0), "rank": (0, 0), "dense_rank": (0, 0), "percent_rank": (0, 0), "cume_dist": (0, 0),
     "ntile": (1, 1), "lag": (1, 3), "lead": (1, 3), "nth_value": (2, 2),
 }  # fmt: skip
-"""Functions over the rows of an interval, and the least and most of their arguments."""
+"""Functions that exist only with OVER, with the least and greatest number of arguments."""
 
 GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer")
-"""Functions that give a row for each element of a list or map."""
+"""Functions that return a row for each element of a list or map."""
 
 GROUPING = ("grouping", "grouping_id")
-"""Say of columns whether a row of GROUPING SETS is a total over them: of one, and of all as the bits of a
-number."""
+"""Functions that return whether a row of GROUPING SETS is a total over a column; `grouping_id` returns the
+bits of all columns."""
 
 ROLLUP, CUBE, SETS, SETS_OF = "rollup", "cube", "grouping_sets", "grouping_sets_of"
-"""What GROUP BY calls several groupings at once; SETS_OF: GROUPING SETS behind the list of their keys."""
+"""Calls in GROUP BY that make several groupings. SETS_OF is GROUPING SETS after a list of keys."""
 
 GROUPINGS = (ROLLUP, CUBE, SETS, SETS_OF)
 
 SPECIAL_FORMS = ("trim", "position", "substring", "substr", "overlay")
-"""Functions that may be written with words between the arguments; the SQL parser knows those forms."""
+"""Functions that allow keywords between the arguments; sqlglot parses these forms."""
 
 
 PLAIN_FORMS = ("cast", "try_cast", "extract", "group", "exists")
-"""Calls that are always written with words between the arguments, and the GROUP ( of WITHIN GROUP."""
+"""Calls that always have keywords between the arguments, and the GROUP ( of WITHIN GROUP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused word; `following` narrows it to the places where the next word is one of these."""
+    """Refused keyword. `following` limits the refusal to positions before one of these tokens."""
 
     message: str
     hint: str
@@ -135,7 +136,7 @@ FOREIGN_STATEMENTS: dict[str, str] = {
     "TABLE": "Write SELECT * FROM stream.",
     "FROM": "Write SELECT ... FROM stream: SELECT comes first.",
 }  # fmt: skip
-"""Statements of other SQL by their first word, and what to do instead."""
+"""Statements of other SQL by their first word, with a replacement."""
 
 _PUT = "Write CREATE JOB name AS SELECT ..., or name a query with WITH name AS (SELECT ...)."
 FOREIGN_CREATIONS: dict[str, str] = {
@@ -144,7 +145,7 @@ FOREIGN_CREATIONS: dict[str, str] = {
     ),
     "FUNCTION": "Write WITH FUNCTION name(x BIGINT) RETURNS STRING LANGUAGE PYTHON AS $$ ... $$ SELECT ...",
 }
-"""What other SQL creates, and what to write instead."""
+"""Objects that other SQL can create, with a replacement."""
 
 FOREIGN_RELATIONS: dict[str, str] = {
     "VALUES": _FILE,
@@ -156,7 +157,7 @@ FOREIGN_RELATIONS: dict[str, str] = {
     "JSON_TUPLE": "Write get_json_object(text, '$.a') after SELECT.",
     "UNNEST": "Write FROM stream CROSS JOIN UNNEST(x) AS t(e).",
 }
-"""What other SQL has behind FROM, and what to write instead."""
+"""Inputs that other SQL has after FROM, with a replacement."""
 
 _DOUBLE = "Write DOUBLE."
 _UTC = "ELF-QL has one TIMESTAMP, an instant in UTC: write TIMESTAMP."
@@ -177,7 +178,7 @@ FOREIGN_TYPES: dict[str, str] = {
     **dict.fromkeys(("UUID", "INET", "CHARACTER"), "Write STRING."),
     "HUGEINT": "Write DECIMAL(38, 0).",
 }
-"""Types that ELF-QL does not have, and what to write instead."""
+"""Types that ELF-QL does not have, with a replacement."""
 
 OTHER_EXTRACTS: dict[str, str] = {
     "epoch": "Write unix_seconds(ts), unix_millis(ts) or unix_micros(ts).",
@@ -186,7 +187,7 @@ OTHER_EXTRACTS: dict[str, str] = {
     **dict.fromkeys(("milliseconds", "millisecond"), "Write unix_millis(ts) % 60000."),
     **dict.fromkeys(("microseconds", "microsecond"), "Write unix_micros(ts) % 60000000."),
 }
-"""Parts that EXTRACT does not know, and what to write instead."""
+"""Fields that EXTRACT does not have, with a replacement."""
 
 UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "tuple": (
@@ -223,7 +224,7 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "if": ("ELF-QL has no IF ... THEN", "Write CASE WHEN condition THEN a ELSE b END."),
     "jsonextract": ("ELF-QL has no paths with `:`", "Write get_json_object(x, '$.a'), or x.a."),
 }
-"""Forms of the SQL parser that ELF-QL does not have, as it calls them."""
+"""Classes of sqlglot's nodes that ELF-QL does not have: their name for the user, and a replacement."""
 
 SELECTS_NOTHING = "Name columns after SELECT; one with the name of a word of SQL is written `from`."
 STREAM_NAME = "the name of a stream"
@@ -254,4 +255,4 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "joins": ("a join in brackets", "Write the joins behind each other: a JOIN b ON ... JOIN c ON ..."),
     "into": ("INTO", "Read results with `elf results`, or write them on with a sink."),
 }
-"""Clauses as the SQL parser calls them: how the user did, and what to do instead."""
+"""Clauses by sqlglot's name: their name for the user, and a replacement."""

@@ -1,7 +1,7 @@
-"""The closed list of functions: what is not here does not exist in ELF-QL.
+"""Registry of the functions of ELF-QL.
 
-The parser asks `FUNCTIONS` for names and numbers of arguments, the compiler for the builder. The functions
-stand in `ql/functions`, each with Spark's meaning and null rules.
+The parser looks up names and argument counts in `FUNCTIONS`; the compiler looks up the builders. The
+functions are in `ql/functions`, each with Spark's meaning and null rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from elfmesh.ql.values.types import (
 
 
 class Context(Protocol):
-    """What a builder may ask of the compiler."""
+    """Interface of the compiler for builders."""
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
 
@@ -42,7 +42,7 @@ Builder = Callable[[Context, Call, list[Operand]], Operand]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One entry: arguments (`most` None: any number), signature, builder, whether it always gives a list."""
+    """Function: argument counts (`most` None: no limit), signature, builder, whether it gives a list."""
 
     name: str
     least: int
@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, Function] = {}
 def function(
     names: str, least: int, most: int | None = -1, *, signature: str = "", lists: bool = False
 ) -> Callable[[Builder], Builder]:
-    """Enter a builder under one or more names (separated by spaces); `most` defaults to `least`."""
+    """Register a builder under one or more names, separated by spaces; `most` defaults to `least`."""
 
     def enter(build: Builder) -> Builder:
         for name in names.split():
@@ -75,7 +75,7 @@ def simple(
     names: str, takes: Sequence[pa.DataType], gives: pa.DataType, kernel: Callable[..., Value],
     *, least: int | None = None, arrays: bool = False, signature: str = "",
 ) -> None:  # fmt: skip
-    """Enter a function whose arguments are converted to fixed types and whose kernel does the rest."""
+    """Register a function by its kernel and the types to which its arguments are converted."""
 
     def build(context: Context, call: Call, args: list[Operand]) -> Operand:
         converted = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
@@ -85,7 +85,10 @@ def simple(
 
 
 def argument(context: Context, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
-    """Argument `at`, implicitly converted as Spark does; QueryError where Spark refuses."""
+    """Return argument `at`, implicitly converted as in Spark.
+
+    Raises QueryError if Spark refuses the conversion.
+    """
     given = args[at].type
     number = given in (BIGINT, DOUBLE, STRING, VOID) or is_decimal(given)
     allowed = {
@@ -107,7 +110,7 @@ def argument(context: Context, call: Call, args: list[Operand], at: int, kind: p
 
 
 def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType, what: str) -> Operand:
-    """An operand as a value of a type, implicitly converted as Spark converts it; as it is beside VOID.
+    """Convert an operand implicitly to a type, as Spark does. A VOID operand becomes a null of this type.
 
     Raises:
         QueryError: Spark refuses the conversion.
@@ -129,7 +132,10 @@ def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType
 
 
 def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
-    """The string constant in argument `at`; None for NULL. QueryError: it is not a constant."""
+    """Return the string constant in argument `at`; None for NULL.
+
+    Raises QueryError if it is not a constant.
+    """
     if not args[at].constant:
         raise context.error(
             call.args[at], f"{what} of {call.name} must be a constant", "Write it as a 'string' in the query."
@@ -139,7 +145,10 @@ def literal_text(context: Context, call: Call, args: list[Operand], at: int, wha
 
 
 def literal_int(context: Context, call: Call, args: list[Operand], at: int, what: str) -> int | None:
-    """The integer constant in argument `at`; None for NULL. QueryError: it is not a constant."""
+    """Return the integer constant in argument `at`; None for NULL.
+
+    Raises QueryError if it is not a constant.
+    """
     if not args[at].constant:
         raise context.error(
             call.args[at], f"{what} of {call.name} must be a constant", "Write it as a number in the query."

@@ -1,4 +1,4 @@
-"""Places in a query's text, and every `QueryError` of this room, each with the 1-based place of its token."""
+"""Positions in a query's text, and the construction of every `QueryError` with line and column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elfmesh.errors import QueryError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A 1-based line and column; (0, 0) says that a thing has no place of its own."""
+    """Line and column, both 1-based; (0, 0) if there is no position."""
 
     line: int = 0
     column: int = 0
@@ -19,18 +19,18 @@ class Place:
 NOWHERE = Place()
 
 _LONG_WORD = re.compile(r"(\S{80})\S{80,}")
-"""A literal of thousands of characters would hide what the message says about it."""
+"""Very long words are shortened in messages, because they would hide the rest of the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A query text and what it was read from."""
+    """Text of a query and the name of its source."""
 
     text: str
     name: str = "query"
 
     def place(self, offset: int) -> Place:
-        """The line and column of a character offset. Cost: one scan of the text before it."""
+        """Return the line and column of a character offset. Cost: one scan of the text before it."""
         offset = max(0, min(offset, len(self.text)))
         return Place(
             self.text.count("\n", 0, offset) + 1, offset - (self.text.rfind("\n", 0, offset) + 1) + 1
@@ -41,14 +41,14 @@ class SourceText:
         return self.text.split("\n")[place.line - 1][max(0, place.column - 1) :] if place.line else ""
 
     def error(self, message: str, at: int | Place, hint: str = "") -> QueryError:
-        """A `QueryError` at an offset or place of this text; a very long word in the message is shortened."""
+        """Return a `QueryError` at an offset or position; very long words in the message are shortened."""
         place = self.place(at) if isinstance(at, int) else at if at != NOWHERE else Place(1, 1)
         message = _LONG_WORD.sub(r"\1...", message)
         return QueryError(message, line=place.line, column=place.column, hint=hint, source=self.name)
 
 
 def refused_dollar(source: SourceText, name: str) -> QueryError:
-    """The error for a name that is written as nginx writes its variables."""
+    """Return the error for a name in nginx's syntax for variables (`$name`)."""
     at = max(0, source.text.find(f"${name}"))
     return source.error(
         f"the column `${name}` does not exist", at, f"Columns have no `$` in their names: write {name}."

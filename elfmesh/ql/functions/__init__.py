@@ -1,1 +1,1 @@
-"""The functions of ELF-QL, each entered into the registry."""
+"""Functions of ELF-QL. Each module registers its functions when it is imported."""

@@ -1,4 +1,4 @@
-"""Every module that enters functions into the registry; importing this one fills it."""
+"""Imports of every module that registers functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Months, made-up dates, zones by name: the calendar beyond days. The session's time zone is UTC."""
+"""Calendar functions: months, dates from parts, named time zones. The session's time zone is UTC."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MONTHS_MAX = 12 * 300_000
 def _civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
     given = array if array.type == DATE else naive(array)
     given = given.fill_null(_EPOCH[array.type])
-    # Not pc.year_month_day, whose struct has corrupted the heap (pyarrow 26.0.1).
+    # Not pc.year_month_day, because its struct corrupted the heap (pyarrow 26.0.1).
     year, month, day = (
         np.asarray(part(given).to_numpy(zero_copy_only=False), np.int64)
         for part in (pc.year, pc.month, pc.day)
@@ -66,7 +66,7 @@ def month_days(year: Ints, month: Ints) -> Ints:
 
 
 def add_months(array: pa.Array, months: pa.Array) -> pa.Array:
-    """Dates or timestamps so many months later, on the same day or the month's last."""
+    """Add months to dates or timestamps; a day that the month does not have becomes its last day."""
     by = int_values(months)
     null = null_mask(array) | null_mask(months) | (np.abs(by) > _MONTHS_MAX)
     year, month, day = _civil(array)
@@ -104,7 +104,7 @@ OPERATORS["plus months"] = _plus_months
 
 
 def _year_of_week(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """EXTRACT(YEAROFWEEK FROM date): the year that the week of ISO 8601 belongs to."""
+    """EXTRACT(YEAROFWEEK FROM date): the year of the ISO 8601 week."""
     return lift_arrays(BIGINT, _iso_year, argument(context, call, args, 0, DATE))
 
 

@@ -1,7 +1,7 @@
-"""From expressions to operands: one compilation per input schema.
+"""Compiler from expressions to operands, once per input schema.
 
-Types come from the batch, because JSON logs have no schema: one expression may compile to other kernels when
-a field changes its type. `QueryError` marks the expression whose types Spark would refuse.
+Types come from the batch, because JSON logs have no schema: an expression may compile to other kernels when a
+field changes its type. `QueryError` points to the expression whose types Spark would refuse.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _LITERALS: dict[str, pa.DataType] = {
 
 
 def window_column(side: str) -> str:
-    """The name under which an Env carries a bound of the window."""
+    """Return the name of a bound of the window in an Env."""
     return f"window.{side}"
 
 
 def read_column(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column widened to its ELF-QL type; nested values are refused by the caller."""
+    """Return a column widened to its ELF-QL type; the caller refuses nested values."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     kind = canonical(array.type)
@@ -73,7 +73,7 @@ def read_column(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 class Compiler:
-    """Compiles expressions against the Arrow types of named columns; a missing field is VOID."""
+    """Compiler of expressions against the Arrow types of named columns; a missing field is VOID."""
 
     def __init__(self, types: Mapping[str, pa.DataType], source: SourceText) -> None:
         self._types = types
@@ -84,7 +84,7 @@ class Compiler:
         return self._source.error(message, place_of(expr), hint)
 
     def compile(self, expr: Expr) -> Operand:
-        """The operand of an expression; equal expressions share one."""
+        """Return the operand of an expression; equal expressions share one."""
         known = self._known.get(expr)
         if known is None:
             known = self._build(expr)

@@ -48,13 +48,13 @@ def _nullif(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("nullifzero", 1, signature="$(x)")
 def _nullifzero(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """nullif(x, 0): a text is compared as a number, and stays the text."""
+    """nullif(x, 0): a string is compared as a number, and the result is a string."""
     return _nullif(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
 
 
 @function("zeroifnull", 1, signature="$(x)")
 def _zeroifnull(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """coalesce(x, 0): of a text it is a text."""
+    """coalesce(x, 0); the result for a string is a string."""
     return _coalesce(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
 
 

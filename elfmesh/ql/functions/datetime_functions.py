@@ -1,6 +1,6 @@
-"""Date and time functions. The session's time zone is UTC; nothing here looks at a clock.
+"""Date and time functions. The session's time zone is UTC; no function reads a clock.
 
-Spark's implicit conversions apply: a string where a time is wanted is cast, and is null if it is none.
+Spark's implicit conversions apply: a string argument is cast to a time, and is null if it is not one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _pattern(
     at: int,
     make: Callable[[str], Callable[[pa.Array], pa.Array]],
 ) -> Callable[[pa.Array], pa.Array] | None:
-    """The compiled pattern in argument `at`; None for NULL."""
+    """Return the compiled pattern in argument `at`; None for NULL."""
     text = literal_text(context, call, args, at, "the pattern")
     if text is None:
         return None
@@ -87,7 +87,7 @@ def _pattern(
         raise context.error(call, f"the pattern {text!r}: {error}", _PATTERN_HINT) from None
 
 
-# -- reading and writing
+# -- parsing and formatting
 
 
 @function("to_timestamp", 1, 2, signature="$(x[, pattern])")
@@ -95,7 +95,7 @@ def _to_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 1:
         if args[0].type in (BIGINT, DOUBLE):
             return convert(args[0], TIMESTAMP)
-        if args[0].type == BOOLEAN:  # Spark reads its text, which is no time
+        if args[0].type == BOOLEAN:  # Spark converts it to a string, which is not a time
             return convert(convert(args[0], STRING), TIMESTAMP)
         return argument(context, call, args, 0, TIMESTAMP)
     return _read(context, call, args, TIMESTAMP)
@@ -151,7 +151,7 @@ def _unix_timestamp(context: Context, call: Call, args: list[Operand]) -> Operan
         )
 
     def seconds(array: pa.Array) -> pa.Array:
-        micros = int_values(array)  # cut towards zero, unlike unix_seconds
+        micros = int_values(array)  # truncated towards zero, unlike unix_seconds
         return from_numpy(np.sign(micros) * (np.abs(micros) // SECOND_US), null_mask(array), BIGINT)
 
     return lift_arrays(BIGINT, seconds, stamp)
@@ -204,7 +204,7 @@ def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(target_type(target), lambda array: cast(array, target), args[0])
 
 
-# -- cutting and counting
+# -- truncation and differences
 
 
 @function("date_trunc", 2, signature="$('unit', time)")
@@ -226,7 +226,7 @@ def _trunc(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowed: list[str]) -> Operand:
     name = _UNITS.get(unit.lower()) if unit.lower() in allowed else None
     if name is None:
-        # Spark answers null for every row here; that is never what was meant.
+        # Spark returns null for every row here, which is never intended.
         hint = "Write 'QUARTER'." if unit.lower() == "q" else f"There are {', '.join(allowed)}."
         raise context.error(call, f"{call.name} does not support the unit {unit!r}", hint)
     return lift_arrays(

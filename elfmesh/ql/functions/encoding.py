@@ -1,4 +1,4 @@
-"""Bytes and characters as text and back; texts that are made of texts; how like each other two texts are."""
+"""Encodings of bytes and characters, functions from strings to strings, and distances between strings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, BINARY, DOUBLE, STRING, type_name
 
 _EDITS_CHARS_MAX = 4096
-"""Of levenshtein: its cost is the product of both lengths, so longer texts are null."""
+"""Most characters for levenshtein, whose cost is the product of both lengths; longer strings give null."""
 
 
 def _each(kind: pa.DataType, python: Callable[[Any], Any], operand: Operand) -> Operand:
@@ -59,7 +59,7 @@ def _base64(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("unbase64", 1, signature="$(x)")
 def _unbase64(context: Context, call: Call, args: list[Operand]) -> Operand:
     def one(text: str) -> bytes | None:
-        # Java's MIME decoder ignores what is not of the alphabet, and a missing end.
+        # Java's MIME decoder ignores characters outside the alphabet, and missing padding.
         kept = re.sub(r"[^A-Za-z0-9+/]", "", text.partition("=")[0])
         if len(kept) % 4 == 1:
             return None
@@ -95,7 +95,7 @@ def _typeof(_context: Context, _call: Call, args: list[Operand]) -> Operand:
     return Operand(STRING, lambda _env: name, constant=True)
 
 
-# -- texts made of texts
+# -- strings to strings
 
 
 def _over_texts(kind: pa.DataType, python: Callable[..., Any], operands: list[Operand]) -> Operand:
@@ -153,7 +153,10 @@ def _levenshtein(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def edits(left: str, right: str) -> int:
-    """The fewest insertions, deletions and replacements. Cost: the product of both lengths."""
+    """Return the least number of insertions, deletions and replacements.
+
+    Cost: the product of both lengths.
+    """
     row = list(range(len(right) + 1))
     for at, character in enumerate(left, 1):
         corner, row[0] = row[0], at
@@ -173,7 +176,7 @@ _SOUNDS = {
 
 
 def soundex(text: str) -> str:
-    """The letter and three digits of how an English name sounds; a text without such a name as it is."""
+    """Return the Soundex code of an English name: a letter and three digits. Other strings are unchanged."""
     if not text or not (text[0].isascii() and text[0].isalpha()):
         return text
     out, last = text[0].upper(), _SOUNDS[text[0].upper()]

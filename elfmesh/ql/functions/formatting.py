@@ -59,13 +59,13 @@ def _format_number(context: Context, call: Call, args: list[Operand]) -> Operand
         negative = math.copysign(1.0, value) < 0 if isinstance(value, float) else value < 0
         if _is_special(value):
             return "NaN" if value != value else pattern.infinite(negative)
-        return pattern.text(Decimal(value), negative)  # a double as it is held: 2.675 is less than that
+        return pattern.text(Decimal(value), negative)  # the exact value of the double: 2.675 is slightly less
 
     return lift_arrays(STRING, lambda x: map_distinct(one, x, STRING), number)
 
 
 def _number_pattern(context: Context, call: Call, args: list[Operand]) -> NumberPattern | None:
-    """What the second argument of format_number says; None for null and for too many digits."""
+    """Return the pattern for the second argument of format_number; None for null and for too many digits."""
     if args[1].type == STRING:
         text = literal_text(context, call, args, 1, "the pattern")
         try:
@@ -107,7 +107,7 @@ def _format_string(context: Context, call: Call, args: list[Operand]) -> Operand
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One conversion of a format: the place of its value, letter, flags, least width, and precision."""
+    """Conversion in a format: the position of its value, letter, flags, least width, and precision."""
 
     place: int
     letter: str
@@ -159,7 +159,10 @@ def _half_up(value: Any, places: int) -> Decimal:
 
 
 def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) -> list[str | _Piece]:
-    """A format as texts and conversions; QueryError where a conversion does not fit its value."""
+    """Split a format into strings and conversions.
+
+    Raises QueryError if a conversion does not fit its value.
+    """
     pieces: list[str | _Piece] = []
     next_place = last = 0
     for match in _CONVERSION.finditer(shape):

@@ -1,6 +1,6 @@
-"""Hashes with Spark's own results and seed (42): md5, sha1, sha2, crc32, hash (Murmur3, 32 bits), xxhash64.
+"""Hash functions with Spark's results and seed (42): md5, sha1, sha2, crc32, hash (Murmur3), xxhash64.
 
-Deviation: every integer is a BIGINT here and is hashed as one; Spark hashes the literal 1 as an INT.
+Deviation: every integer is hashed as a BIGINT; Spark hashes the literal 1 as an INT.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _final32(h: int, length: int) -> int:
 
 
 def murmur3(data: bytes, seed: int, words: bool) -> int:
-    """Spark's Murmur3 of bytes, as a signed int; `words`: of a number, else of text.
+    """Return Spark's Murmur3 of bytes, as a signed int; `words` is true for numbers, false for strings.
 
-    Of text the last bytes that make no word are mixed one by one, as signed numbers.
+    The last bytes of a string that do not fill a word are mixed one by one, as signed numbers.
     """
     h = seed & _M32
     whole = len(data) // 4 * 4
@@ -112,7 +112,7 @@ def xxhash64(data: bytes, seed: int, _words: bool = True) -> int:
 
 
 def _hashed(kind: pa.DataType) -> tuple[Callable[[pa.Array], pa.Array], Callable[[Any], bytes], bool]:
-    """How a hash sees values of a type: a step on the column, the bytes of a value, is it a number."""
+    """Return how a type is hashed: conversion of the column, bytes of a value, whether it is a number."""
     if kind == BOOLEAN:
         return _same, lambda value: struct.pack("<i", value), True
     if kind == DATE:
@@ -190,7 +190,7 @@ def _crc32(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def bytes_of(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
-    """Argument `at` as bytes; a text is UTF-8."""
+    """Return argument `at` as bytes; a string is encoded as UTF-8."""
     return raw_of(args[at]) or convert(argument(context, call, args, at, STRING), BINARY)
 
 

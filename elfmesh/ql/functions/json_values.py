@@ -1,6 +1,6 @@
-"""JSON text to typed lists, structs and maps, and back: from_json, to_json.
+"""Conversion of JSON text to typed lists, structs and maps, and back: from_json, to_json.
 
-What does not fit its type becomes null where it stands, as in Spark's permissive mode.
+A value that does not fit its type becomes null, as in Spark's permissive mode.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infi
 
 
 class _Misfit(ControlFlow):
-    """A value is not of its type: what holds it is null, the nearest field or all."""
+    """A value does not fit its type, so the nearest enclosing field, or the whole value, is null."""
 
 
 @function("from_json", 2, signature="$(text, 'ARRAY<BIGINT>') or $(text, 'a BIGINT, b STRING')", lists=True)
@@ -59,7 +59,7 @@ def _from_json(context: Context, call: Call, args: list[Operand]) -> Operand:
     def one(given: str) -> Any:
         value = loaded(given)
         if single is not None and isinstance(value, dict):
-            value = [value]  # as Spark: an object is a list of itself
+            value = [value]  # as in Spark, an object is a list of one element
         if pa.types.is_struct(kind) and given.strip() and not isinstance(value, dict):
             value = {}
         try:
@@ -100,7 +100,7 @@ def _kind(node: Any) -> pa.DataType | None:
 
 
 def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Reads a JSON value as a type; None where it is none."""
+    """Return a function that converts a JSON value to a type; it returns None for a value of another type."""
     if is_list(kind):
         element = _reader(kind.value_type)
         return _of(list, lambda value: [element(each) for each in value])

@@ -1,6 +1,6 @@
-"""Lists: making them, taking them apart, asking about their elements.
+"""List functions: construction, slicing, and predicates on elements.
 
-A nested value of a JSON log is read as its JSON text; where a list is wanted, such text is one.
+A nested value of a JSON log is read as its JSON text; a list argument accepts such text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rows = Callable[..., Any]
 
 
 def list_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
-    """Argument `at` as a list: it is one, or text with a JSON array, whose elements are strings."""
+    """Return argument `at` as a list: a list, or the text of a JSON array, whose elements become strings."""
     operand = args[at]
     if is_list(operand.type):
         return operand
@@ -56,7 +56,7 @@ def _json_list(text: str) -> list[str | None] | None:
 
 
 def over_rows(kind: pa.DataType, python: Rows, *operands: Operand, nulls: bool = False) -> Operand:
-    """A Python function of each row; null in, null out, unless it takes `nulls`. Cost: a call per row."""
+    """Apply a Python function to each row; null in, null out, unless `nulls`. Cost: one call per row."""
 
     def kernel(*columns: pa.Array) -> pa.Array:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
@@ -66,14 +66,14 @@ def over_rows(kind: pa.DataType, python: Rows, *operands: Operand, nulls: bool =
 
 
 def identity(value: Any) -> Any:
-    """What equal elements have in common: NaN equals NaN, and true is not 1."""
+    """Return a key that is equal for equal elements: NaN equals NaN, and true differs from 1."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else value + 0.0
     return (bool, value) if isinstance(value, bool) else value
 
 
 def ascending(value: Any) -> Any:
-    """A sort key: nulls first, NaN last."""
+    """Return a sort key: nulls first, NaN last."""
     if value is None:
         return (0, 0)
     return (2, 0) if isinstance(value, float) and math.isnan(value) else (1, value)
@@ -98,7 +98,7 @@ def _array(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _pair(context: Context, call: Call, args: list[Operand]) -> tuple[Operand, Operand]:
-    """A list and a value of one type, which are arguments 0 and 1."""
+    """Return arguments 0 and 1, a list and a value, with a common type."""
     values = list_argument(context, call, args, 0)
     kind = wider_type(values.type.value_type, args[1].type)
     if kind is None or is_nested(kind):
@@ -172,7 +172,7 @@ def _present(items: list[Any]) -> list[Any]:
 
 
 def _first_each(items: list[Any]) -> list[Any]:
-    """Each element once, where it came first."""
+    """Return the distinct elements, in the order of their first occurrence."""
     seen: dict[Any, Any] = {}
     for item in items:
         seen.setdefault(identity(item), item)
@@ -284,7 +284,7 @@ def _get_json(context: Context, call: Call, args: list[Operand]) -> Operand:
             if isinstance(step, int):
                 if not isinstance(value, list) or step >= len(value):
                     return None
-                value = "null" if value[step] is None else value[step]  # as Spark has it, of lists only
+                value = "null" if value[step] is None else value[step]  # as in Spark, for lists only
             else:
                 value = value.get(step) if isinstance(value, dict) else None
         return None if value is None else dumped(value)
@@ -293,7 +293,7 @@ def _get_json(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _steps(path: str) -> list[str | int] | None:
-    """Names and places of a path that begins at `$`; None if it is none."""
+    """Split a path that begins with `$` into names and indices; None if it is invalid."""
     if not path.startswith("$"):
         return None
     steps: list[str | int] = []

@@ -1,7 +1,7 @@
-"""Maps: making them, looking up keys; and what works on lists and maps alike: x[k], element_at, size.
+"""Map functions: construction and lookups; and functions of both lists and maps: x[k], element_at, size.
 
-The JSON text of an object is read as a map of texts. Keys are of one plain type, not null and unique; a
-violation gives a null map, where Spark fails.
+The JSON text of an object is read as a map of strings. Keys have one plain type, are unique and not null; a
+violation gives a null map, while Spark raises an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Pairs = list[tuple[Any, Any]]
 
 
 def map_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
-    """Argument `at` as a map: it is one, or text with a JSON object, whose values are strings."""
+    """Return argument `at` as a map: a map, or the text of a JSON object, whose values become strings."""
     operand = args[at]
     if is_map(operand.type):
         return operand
@@ -59,19 +59,19 @@ def _json_map(text: str) -> list[tuple[str, str | None]] | None:
 
 
 def entries_of(array: pa.Array) -> pa.Array:
-    """A map column as a list column of structs with `key` and `value`. Cost: no copy of keys and values."""
+    """Convert a map column to a list column of structs with `key` and `value`, without copying them."""
     kind = array.type
     parts = [pa.field(KEY, kind.key_type, nullable=False), pa.field(VALUE, kind.item_type)]
     return array.cast(pa.list_(pa.struct(parts)))
 
 
 def _unique(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
-    """The pairs as a map; None where a key is null or comes twice."""
+    """Return the pairs as a map; None if a key is null or occurs twice."""
     keys = {identity(key) for key, _ in pairs}
     return None if len(keys) < len(pairs) or any(key is None for key, _ in pairs) else list(pairs)
 
 
-# -- making
+# -- construction
 
 
 def _plain_key(context: Context, call: Call, kind: pa.DataType) -> None:
@@ -157,14 +157,17 @@ def _from_text(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _splitter(
     context: Context, call: Call, args: list[Operand], at: int, usual: str, most: int
 ) -> Callable[[str], list[str]] | None:
-    """What cuts text at a pattern, which is argument `at` or the usual one; None for NULL."""
+    """Return the function that splits strings at a pattern, in argument `at` or the default.
+
+    None for NULL.
+    """
     if len(args) <= at:
         return java_split(compile_pattern(context, call, usual), most)
     pattern = literal_text(context, call, args, at, "the pattern")
     return None if pattern is None else java_split(compile_pattern(context, call.args[at], pattern), most)
 
 
-# -- taking apart
+# -- parts of maps
 
 
 @function("map_keys map_values", 1, signature="$(map)", lists=True)
@@ -190,7 +193,7 @@ def _entries(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _key(context: Context, call: Call, args: list[Operand], given: Operand) -> Operand:
-    """Argument 1 as a key of a map. Raises QueryError: no key of the map can equal it."""
+    """Return argument 1 as a key of a map. Raises QueryError if no key of the map can equal it."""
     kind = given.type.key_type
     if wider_type(kind, args[1].type) != kind:
         raise context.error(
@@ -230,7 +233,7 @@ def _at_key(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _element(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """x[n], from 0, or x[key]; null where there is none. Text is an object where the key is text."""
+    """x[n], from 0, or x[key]; null if absent. A string is read as a JSON object if the key is a string."""
     return _picked(context, call, args, lambda n, count: n if 0 <= n < count else None)
 
 
@@ -270,7 +273,7 @@ def _size(context: Context, call: Call, args: list[Operand]) -> Operand:
         values, lists = args[0], entries_of
     else:
         values, lists = list_argument(context, call, args, 0), _same
-    missing = None if call.name == "array_size" else -1  # Spark's own, with ANSI off
+    missing = None if call.name == "array_size" else -1  # as in Spark with ANSI off
     lengths = lift_arrays(BIGINT, lambda x: pc.cast(pc.list_value_length(lists(x)), BIGINT), values)
     return lengths if missing is None else lift(BIGINT, lambda x: pc.fill_null(x, missing), lengths)
 
@@ -282,9 +285,9 @@ def _same(array: pa.Array) -> pa.Array:
 def elements_of(
     context: Context, call: Call, operand: Operand, *, pairs: bool
 ) -> tuple[Operand, Callable[[pa.Array], pa.Array]]:
-    """The operand of a list, map or JSON text, and how its column becomes lists of elements.
+    """Return the operand of a list, map or JSON text, and a function from its column to lists.
 
-    With `pairs`, text is taken as an object, whose elements are keys with values.
+    With `pairs`, a string is read as an object whose elements are pairs of key and value.
     """
     if is_map(operand.type) or (pairs and not is_list(operand.type)):
         return map_argument(context, call, [operand], 0), entries_of

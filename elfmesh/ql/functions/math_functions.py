@@ -1,7 +1,7 @@
 """Mathematical functions on whole columns.
 
-Deviation: exp, ln, log, pow and sqrt are the C library's; Spark's (Java's StrictMath) may differ from them in
-the last digit.
+Deviation: exp, ln, log, pow and sqrt are the C library's. Spark's (Java's StrictMath) may differ in the last
+digit.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from elfmesh.ql.values.types import BIGINT, DOUBLE, STRING, VOID, is_decimal, ty
 
 Floats = npt.NDArray[np.float64]
 _SCALED = {DOUBLE: pa.decimal128(30, 15), BIGINT: pa.decimal128(20, 0)}
-"""What ceil and floor to some digits make of a number first, as Spark does."""
+"""Types to which ceil and floor with a number of digits convert first, as in Spark."""
 
 
 def _number(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
-    """Argument `at` as it is if it is an exact number, else as a double."""
+    """Return argument `at` unchanged if it is an exact number, else as a double."""
     operand = args[at]
     return (
         operand
@@ -120,7 +120,7 @@ def _round_int(value: int, digits: int, mode: str) -> int | None:
 
 
 def _round_double(value: float, digits: int, mode: str) -> float:
-    """Rounds the shortest decimal spelling, as Spark does: round(2.675, 2) is 2.68."""
+    """Round the shortest decimal spelling, as Spark does: round(2.675, 2) is 2.68."""
     if not np.isfinite(value):
         return value
     exact = Decimal(repr(value))
@@ -151,7 +151,7 @@ simple("log2", [DOUBLE], DOUBLE, _positive_only(np.log2), arrays=True, signature
 
 
 def _power(base: pa.Array, exponent: pa.Array) -> pa.Array:
-    """As Java's pow: NaN where the exponent is, and where 1 or -1 has an infinite one (C says 1)."""
+    """Power as in Java: NaN if the exponent is NaN, and for 1 or -1 with an infinite exponent (1 in C)."""
     bases, exponents = float_values(base), float_values(exponent)
     with np.errstate(all="ignore"):
         values = np.power(bases, exponents)
@@ -192,7 +192,7 @@ def _mod(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("pmod", 2, signature="$(x, y)")
 def _pmod(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The remainder with the sign of the divisor's absolute value: pmod(-7, 3) is 2."""
+    """Return the remainder with a sign that does not depend on the divisor's: pmod(-7, 3) is 2."""
     for operand in args:
         if operand.type not in (BIGINT, DOUBLE, STRING, VOID):
             raise context.error(

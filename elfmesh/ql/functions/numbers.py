@@ -1,6 +1,6 @@
-"""Trigonometry, bits, bases, buckets, and arithmetic that never fails.
+"""Trigonometry, bit operations, number bases, buckets, and the try_ forms of arithmetic.
 
-Deviation: every integer has 64 bits, so shifts and counts of bits are those of a BIGINT.
+Deviation: every integer has 64 bits, so shifts and bit counts are those of a BIGINT.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _width_bucket(context: Context, call: Call, args: list[Operand]) -> Operand:
     return over_rows(BIGINT, one, *(argument(context, call, args, at, kind) for at, kind in enumerate(kinds)))
 
 
-# -- arithmetic that is null where it fails: here all of it is
+# -- try_ forms: they equal the plain operators, which are null on failure
 
 
 _TRY = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/", "try_mod": "%"}

@@ -1,9 +1,9 @@
-"""listagg(x) WITHIN GROUP (ORDER BY y): texts that carry their place, so that a list of them is in order.
+"""listagg(x) WITHIN GROUP (ORDER BY y): strings with a sort key, so that lists of them can be sorted.
 
-A value is collected behind a key, whose bytes are ordered as ORDER BY orders the rows, and before the length
-of the key. The lists of all agents are merged as lists of any texts are; the last step takes the keys away.
+Each collected string consists of the key, the value and the key's length. The order of the keys' bytes is the
+order of ORDER BY. The lists of all agents are merged like other lists; the last step removes the keys.
 
-Invariant: no key is the beginning of another, so two values are compared only where their keys are equal.
+Invariant: no key is a prefix of another, so values are compared only if their keys are equal.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, is_nested, ty
 
 _NULLS_FIRST, _VALUE, _NULLS_LAST = b"\x00", b"\x01", b"\x02"
 _MARK = "\x01"
-"""Before all keys: an agent of an earlier release sends the texts alone where x is ordered by x."""
+"""Prefix of all keys. Agents of an earlier release send strings without keys if x is ordered by x."""
 _LENGTH = 8
-"""Hexadecimal digits of the length of a key, in characters of text or bytes."""
+"""Hexadecimal digits of the length of a key, in characters or bytes."""
 
 _EXPONENT = 1 << 20
 _NEGATIVE, _ZERO, _POSITIVE, _NOT_A_NUMBER = b"\x01", b"\x02", b"\x03", b"\x04"
@@ -35,7 +35,7 @@ _INVERTED = bytes(255 - byte for byte in range(256))
 
 
 def _ordered_text(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The value behind the key of the other arguments; the option has two letters for each of them."""
+    """Return the value with the key of the other arguments; the option has two letters for each of them."""
     value, keys = args[0], args[1:]
     for key in keys:
         if is_nested(key.type) or pa.types.is_duration(key.type):
@@ -56,7 +56,7 @@ def _ordered_text(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _joined_ordered(_context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The texts of an ordered list without their keys, joined."""
+    """Join the strings of an ordered list without their keys."""
     kind = BINARY if is_list(args[0].type) and args[0].type.value_type == BINARY else STRING
     between: Any = call.option.encode() if kind == BINARY else call.option
 
@@ -74,7 +74,7 @@ def _value(text: Any) -> Any:
 
 
 def _part(value: Any, way: str) -> bytes:
-    """The bytes of one item of ORDER BY; `way`: d or a for its direction, f or l for the place of nulls."""
+    """Encode one ORDER BY item; `way` is d or a for its direction, and f or l for the position of nulls."""
     if value is None:
         return _NULLS_FIRST if way[1] == "f" else _NULLS_LAST
     made = _bytes_of(value)
@@ -98,7 +98,7 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _number(value: Decimal) -> bytes:
-    """Whole numbers, decimals and doubles in one order: sign, exponent, digits; NaN is the greatest."""
+    """Encode integers, decimals and doubles in one order: sign, exponent, digits; NaN is the greatest."""
     if value.is_nan():
         return _NOT_A_NUMBER
     if value.is_zero():

@@ -1,4 +1,4 @@
-"""Texts that are filled up to a length: space, repeat, lpad and rpad, and how long they may become."""
+"""Functions that pad strings to a length: space, repeat, lpad and rpad; and the limit of their length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elfmesh.ql.functions.strings import TextOrBytes, by_value
 from elfmesh.ql.values.types import BIGINT, BINARY, STRING
 
 TEXT_CHARS_MAX = 1 << 20
-"""What one value may become: a hostile field must not unfold into the whole memory."""
+"""Most characters of one value, because a malicious field must not use up the memory."""
 
 
 @function("space", 1, signature="$(n)")
@@ -36,7 +36,10 @@ def _fill(text: TextOrBytes, width: int, pad: TextOrBytes) -> TextOrBytes:
 
 @function("lpad rpad", 2, 3, signature="$(x, width[, fill])")
 def _pad(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """Of a BINARY alone, or filled with one, a BINARY; the bytes it is filled with are zero."""
+    """The result is a BINARY only if the argument and the padding are.
+
+    The default padding is then zero bytes.
+    """
     left = call.name == "lpad"
 
     def python(text: TextOrBytes, width: int, pad: TextOrBytes) -> TextOrBytes | None:

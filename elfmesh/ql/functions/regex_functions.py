@@ -1,4 +1,4 @@
-"""More of regular expressions: every match, how many, where. Patterns are RE2 and constant, as everywhere."""
+"""Regular expression functions: all matches, their count and their positions. Patterns are constant RE2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, STRING
 
 _MATCHES_MAX = 100_000
-"""Of one value; a list of more would be longer than any line of a log."""
+"""Most matches in one value."""
 
 
 def _matching(

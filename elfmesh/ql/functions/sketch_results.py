@@ -1,4 +1,7 @@
-"""The last step of aggregates: from a finished state to the shown value, by operators unknown to queries."""
+"""Operators of the last step of aggregates, from a finished state to the shown value.
+
+Queries cannot call them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ from elfmesh.ql.values.types import (
 
 _THETA_LOG = 12
 UNTIMED_US = 2**63 - 1
-"""The event time, in microseconds, by which `first` orders records that have none; negative for `last`."""
+"""Event time in microseconds by which `first` orders records that have none; negated for `last`."""
 
 
 def _operator(name: str) -> Callable[[Any], Any]:
@@ -47,7 +50,7 @@ def _operator(name: str) -> Callable[[Any], Any]:
     return enter
 
 
-# -- what an aggregate takes
+# -- inputs of aggregates
 
 
 @_operator("condition")
@@ -72,7 +75,7 @@ def _spread_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("text input")
 def _text_input(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """What listagg joins: bytes as they are, all else as text."""
+    """Return the input of listagg: bytes unchanged, all others as strings."""
     if is_list(args[0].type) or pa.types.is_duration(args[0].type):
         hint = "Write array_join(x, ',')."
         raise context.error(call, f"listagg does not work on {type_name(args[0].type)}", hint)
@@ -107,7 +110,10 @@ def _sketch_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("event time")
 def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
-    """The time of a record, read as the window reads it; for `first` and `last` a missing time loses."""
+    """Return the event time of a record, read as for windows.
+
+    Records without a time come last in `first` and `last`.
+    """
     time = lift_arrays(TIMESTAMP, to_timestamp_us, args[0])
     if not call.option:
         return time
@@ -115,7 +121,7 @@ def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift(TIMESTAMP, lambda x: pc.fill_null(x.view(pa.int64()), worst).view(TIMESTAMP), time)
 
 
-# -- what is shown
+# -- results
 
 
 @_operator("average")
@@ -147,7 +153,7 @@ def _spread(_context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @_operator("togetherness")
 def _togetherness(_context: Context, call: Call, args: list[Operand]) -> Operand:
-    """covar_pop, covar_samp or corr of central sums of products, counts, and central sums of squares."""
+    """Compute covar_pop, covar_samp or corr from central sums of products and squares, and counts."""
     whole = call.option != "covar_samp"
 
     def over(products: pa.Array, counts: pa.Array, *squares: pa.Array) -> pa.Array:
@@ -208,13 +214,13 @@ def _kll_quantile(_context: Context, call: Call, args: list[Operand]) -> Operand
     return lift_arrays(pa.list_(kind) if several else kind, over, *args)
 
 
-# -- reading sketches in a query
+# -- sketch functions in queries
 
 
 def _sketch_function(
     context: Context, call: Call, args: list[Operand], kind: pa.DataType, read: Callable[..., Any]
 ) -> Operand:
-    """`read(bytes, ...)` row by row; bytes that are no sketch are null."""
+    """Call `read(bytes, ...)` row by row; bytes that are not a sketch give null."""
     for at, operand in enumerate(args):
         if operand.type not in (BINARY, VOID):
             raise context.error(
@@ -240,7 +246,7 @@ def _sketch_function(
 
 @function("hll_sketch_estimate", 1, signature="$(sketch)")
 def _hll_estimate(context: Context, call: Call, args: list[Operand]) -> Operand:
-    sketches.library()  # where it is missing, say so before anything is computed
+    sketches.library()  # raises now if the library is missing
 
     def read(held: bytes) -> int:
         estimate: float = sketches.hll_estimates(pa.array([held], BINARY))[0].as_py()

@@ -48,9 +48,9 @@ def by_value(
     context: Context, call: Call, args: list[Operand], gives: pa.DataType, python: Callable[..., Any],
     takes: tuple[pa.DataType, ...],
 ) -> Operand:  # fmt: skip
-    """`python(first, *rest)` per distinct first argument if the rest is constant, else per row.
+    """Call `python(first, *rest)` per distinct first argument if the rest is constant, else per row.
 
-    Texts that are made of bytes stay what they are; see `bytes_text`.
+    Strings made of bytes keep their bytes; see `bytes_text`.
     """
     operands = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
     of_bytes = over_bytes(gives, python, operands)
@@ -68,7 +68,7 @@ def by_value(
 def _case(
     kernel: Callable[[pa.Array], pa.Array], python: Callable[[str], str]
 ) -> Callable[[pa.Array], pa.Array]:
-    """Letter case: Arrow's kernel for ASCII; for the rest Python's, where one letter may become two."""
+    """Return a function for letter case: Arrow's kernel for ASCII, else Python's."""
 
     def over(array: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(array)).as_py() is not False:
@@ -79,7 +79,7 @@ def _case(
 
 
 def initcap(text: str) -> str:
-    """Upper case after spaces only, lower case elsewhere."""
+    """Capitalise letters after spaces; all others become lower case."""
     return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
 
 
@@ -90,7 +90,7 @@ simple("initcap", [STRING], STRING, lambda x: map_distinct(initcap, x, STRING), 
 
 @function("length char_length character_length len", 1, signature="$(x)")
 def _length(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """Characters of a text, bytes of a BINARY."""
+    """Return the characters of a string, or the bytes of a BINARY."""
     if args[0].type == BINARY:
         return lift(BIGINT, lambda x: pc.cast(pc.binary_length(x), BIGINT), args[0])
     text = argument(context, call, args, 0, STRING)
@@ -106,7 +106,7 @@ def _reverse(context: Context, call: Call, args: list[Operand]) -> Operand:
     return over_bytes(STRING, lambda x: x[::-1], [text]) or lift(STRING, pc.utf8_reverse, text)
 
 
-# -- joining
+# -- concatenation
 
 
 @function("concat", 0, None, signature="$(x, y, ...), or x || y")
@@ -114,7 +114,7 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
     if not args:
         return Operand(STRING, lambda _env: pa.scalar("", STRING), constant=True)
 
-    # Of BINARY alone a BINARY; of others a text, which is made of bytes where one of them is.
+    # The result is BINARY if all arguments are; otherwise a string, made of bytes if one argument is BINARY.
     binary = all(operand.type == BINARY for operand in args)
     texts = args if binary else _texts(context, call, args)
     of_bytes = any(raw_of(operand) is not None for operand in texts)
@@ -147,14 +147,14 @@ def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
 
     def join(*xs: Value) -> Value:
         check_joined(xs)
-        # The empty text before everything keeps Arrow from dropping rows that are null throughout.
+        # The empty string at the start prevents Arrow from dropping rows that are null in all columns.
         joined = pc.binary_join_element_wise("", *xs, separator, null_handling="skip")
         return pc.utf8_slice_codeunits(joined, len(separator))
 
     return lift(STRING, join, *texts)
 
 
-# -- cutting
+# -- substrings
 
 
 @function("trim", 1, signature="$(x), trim(BOTH 'c' FROM x)")
@@ -162,7 +162,7 @@ def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("ltrim rtrim", 1, 2, signature="$([characters, ]x)")
 def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 2 and call.name in ("ltrim", "rtrim"):
-        # Spark's order: ltrim(characters, x), but btrim(x, characters).
+        # Spark's order of arguments: ltrim(characters, x), but btrim(x, characters).
         args, call = args[::-1], Call(call.name, call.args[::-1], at=call.at)
     kernel = {"ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}.get(call.name, pc.utf8_trim)
     strip = {"ltrim": str.lstrip, "rtrim": str.rstrip}.get(call.name, str.strip)
@@ -179,7 +179,10 @@ def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def substring(text: TextOrBytes, start: int, length: int = INT_MAX) -> TextOrBytes:
-    """Spark's substring: from 1, negative from the end, 0 as 1; a start before the text uses up length."""
+    """Spark's substring: counts from 1, or from the end if negative; 0 means 1.
+
+    A start before the string shortens the result.
+    """
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     return text[max(first, 0) : max(first + length, 0)] if length > 0 else text[:0]
 
@@ -202,13 +205,13 @@ def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
         return lift(STRING, lambda x: pc.utf8_slice_codeunits(x, 0, 0), operand)
     stop = None if length is None else first + length
     if first < 0 and stop is not None and stop >= 0:
-        stop = None  # from the end and beyond it
+        stop = None  # counted from the end, and past it
     return lift(STRING, lambda x: pc.utf8_slice_codeunits(x, first, stop), operand)
 
 
 @function("left right", 2, signature="$(x, length)")
 def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
-    if call.name == "left" and args[0].type == BINARY:  # `right` is a text, as in Spark
+    if call.name == "left" and args[0].type == BINARY:  # `right` returns a string, as in Spark
         return mapped(
             BINARY, lambda x, n: x[: max(n, 0)], [args[0], argument(context, call, args, 1, BIGINT)]
         )
@@ -266,7 +269,7 @@ OPERATORS["split at"] = _split_at
 
 
 def locate(text: str, needle: str, start: int = 1) -> int:
-    """1-based place of `needle` at or after `start`; 0 if there is none."""
+    """Return the 1-based position of `needle` at or after `start`; 0 if there is none."""
     if start < 1:
         return 0
     return 1 if needle == "" else text.find(needle, start - 1) + 1
@@ -279,7 +282,7 @@ def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("locate position", 2, 3, signature="$(part, x[, start])")
 def _locate(context: Context, call: Call, args: list[Operand]) -> Operand:
-    if len(args) == 3:  # a start that is null finds nothing, as in Spark
+    if len(args) == 3:  # a null start gives 0, as in Spark
         start = argument(context, call, args, 2, BIGINT)
         args = [*args[:2], lift(BIGINT, lambda x: pc.coalesce(x, 0), start)]
     order = [1, 0, *range(2, len(args))]

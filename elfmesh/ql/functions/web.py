@@ -1,7 +1,7 @@
-"""What web logs ask for: parts of URLs, percent encoding, IP addresses, user agents.
+"""Functions for web logs: parts of URLs, percent encoding, IP addresses, user agents.
 
-URLs are taken apart as Java's `URI` does it, because Spark's `parse_url` does; addresses by `ipaddress`; user
-agents by the optional package `ua-parser`. Text that is none of these is null, never an error.
+URLs are parsed as by Java's `URI`, because Spark's `parse_url` uses it; addresses by `ipaddress`; user agents
+by the optional package `ua-parser`. Invalid input gives null, never an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SERVER = re.compile(
 
 @lru_cache(maxsize=4096)
 def url_parts(url: str) -> dict[str, str | None] | None:
-    """The parts of a URL by Spark's names; None if Java would refuse it."""
+    """Return the parts of a URL by Spark's names; None if Java would refuse it."""
     if not _LEGAL.fullmatch(url) or url.count("#") > 1:
         return None
     match = _URI.fullmatch(url)
@@ -95,7 +95,7 @@ def _parse_url(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def query_value(query: str | None, key: str) -> str | None:
-    """The value of a key in a query string as it stands there: `b` of `a=1&b=2`."""
+    """Return the undecoded value of a key in a query string: `b` for `a` in `a=1&b=2`."""
     if query is None:
         return None
     for pair in query.split("&"):
@@ -119,7 +119,7 @@ def _query_param(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def decoded(text: str) -> str | None:
-    """Percent decoding with `+` as a space; None where a percent sign encodes nothing."""
+    """Decode percent encoding with `+` as a space; None if a percent sign is not followed by two digits."""
     if re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return None
     return unquote_to_bytes(text.replace("+", " ")).decode(errors="replace")
@@ -149,7 +149,7 @@ simple(
 
 @lru_cache(maxsize=4096)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IP address; None if it is none."""
+    """Parse an IP address; None if it is invalid."""
     try:
         return ipaddress.ip_address(text.strip())
     except ValueError:
@@ -158,7 +158,7 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 @lru_cache(maxsize=4096)
 def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """A network in CIDR notation, host bits allowed; None if it is none."""
+    """Parse a network in CIDR notation, host bits allowed; None if it is invalid."""
     try:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
@@ -269,5 +269,5 @@ def _user_agent(context: Context, call: Call, args: list[Operand]) -> Operand:
             f"user_agent does not support the part {part!r}",
             f"There are {', '.join(_AGENT_PARTS)}.",
         )
-    _agent_parser()  # where it is missing, say so before the first record
+    _agent_parser()  # raises now if the package is missing
     return lift_arrays(STRING, lambda x: map_distinct(lambda agent: _agent(agent)[part], x, STRING), text)

@@ -1,1 +1,1 @@
-"""From drafts to what agents compute and what the root does with it."""
+"""Lowering of drafts to parts, which agents compute, and relations, which the root evaluates."""

@@ -1,9 +1,9 @@
-"""From a SELECT to a plan: what is computed per record, what is reduced, what is computed at the end.
+"""Analysis of a SELECT: what is computed per record, what is reduced, and what is computed in the last step.
 
-Every expression is split at the aggregates. Below them it runs on the agents, batch by batch; above them it
+Every expression is split at its aggregates. Below them it runs on the agents, batch by batch. Above them it
 runs once per interval over the reduced tables: keys k0.., states a0.., distinct counts d0.., folds f0... A
-query without aggregates groups by all its output expressions with a hidden count. `fields` names everything
-that is read.
+query without aggregates groups by all its output expressions with a hidden count. `fields` has all fields
+that are read.
 
 Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final function at the root).
 """
@@ -43,7 +43,7 @@ from elfmesh.text import suggest
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What analysis adds to a statement."""
+    """Result of the analysis of a statement."""
 
     plan: Plan
     window: Window | None
@@ -53,7 +53,7 @@ class Analysis:
 
 
 def analyse(source: SourceText, select: Select, star_columns: Sequence[str] | None) -> Analysis:
-    """Resolve names, find the window and split every expression at its aggregates."""
+    """Resolve names, find the window and split every expression at its aggregates. Raises QueryError."""
     return _Analyser(source, select, star_columns).run()
 
 
@@ -224,7 +224,7 @@ class _Analyser:
         return self._select.items[at - 1][1]
 
     def _check_record_expressions(self) -> None:
-        """What runs on single records must not look at aggregates, the window or aliases."""
+        """Check that expressions over single records contain no aggregates, window bounds or aliases."""
         if self._where is not None:
             self._refuse_above(self._where, "WHERE", "Filter groups with HAVING.")
             self._names.refuse_aliases(self._where, "WHERE")
@@ -241,7 +241,7 @@ class _Analyser:
     # -- splitting at the aggregates
 
     def _session_bound(self, side: str) -> Expr:
-        """The start or end of a group's session: its first record, or so long behind its last one."""
+        """Return the start or end of a group's session: its first record, or one gap after its last one."""
         window = self._window
         assert window is not None
         first, last = (self._reduction.state(law, Call("event time", (self.time,))) for law in ("min", "max"))
@@ -249,7 +249,7 @@ class _Analyser:
 
     def _aggregated(self) -> Callable[[Expr], Expr]:
         if self._window is not None and self._window.is_session:
-            self._session_bound("start")  # these states come first: the root looks at them by name
+            self._session_bound("start")  # these states come first, because the root reads them by name
         for expr in self._group or []:
             given = expr
             if isinstance(expr, Literal) and expr.kind == "bigint":
@@ -306,7 +306,7 @@ class _Analyser:
             self._names.refuse_aliases(child, f"the argument of {node.kind}")
         return reduce(self, node)
 
-    # -- what an aggregate asks for
+    # -- interface for aggregates
 
     @property
     def time(self) -> Field:
@@ -322,7 +322,7 @@ class _Analyser:
         return self._error(expr, message, hint)
 
     def _projected(self, expr: Expr) -> Expr:
-        """An output of a query without aggregates: a key, unless it is the same for every record."""
+        """Return an output of a query without aggregates: a key, unless it is constant for all records."""
         if not any(isinstance(node, Field) for node in walk(expr)):
             return expr
         if any(isinstance(node, WindowBound | Scalar) for node in walk(expr)) or makes_list(expr):
@@ -335,7 +335,7 @@ class _Analyser:
     def _order_items(
         self, expr: Expr, outputs: tuple[tuple[str, Expr], ...], finish: Callable[[Expr], Expr]
     ) -> list[Expr]:
-        if isinstance(expr, Star):  # ORDER BY ALL; something that orders, before columns of * are known
+        if isinstance(expr, Star):  # ORDER BY ALL before the columns of * are known
             return [output for _, output in outputs] or [Literal("null", None)]
         if isinstance(expr, Literal) and expr.kind == "bigint":
             self._ordinal(expr)
@@ -363,7 +363,7 @@ class _Analyser:
 
 
 def refuse_python(expr: Expr, source: SourceText) -> None:
-    """Refuse calls of Python functions where there are no records of a stream."""
+    """Raise QueryError for calls of Python functions in positions without records of a stream."""
     for node in walk(expr):
         if isinstance(node, PythonCall):
             raise source.error(

@@ -1,8 +1,9 @@
-"""From drafts to what agents compute (parts) and what the root does with it (relations).
+"""Lowering of drafts to parts, which agents compute, and relations, which the root evaluates.
 
-A SELECT over one stream is a part. Of a stream that is joined, or whose records wait for a value of the whole
-interval, the part is the multiset of the needed fields, after the conditions that need nothing else. All
-above is relations. Equal parts are one part. A statement has one window, which cuts every part.
+A SELECT over one stream is a part. If a stream is joined, or its records depend on a value of the whole
+interval, its part is the multiset of the needed fields, after the conditions that use only these fields.
+Everything above is a relation. Equal parts are shared. A statement has one window, which applies to every
+part.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ from elfmesh.ql.plan.windowing import Times
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
 PARTS_MAX = 256
-"""Parts of one statement: each is a table at every agent."""
+"""Most parts of one statement, because each is a table at every agent."""
 
 
 @dataclass(slots=True)
 class Lowering(ABC):
-    """Plans one statement.
+    """Planner of one statement.
 
     Attributes:
-        window: of the statement; None: all records are one interval.
-        times: time columns that TUMBLE and its like name, by input (its id) and by stream.
+        window: window of the statement; None: all records are one interval.
+        times: time columns of TUMBLE and similar calls, by input (its id) and by stream.
     """
 
     origin: SourceText
@@ -67,7 +68,7 @@ class Lowering(ABC):
     def query(self, draft: Draft) -> Relation: ...
 
     def all_rows(self, source: Relation, *, distinct: bool = False) -> Relation:
-        """All columns of a relation in the order of results: once each, or as often as they come."""
+        """Return all columns of a relation in result order; with `distinct`, each row once."""
         items: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in source.columns]
         return self.over(source, Select(items, None, None, None, [], None, distinct, None, source.at))
 
@@ -75,7 +76,7 @@ class Lowering(ABC):
         return self._derived(source, replace(select, window=self.window, derived=True))
 
     def select(self, draft: SelectDraft, select: Select) -> Relation:
-        """One SELECT without functions over rows, on the agents as far as possible."""
+        """Plan a SELECT without window functions, on the agents as far as possible."""
         for expr in (*early_expressions(select), *late_expressions(select)):
             for node in walk(expr):
                 if isinstance(node, Call) and node.name in GENERATORS:
@@ -97,7 +98,7 @@ class Lowering(ABC):
             return self._part(read, own, self._time(draft, 0), tables.of(0))
         window, time = self.window, self.time_of(draft)
         if time is not None and _asks_for_time(select):
-            draft.scope.inputs[0].used.setdefault(time.path)  # or the rows of the stream would lose it
+            draft.scope.inputs[0].used.setdefault(time.path)  # otherwise the rows would lack it
             window = None if window is None else replace(window, column=time.path)
         where = conjuncts(select.where)
         source, rest = self._inputs(draft, where)
@@ -133,7 +134,7 @@ class Lowering(ABC):
         if isinstance(read, SelectDraft | UnionDraft):
             return self.query(read)
         assert isinstance(read, StreamRead)
-        # Hidden names: fields may differ in case only, which output columns must not.
+        # Hidden names, because fields may differ only in case, and output columns must not.
         items: list[tuple[str | None, Expr]] = [
             (f"#{number}", Field(name, True, at=one.at)) for number, name in enumerate(one.used)
         ]
@@ -151,7 +152,10 @@ class Lowering(ABC):
         return self.times.get(id(draft.scope.inputs[at])) or self.times.get(read.stream, TIME_COLUMN)
 
     def time_of(self, draft: SelectDraft) -> Field | None:
-        """The field of the event time of a query's input; None where it has none, or there are several."""
+        """Return the event-time field of a query's input.
+
+        None if it has none, or if there are several inputs.
+        """
         read = draft.reads[0]
         if draft.scope.joined:
             return None
@@ -205,7 +209,7 @@ class Lowering(ABC):
             if not used or not isinstance(read, StreamRead):
                 continue
             if all(owner(path, draft.scope.inputs) is one for path in used):
-                # A row that an outer join fills up with nulls must meet the condition after the join.
+                # A row that an outer join fills with nulls must satisfy the condition after the join.
                 filled = at > 0 and draft.joins[at - 1].kind in ("left", "full", "semi", "anti")
                 filled = filled or any(join.kind in ("right", "full") for join in draft.joins[at:])
                 return None if filled else at
@@ -251,7 +255,7 @@ class Lowering(ABC):
         return Joined(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
 
     def check_times(self) -> None:
-        """Refuse parts of one stream that read its time from different columns."""
+        """Raise QueryError for parts of one stream that use different time columns."""
         first: dict[str, str] = {}
         for part in self.parts:
             column = part.window.column if part.window is not None else ""
@@ -290,7 +294,7 @@ class Lowering(ABC):
 
 
 def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
-    """Whether a query is one part: all of it is filtered and reduced where the records are."""
+    """Return whether a query is one part: the agents filter and reduce all of it."""
     if not isinstance(draft, SelectDraft) or len(draft.reads) > 1 or draft.sets is not None or draft.nested:
         return False
     if draft.select.qualify is not None:
@@ -305,18 +309,17 @@ def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
 
 
 def early_expressions(select: Select) -> list[Expr]:
-    """What is computed on single rows whatever the query is."""
+    """Return the expressions that are computed on single rows in any query."""
     return [*([] if select.where is None else [select.where]), *(select.group or [])]
 
 
 def late_expressions(select: Select) -> list[Expr]:
-    """Select items, HAVING, QUALIFY and ORDER BY."""
     having = [each for each in (select.having, select.qualify) if each is not None]
     return [expr for _, expr in select.items] + having + [item.expr for item in select.order]
 
 
 def refuse_grouping(select: Select, origin: SourceText) -> None:
-    """Refuse grouping(x) where there is one grouping only."""
+    """Raise QueryError for grouping(x) with only one grouping."""
     for expr in (*early_expressions(select), *late_expressions(select)):
         for node in walk(expr):
             if isinstance(node, Call) and node.name in GROUPING:

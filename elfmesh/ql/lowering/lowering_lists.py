@@ -1,4 +1,4 @@
-"""explode(list) in a select list: the rows below with the list, and above a row for each of its elements."""
+"""Lowering of explode(list) in a select list: a SELECT of the list, and one row for each of its elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explodes(draft: SelectDraft) -> bool:
 
 
 def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
-    """A SELECT with one explode(list), alone in its item, among plain expressions."""
+    """Plan a SELECT with one explode(list), alone in its item, among plain expressions."""
     select, found = draft.select, [expr for _, expr in draft.select.items if _is_generator(expr)]
     inner = [child for expr in found for child in expr.children]
     others = [expr for _, expr in select.items if not _is_generator(expr)]

@@ -1,8 +1,8 @@
-"""GROUPING SETS and functions OVER rows: a SELECT below, an operation on its rows, and a SELECT above.
+"""Lowering of GROUPING SETS and window functions: an inner SELECT, an operation on its rows, an outer SELECT.
 
-Below stand the expressions that the operation and the select list need, as columns #0, #1, ...; above, the
-select list over these columns, DISTINCT, ORDER BY and LIMIT. Aliases and numbers are replaced before the
-split.
+The inner SELECT has the expressions that the operation and the select list need, as columns #0, #1, ... The
+outer SELECT has the select list over these columns, DISTINCT, ORDER BY and LIMIT. Aliases and column numbers
+are resolved before the split.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ from elfmesh.ql.plan.statement import OrderItem
 
 @dataclass(slots=True)
 class _Below:
-    """The columns of the SELECT below; `time` is the field of their event time, if they have one."""
+    """Columns of the inner SELECT; `time` is the field of their event time, if any."""
 
     keys: Sequence[Expr] = ()
-    """Of several groupings: what is null in the rows of some of them, constants too."""
+    """With several groupings: the expressions that are null in the rows of some of them, including
+    constants."""
     time: Field | None = None
     exprs: list[Expr] = field(default_factory=list)
     overs: list[Over] = field(default_factory=list)
@@ -68,10 +69,10 @@ class _Below:
         return expr if constant else self.column(expr)
 
     def _is_above(self, expr: Expr) -> bool:
-        """Of several groupings: whether an expression is computed from the columns of all of them.
+        """With several groupings, return whether an expression is computed from the columns of all groupings.
 
-        A key that is null in all rows of a grouping has no type there, and `abs` of it another than `abs` of
-        the key.
+        A key that is null in all rows of a grouping has no type there, so `abs` of it would have another
+        type.
         """
         if not self.keys or expr in self.keys or not isinstance(expr, Call) or isinstance(expr, PythonCall):
             return False
@@ -92,11 +93,11 @@ class _Below:
 
 
 _BELOW = (WindowCall, Duration, Star)
-"""What has a meaning in a SELECT over records only."""
+"""Nodes that are valid only in a SELECT over records."""
 
 
 def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
-    """A SELECT with functions OVER the rows of an interval, or with several groupings."""
+    """Plan a SELECT with window functions, or with several groupings."""
     select = _resolved(plan, draft)
     keys = () if draft.sets is None else select.group or ()
     below = _Below(keys, None if _is_grouped(select) else plan.time_of(draft))
@@ -124,9 +125,9 @@ def _grouping_sets(plan: Lowering, draft: SelectDraft, select: Select) -> Relati
 
 
 def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
-    """The SELECT for one grouping: what is not grouped by is null, outside aggregates.
+    """Return the SELECT for one grouping: keys that it does not group by are null, outside aggregates.
 
-    A key is a value of the records: one that is grouped by stays what it is, whatever is made null in it.
+    A key is a value of the records. A key that is grouped by is unchanged, even if a key inside it is null.
     """
     every = list(dict.fromkeys(select.group or []))
     group = [expr for expr in every if expr in chosen or _is_window(expr)]
@@ -222,7 +223,7 @@ def _with_frames(plan: Lowering, rows: Relation, below: _Below) -> Relation:
     for _, first in framed:
         mine = [(name, over) for name, over in framed if replace(over, args=first.args) == first]
         if mine[0][0] in source.columns:
-            continue  # with those of the same frame
+            continue  # done with an aggregate of the same frame
         items: list[tuple[str | None, Expr]] = [(name, over.args[0]) for name, over in mine]
         key = Field(ROW, True)
         select = Select([(ROW, key), *items], None, [key], None, [], None, False, None, rows.at)

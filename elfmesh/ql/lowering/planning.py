@@ -1,4 +1,4 @@
-"""From the draft of any query to its relation: chooses the form of lowering."""
+"""Choice of the lowering for a draft."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elfmesh.ql.plan.relation_base import Relation
 
 @dataclass(slots=True)
 class Planner(Lowering):
-    """Plans one statement."""
+    """Planner of one statement, for any kind of draft."""
 
     def query(self, draft: Draft) -> Relation:
         if isinstance(draft, UnionDraft):

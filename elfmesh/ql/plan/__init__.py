@@ -1,1 +1,1 @@
-"""What a statement means: frozen data between the text and the engine."""
+"""Meaning of a statement: frozen data between the parser and the engine."""

@@ -1,6 +1,6 @@
-"""Reading WITH FUNCTION ... LANGUAGE PYTHON AS $$ ... $$ before the SQL parser sees the rest.
+"""Parser of WITH FUNCTION ... LANGUAGE PYTHON AS $$ ... $$, which runs before the SQL parser.
 
-A body between fences is one token. Masking it changes no offset and no line.
+A body between `$$` becomes one token. Masking it changes no offset and no line.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from elfmesh.text import suggest
 
 SOURCE_BYTES_MAX = 64 << 10
 FUNCTIONS_MAX = 16
-"""Functions of one statement: their worker loads all of them."""
+"""Most functions of one statement, because its worker loads all of them."""
 
 ARGUMENTS_MAX = 32
 TYPES: Mapping[str, pa.DataType] = {
     type_name(kind): kind for kind in (BIGINT, DOUBLE, STRING, BOOLEAN, BINARY, TIMESTAMP, DATE)
 }
-"""What arguments and results may be."""
+"""Types of arguments and results."""
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}")
 _FENCE = "$$"
@@ -59,7 +59,7 @@ _SHAPE = (
 
 
 def masked(text: str) -> str:
-    """The text with every $$ body $$ as a string of blanks: of the same length, with the same lines."""
+    """Replace every $$ body $$ by a string of blanks with the same length and the same lines."""
     if _FENCE not in text:
         return text
 
@@ -78,7 +78,7 @@ def is_fenced(source: SourceText, token: Token) -> bool:
 def cut_functions(
     source: SourceText, tokens: Sequence[Token], begin: int
 ) -> tuple[dict[str, PythonFunction], int]:
-    """The functions declared at a place of a statement's tokens, and where its query begins."""
+    """Parse the functions declared at a token. Returns them and the position of the query's first token."""
     reader = _Reader(source, tokens, begin)
     found = reader.declarations()
     for token in tokens[reader.at :]:
@@ -97,7 +97,7 @@ def python_call(translator: Translating, function: PythonFunction, node: exp.Ano
 
 
 class _Reader:
-    """Reads declarations, token by token."""
+    """Parser of function declarations, token by token."""
 
     def __init__(self, source: SourceText, tokens: Sequence[Token], at: int) -> None:
         self._source, self._tokens, self.at = source, tokens, at

@@ -1,4 +1,4 @@
-"""What a query reads and how, as plain data. Names are resolved; windows and places are not."""
+"""Drafts of queries as plain data. Names are resolved to inputs; windows and parts are not determined yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from elfmesh.ql.plan.selection import Select
 
 @dataclass(slots=True)
 class StreamRead:
-    """An input that is a stream, with its labels; or a job's results, "[latest |same ]namespace/name"."""
+    """Input that is a stream, with its labels; or the results of a job, "[latest |same ]namespace/name"."""
 
     stream: str
     labels: tuple[tuple[str, str], ...]
@@ -21,14 +21,14 @@ class StreamRead:
 
 @dataclass(slots=True)
 class LookupRead:
-    """An input that is a table from a file."""
+    """Input that is a lookup table."""
 
     name: str
 
 
 @dataclass(slots=True)
 class ElementsRead:
-    """An input that is made of the rows before it: a list or map of theirs, and how it is taken apart."""
+    """Input that is made of a list or map of the earlier inputs' rows."""
 
     values: Expr
     call: Elements
@@ -36,7 +36,7 @@ class ElementsRead:
 
 @dataclass(slots=True)
 class JoinDraft:
-    """How the input after JOIN is joined to those before it; an `ElementsRead` is "lateral"."""
+    """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral"."""
 
     kind: str
     on: Expr | None
@@ -44,9 +44,9 @@ class JoinDraft:
 
 @dataclass(slots=True)
 class SelectDraft:
-    """One SELECT: its clauses, its inputs (`reads`, aligned with `scope.inputs`), and how they are joined.
+    """SELECT: its clauses, its inputs (`reads`, aligned with `scope.inputs`), and their joins.
 
-    `nested` are queries in brackets that depend on its rows: joined last, under the names of `scope.nested`.
+    `nested` has the correlated subqueries; they are joined last, under the names of `scope.nested`.
     """
 
     select: Select
@@ -61,7 +61,7 @@ class SelectDraft:
 
 @dataclass(slots=True)
 class UnionDraft:
-    """UNION [ALL] of queries with equally many columns; `distinct` of all rows together."""
+    """UNION [ALL] of queries with equally many columns; `distinct` removes duplicates of all rows."""
 
     sources: list[Draft]
     distinct: bool
@@ -74,7 +74,7 @@ Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft
 
 
 def distinguished(draft: Draft) -> Draft:
-    """A query whose names of columns do not show, as the second of a UNION: each has its own."""
+    """Make the columns' names unique, for a query whose names are not shown (the second of a UNION)."""
     if isinstance(draft, UnionDraft):
         first = distinguished(draft.sources[0])
         return replace(draft, sources=[first, *draft.sources[1:]], columns=first.columns)

@@ -1,4 +1,4 @@
-"""How a list or a map is taken apart into rows: explode and its kin, LATERAL VIEW and UNNEST. Only data."""
+"""Expansion of a list or map into rows: explode and similar functions, LATERAL VIEW and UNNEST. Only data."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from elfmesh.ql.expressions.text_source import Place
 
 
 class Order(Enum):
-    """Which number of an element is a column, too."""
+    """Position of the column with the element's ordinal number."""
 
     NONE = "none"
     FIRST = "first"
-    """The first column, from 0: posexplode."""
+    """The first column, counted from 0: posexplode."""
     LAST = "last"
-    """The last column, from 1: WITH ORDINALITY."""
+    """The last column, counted from 1: WITH ORDINALITY."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """How rows are made of elements.
+    """Columns that are made of the elements of a list or map.
 
-    `count` columns come out, of which one is the element's number with `order`. With `fields` the element is
-    a struct whose fields are the columns. With `outer` a row without elements stays, with nulls.
+    There are `count` columns; with `order`, one of them is the element's ordinal number. With `fields`, the
+    element is a struct whose fields are the columns. With `outer`, a row without elements stays, with nulls.
     """
 
     name: str

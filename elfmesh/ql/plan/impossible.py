@@ -1,8 +1,9 @@
-"""Comparisons that no value can satisfy: the constant beside a column is no value of its type.
+"""Detection of comparisons that no value can satisfy: the constant is not of the column's type.
 
-Spark answers null for such a comparison, so rows are missing without a word. A caller that knows the column's
-type from its format refuses; one that learns it from the data warns. Only a column beside a constant text
-that the cast turns into null is looked at; `<=>` and NOT IN may be meant.
+Spark returns null for such a comparison, so rows disappear without a message. A caller that knows the
+column's type from its format raises an error; one that learns the type from the data warns. Only comparisons
+of a column with a constant string that the cast turns into null are checked. `<=>` and NOT IN may be
+intended.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SAMPLE_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column beside a constant text; `operator` is as if the column stood on the left."""
+    """Comparison of a column with a constant string; `operator` is normalised to a column on the left."""
 
     column: Field
     operator: str
@@ -120,14 +121,17 @@ def _as_stamp(text: str) -> str:
 
 
 class Doubts:
-    """The comparisons of a query that the data turns out to make impossible, each told once per type."""
+    """Comparisons of a query that the data may prove impossible.
+
+    Each is reported once per type of the column.
+    """
 
     def __init__(self, exprs: Iterable[Expr]) -> None:
         self._comparisons = comparisons(exprs)
         self._notified: set[tuple[int, pa.DataType]] = set()
 
     def found(self, column: Callable[[str], pa.Array | None], source: str) -> Iterator[str]:
-        """What is new in a block, for people: the comparison, the file and a value."""
+        """Yield a message for each new impossible comparison in a block, with the file and a value."""
         for at, each in enumerate(self._comparisons):
             array = column(each.column.path)
             if array is None or (at, array.type) in self._notified or array.null_count == len(array):

@@ -1,10 +1,10 @@
-"""Tables that a job's text carries along: `TABLE name(column TYPE, ...) AS $$ data $$` before AS SELECT.
+"""Tables in the text of a job: `TABLE name(column TYPE, ...) AS $$ data $$` before AS SELECT.
 
-A query joins one as `lookup.name`, like a file beside the agent. The data is Arrow IPC under zstd in base64,
-checked against the columns when the text is parsed. As part of the text it takes effect on all agents at the
-boundary of the job's version. Without AS the table is empty. `control.publish` writes new texts.
+A query joins such a table as `lookup.name`, like a lookup table in a file. The data is Arrow IPC, compressed
+by zstd, in base64. It is checked against the columns when the text is parsed. It takes effect on all agents
+with the job's version. Without AS the table is empty. `elf publish` writes new texts.
 
-Paper: ELF 2.4, 4.1 (what is found offline is fed back into the running job).
+Paper: ELF 2.4, 4.1 (offline results are fed back into the running job).
 """
 
 from __future__ import annotations
@@ -29,22 +29,25 @@ from elfmesh.text import suggest
 
 WORD = "TABLE"
 DATA_CHARS_MAX = 96 << 10
-"""Of all tables of a text: it goes to every agent, and said again whenever an agent asks what runs."""
+"""Most characters of all tables of a text, because every agent receives the text, and often repeatedly."""
 
 BYTES_MAX = 16 << 20
-"""Of a table, unpacked: it is held by every agent, and hashed for every block of records."""
+"""Most bytes of an unpacked table, because every agent holds it and hashes it for every block of records."""
 
 COLUMNS_MAX = 64
 KEPT_MAX = 32
 LEVEL = 19
-"""Of zstd: it is packed once and carried often."""
+"""Level of zstd: the table is compressed once and transferred often."""
 
 _SHAPE = "Write TABLE name(column STRING, ...) before AS SELECT; `elf publish` fills it."
 
 
 @dataclass(frozen=True, slots=True)
 class InlineTable:
-    """One table of a text; `data` is base64, and `span` is where ` AS $$ data $$` stands, or would."""
+    """Table of a text.
+
+    `data` is base64, and `span` is the position of ` AS $$ data $$`, or where it would be.
+    """
 
     name: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -60,12 +63,12 @@ class InlineTable:
         return pa.schema(list(self.columns))
 
     def table(self) -> pa.Table:
-        """The rows. Cost: unpacked once, then kept."""
+        """Return the rows. Cost: unpacked at the first call, then cached."""
         return unpacked(self.data, self.columns)
 
 
 def packed(table: pa.Table) -> str:
-    """The data of a table, the same for the same rows; DataError if it is larger than a text may carry."""
+    """Encode a table; equal rows give equal text. Raises DataError if it exceeds the limit of a text."""
     if table.nbytes > BYTES_MAX:
         raise DataError(f"the table has {table.nbytes} bytes; every agent can hold at most {BYTES_MAX}")
     sink = pa.BufferOutputStream()
@@ -102,7 +105,7 @@ def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Tabl
 
 
 def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) -> str:
-    """Why a query cannot join a table on unique `keys`, "" if it can."""
+    """Return the reason why a query cannot join a table on unique `keys`; "" if it can."""
     known = [name for name, _ in table.columns]
     for column in columns:
         if column not in known:
@@ -117,7 +120,7 @@ def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) 
 
 
 def read_table(source: SourceText, tokens: Sequence[Token], at: int) -> tuple[InlineTable, int]:
-    """The table that is declared behind the word TABLE, and where the text goes on."""
+    """Parse the table declared after the word TABLE. Returns it and the next token's position."""
     reader = _Reader(source, tokens, at)
     return reader.table(), reader.at
 

@@ -1,8 +1,8 @@
-"""Which lookup table is joined to which stream of a SELECT, and by what.
+"""Joins of lookup tables to the streams of a SELECT.
 
-A lookup table is a file beside the agent, so it is joined where records are read: to one stream, by equations
-between its columns and fields of that stream. Inside a part its columns are the fields `LOOKED_UP +
-alias.column`; above it they are called `alias.column`.
+A lookup table is available at each agent, so it is joined where records are read: to one stream, by equality
+of its columns and fields of that stream. Inside a part its columns are the fields `LOOKED_UP + alias.column`;
+above the part they are called `alias.column`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HINT = "Write FROM stream s [LEFT] JOIN lookup.name t ON s.field = t.column."
 
 
 class Lookups:
-    """The lookup tables of one SELECT; `others` are the places of its other inputs."""
+    """Lookup tables of one SELECT; `others` are the positions of its other inputs."""
 
     def __init__(self, origin: SourceText, draft: SelectDraft) -> None:
         self._origin, self._draft = origin, draft
@@ -38,7 +38,7 @@ class Lookups:
         return tuple(self._joins.get(at, ()))
 
     def columns(self, at: int) -> tuple[str, ...]:
-        """The fields that the tables of one input add."""
+        """Return the fields that the tables of one input add."""
         return tuple(f"{LOOKED_UP}{join.alias}.{column}" for join in self.of(at) for column in join.columns)
 
     def own_names(self, at: int, select: Select) -> Select:
@@ -61,7 +61,7 @@ class Lookups:
         inputs = self._draft.scope.inputs
         one = owner(field.path, inputs)
         if one is None:
-            return field  # an alias
+            return field  # it is an alias
         if one is inputs[at]:
             return Field(field.path.removeprefix(f"{one.name}."), True, at=field.at)
         return Field(f"{LOOKED_UP}{field.path}", True, at=field.at)
@@ -147,7 +147,7 @@ def key_fields(lookups: Iterable[LookupJoin]) -> set[str]:
 
 
 def owner(path: str, inputs: Sequence[Input]) -> Input | None:
-    """The input a column of a join is from; the longest name that fits."""
+    """Return the input of a column in a join; the longest matching name wins."""
     fitting = [one for one in inputs if path.startswith(f"{one.name}.")]
     return max(fitting, key=lambda one: len(one.name), default=None)
 

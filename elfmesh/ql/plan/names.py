@@ -1,9 +1,8 @@
-"""Which names mean what: aliases against the stream's own fields, in GROUP BY, HAVING, ORDER BY and WHERE.
+"""Resolution of aliases against fields of the stream, in GROUP BY, HAVING, ORDER BY and WHERE.
 
-JSON logs have no schema, so Spark's rule "a column if there is one, else the alias" cannot be asked of
-the data. The rule here gives the same answer whenever it gives one: a name is the stream's field if the
-query reads that field anywhere else; otherwise it is the alias; and where the two would differ, the query
-is refused.
+JSON logs have no schema, so Spark's rule "a column if it exists, else the alias" cannot be applied. The rule
+here gives the same result whenever it gives one: a name is a field if the query reads that field anywhere
+else, and the alias otherwise. If the two could differ, QueryError is raised.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from elfmesh.ql.expressions.text_source import Place, SourceText
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One select item: its output name, its expression, and whether the name was given with AS."""
+    """Select item: output name, expression, and whether the name was given with AS."""
 
     name: str
     expr: Expr
@@ -26,14 +25,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A name without its input in a query in brackets: only records say whether it is one of their fields.
+    """Unqualified name in a subquery that may be a field of its stream or an outer column.
 
     Attributes:
-        stream: of the query in brackets.
+        stream: stream of the subquery.
         path: the name.
-        at: where it stands.
-        meant: what it may mean, written with its input.
-        unclear: it stands in WHERE.
+        at: its position.
+        meant: the qualified names that it may refer to.
+        unclear: whether it is in WHERE.
     """
 
     stream: str
@@ -48,7 +47,7 @@ class Bare:
 
 
 class Names:
-    """Resolves the names of one statement's select list."""
+    """Resolver of the aliases of one statement's select list."""
 
     def __init__(self, source: SourceText, items: Sequence[Item], where: Expr | None) -> None:
         self._source = source
@@ -57,7 +56,7 @@ class Names:
         self._read = {node.path for expr in readers for node in walk(expr) if isinstance(node, Field)}
 
     def alias(self, expr: Expr) -> Item | None:
-        """The select item whose alias an unquoted, undotted name is, or None."""
+        """Return the select item whose alias is this unquoted, undotted name, or None."""
         if not isinstance(expr, Field) or expr.quoted:
             return None
         return self._aliases.get(expr.path.lower())
@@ -69,11 +68,11 @@ class Names:
         return item.expr
 
     def is_alias_key(self, expr: Expr) -> bool:
-        """Whether `in_group_by` reads the name as an alias of something else."""
+        """Return whether `in_group_by` resolves the name to an alias of another expression."""
         return self.in_group_by(expr) != expr
 
     def in_order_by(self, expr: Expr) -> Expr:
-        """The expression with aliases replaced; what stands inside an aggregate is never an alias."""
+        """Replace aliases in an expression; names inside an aggregate are never aliases."""
 
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Aggregate):
@@ -84,10 +83,10 @@ class Names:
         return rewrite(expr, change)
 
     def in_having(self, expr: Expr, keys: Collection[Expr]) -> Expr:
-        """As `in_order_by`; a name that is a grouping column and the alias of something else is refused.
+        """As `in_order_by`; refuses a name that is a grouping column and the alias of another expression.
 
         Raises:
-            QueryError: such a name.
+            QueryError: The expression contains such a name.
         """
 
         def change(node: Expr) -> Expr | None:
@@ -107,10 +106,10 @@ class Names:
         return rewrite(expr, change)
 
     def refuse_aliases(self, expr: Expr, clause: str, own: Item | None = None) -> None:
-        """Refuse a name that can only be an alias where aliases are not seen (WHERE, aggregate arguments).
+        """Check a clause in which aliases are not visible (WHERE, arguments of aggregates).
 
         Raises:
-            QueryError: such a name: as a field it would be null without a word.
+            QueryError: A name can only be an alias; read as a field it would be null without a message.
         """
         for node in walk(expr):
             item = self.alias(node)

@@ -1,4 +1,4 @@
-"""The columns that a statement reduces to, k0, v0, a0, d0 and f0; equal ones are one."""
+"""Columns that a statement reduces to: k0, v0, a0, d0 and f0. Equal columns are shared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 
 @dataclass(slots=True)
 class Columns:
-    """The columns a statement reduces to, collected while its expressions are split; equal ones are one."""
+    """Collector of the columns that a statement reduces to, while its expressions are split."""
 
     keys: dict[Expr, int] = field(default_factory=dict)
     values: dict[Expr, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Columns:
         return f"v{self.values.setdefault(expr, len(self.values))}"
 
     def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Ref:
-        """A count of a table of distinct values, or a fold over it."""
+        """Return the column of a distinct count or of a fold over a table of distinct values."""
         counted = how not in ("count", "sum")
         table = self._known.get((args, where, counted))
         if not isinstance(table, DistinctValues):
@@ -65,12 +65,12 @@ class Columns:
 
 
 def distinct_columns(count: int) -> tuple[str, ...]:
-    """Key columns of a distinct table after the group keys: x, x1, x2, ..."""
+    """Return the key columns of a distinct table after the group keys: x, x1, x2, ..."""
     return tuple(f"x{at or ''}" for at in range(count))
 
 
 def makes_list(expr: Expr) -> bool:
-    """Whether an expression is a list by its functions: no key, so it is made of its fields at the end."""
+    """Return whether an expression calls a function that returns a list; a list cannot be a key."""
     if not isinstance(expr, Call):
         return False
     if expr.name in _CHOICES:

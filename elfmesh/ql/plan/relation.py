@@ -1,7 +1,7 @@
-"""What the root does with finished rows: small frozen trees over the parts; `relational` evaluates them.
+"""Relations: small frozen trees over the parts; `relational` evaluates them at the root.
 
-A relation is a table per interval with named columns. Inside a join a column is called `input.column`; hidden
-columns begin with `#`.
+A relation is a table with named columns for each interval. Inside a join a column is called `input.column`;
+the names of hidden columns begin with `#`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from elfmesh.ql.plan.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Part(Relation):
-    """The finished rows of a part of the statement."""
+    """Finished rows of a part of the statement."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Derived(Relation):
-    """A SELECT over another relation, evaluated as a part is: its columns are the fields of the statement."""
+    """SELECT over another relation, evaluated like a part; the relation's columns are its fields."""
 
     source: Relation
     statement: Statement
@@ -32,21 +32,21 @@ class Derived(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Prefixed(Relation):
-    """The same rows, each column named after the input it comes from."""
+    """Rows of a relation with the name of the input before each column name."""
 
     source: Relation
 
 
 @dataclass(frozen=True, slots=True)
 class Union(Relation):
-    """The rows of all sources; columns by position, called as those of the first."""
+    """Rows of all sources; columns are matched by position and named as in the first source."""
 
     sources: tuple[Relation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """left = right, left <=> right (`null_safe`), or left IN (right) (`listed`): other types."""
+    """Join condition: left = right, left <=> right (`null_safe`), or left IN (right) (`listed`)."""
 
     left: Expr
     right: Expr
@@ -56,9 +56,10 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True)
 class Joined(Relation):
-    """Pairs of rows that agree in the keys and meet the rest of ON.
+    """Join: pairs of rows that agree in the keys and satisfy the rest of ON.
 
-    `kind`: "inner", "left", "right", "full", "semi" (left rows with a partner) or "anti" (without).
+    `kind` is "inner", "left", "right", "full", "semi" (left rows with a match) or "anti" (left rows without
+    one).
     """
 
     kind: str
@@ -70,7 +71,7 @@ class Joined(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Relation):
-    """The rows of the source with one more column for each function over them, #w0, #w1, ..."""
+    """Rows of the source with one more column for each window function: #w0, #w1, ..."""
 
     source: Relation
     functions: tuple[tuple[str, Over], ...]
@@ -78,10 +79,10 @@ class Ranked(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Framed(Relation):
-    """The rows of the source with one more column for each aggregate over the rows of their frames.
+    """Rows of the source with one more column for each aggregate over frames.
 
-    `statement` has the aggregates of one frame: its rows are grouped by ROW, the row whose frame they are.
-    `zero` says per aggregate whether it is 0 over nothing.
+    `statement` has the aggregates of one frame. Its rows are grouped by ROW, the row that the frame belongs
+    to. `zero` has for each aggregate whether it is 0 over no rows.
     """
 
     source: Relation
@@ -92,9 +93,9 @@ class Framed(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Exploded(Relation):
-    """A row for each element of a list or map of the source's rows.
+    """One row for each element of a list or map of the source's rows.
 
-    `chosen` says per column which column of the source it is; `made(0)`, ... are what the element gives.
+    `chosen` has for each column the name of the source's column; `made(0)`, ... are columns of the element.
     """
 
     source: Relation
@@ -104,19 +105,19 @@ class Exploded(Relation):
 
 
 def made(at: int) -> str:
-    """What `Exploded.chosen` calls a column that an element gives."""
+    """Return the name in `Exploded.chosen` of a column of the element."""
     return f"#e{at}"
 
 
 ROW = "#row"
-"""The field of `Framed` that says whose frame a row is in."""
+"""Field in the rows of `Framed`: the row that the frame belongs to."""
 
 
 def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int:
-    """How many inputs the rows of a relation are put together of, parts in `apart` not counted."""
+    """Return how many inputs the rows of a relation combine, without the parts in `apart`."""
     match relation:
         case Joined():
-            # The right side of a join in the text is prefixed; totals that are put beside rows are not.
+            # The right side of a join in the text is a Prefixed; totals that are joined to rows are not.
             other = joined_inputs(relation.right, apart) if isinstance(relation.right, Prefixed) else 0
             return joined_inputs(relation.left, apart) + other
         case Union():
@@ -129,7 +130,7 @@ def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int
 
 
 def rests_on(relation: Relation, parts: Collection[int]) -> bool:
-    """Whether a relation has rows only where one of some parts has."""
+    """Return whether a relation has rows only for intervals in which one of these parts has rows."""
     match relation:
         case Part():
             return relation.index in parts

@@ -1,4 +1,4 @@
-"""What every relation has, for those who only ask for its columns; `relation` has the kinds."""
+"""Base class of relations. `relation` has the kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elfmesh.ql.expressions.text_source import Place
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Base of all relations. `at` is where its text stands."""
+    """Base of all relations; `at` is the position in the text."""
 
     columns: tuple[str, ...]
     at: Place

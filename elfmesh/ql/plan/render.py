@@ -1,4 +1,4 @@
-"""The name of an output column without AS, spelt as Spark spells it: `count(1)`, `(bytes / 1024)`."""
+"""Names of output columns without AS, as Spark writes them: `count(1)`, `(bytes / 1024)`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _POSTFIX = {"is null": "IS NULL", "is true": "IS TRUE", "is false": "IS FALSE"}
 
 
 def render(expr: Expr) -> str:
-    """The text of an expression as a column name; a field is its last part."""
+    """Return the text of an expression as a column name; the name of a field is its last part."""
     return expr.path.rpartition(".")[2] if isinstance(expr, Field) else _text(expr)
 
 
@@ -110,7 +110,7 @@ def _call(expr: Call) -> str:
     if expr.name == "window bound":
         return f"window_{expr.option}"
     if expr.name in GENERATORS:
-        return "col"  # as Spark calls it
+        return "col"  # Spark's name
     if expr.name in _INFIX:
         return f"({args[0]} {expr.name.upper() if expr.name in ('and', 'or') else expr.name} {args[1]})"
     if expr.name in _POSTFIX:

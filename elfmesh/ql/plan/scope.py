@@ -1,7 +1,7 @@
-"""What the names of one SELECT mean: the inputs after FROM and JOIN, and the columns they have.
+"""Scope of one SELECT: the inputs after FROM and JOIN, and the resolution of names to their columns.
 
-A stream has no schema, so any name may be a field of it; a query in brackets has known columns. A name that
-two inputs may have is refused until it says which. Names inside a join are called `input.column`.
+A stream has no schema, so any name may be its field. A subquery has known columns. A name that may belong to
+two inputs raises QueryError unless it is qualified. Names inside a join are called `input.column`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from elfmesh.ql.plan.names import Bare
 from elfmesh.text import suggest
 
 RECORD, GROUP, LATE = "record", "group", "late"
-"""Where a name stands: in a select item, WHERE or ON; in GROUP BY; in HAVING or ORDER BY."""
+"""Clauses of a name: a select item, WHERE or ON; GROUP BY; HAVING or ORDER BY."""
 
 
 @dataclass(slots=True)
 class Input:
-    """One input of a SELECT.
+    """Input of a SELECT.
 
     Attributes:
-        columns: known names; None: a stream or a lookup table, which may have any.
+        columns: known names. None: a stream or a lookup table, which may have any column.
         also: another name that qualifies its fields.
-        used: of unknown columns, those that are named, in order.
-        made: by LATERAL VIEW or UNNEST from the rows of the inputs before it: its names come first.
-        listed: what `*` means of a stream, where that is known.
-        stream: of records that show their fields, the name of the stream.
-        declared: of a stream, the columns that its format says it has.
-        hidden: it is behind LEFT SEMI or LEFT ANTI JOIN: no bare name and no `*` means a column of it.
+        used: the columns in use of an input with unknown columns, in order.
+        made: made by LATERAL VIEW or UNNEST from the earlier inputs' rows; its names have priority.
+        listed: the columns of a stream's `*`, if known.
+        stream: the name of the stream, if only its records show its fields.
+        declared: the columns that the stream's format declares.
+        hidden: right side of LEFT SEMI or LEFT ANTI JOIN; unqualified names and `*` exclude its columns.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Input:
         return name.lower() in {each.lower() for each in (self.name, self.also) if each}
 
     def find(self, name: str) -> str | None:
-        """Its own spelling of a known column; None if it has none."""
+        """Return the spelling of a known column, or None if there is no such column."""
         if self.columns is None:
             return None
         if name in self.columns:
@@ -63,21 +63,21 @@ class Input:
 
 
 STAR = "*"
-"""The name of what stands for all columns of a stream."""
+"""Column name that stands for all columns of a stream."""
 
 IMPLICIT = ("ts", "_raw", "_source", "_host")
 """Columns that every stream has."""
 
 
 class Scope:
-    """Resolves the names of one SELECT.
+    """Resolver of the names of one SELECT.
 
     Args:
-        source: for the places of errors.
-        inputs: after FROM and JOIN, in order.
-        aliases: output names, lower case; true of those that read a field of that name themselves.
-        around: of a query that stands for a value, the scopes it stands in.
-        bare: takes the names that may be those of a row outside.
+        source: text for the positions of errors.
+        inputs: inputs after FROM and JOIN, in order.
+        aliases: output names in lower case; true for those that read a field of that name themselves.
+        around: for a scalar subquery, the scopes of the outer queries.
+        bare: receives the names that may be outer columns.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Scope:
         self.clause = RECORD
         self.joined = len(self.inputs) > 1
         self.nested: list[Input] = []
-        """Queries in brackets that are joined to these; no name of the text is one of theirs."""
+        """Subqueries that are joined to these inputs. No name in the text refers to them."""
         for one in self.inputs if self.joined else ():
-            one.also = ""  # with an alias it has no other name, or a stream could not be joined to itself
+            one.also = ""  # an alias hides the stream's name, so a stream can be joined to itself
         for at, one in enumerate(self.inputs):
             if any(one.answers_to(other.name) for other in self.inputs[:at]):
                 raise source.error(
@@ -107,7 +107,7 @@ class Scope:
 
     @contextlib.contextmanager
     def within(self, clause: str) -> Iterator[None]:
-        """Names stand in this clause; inside an aggregate they are fields whatever is around it."""
+        """Set the clause of the names that are resolved. Names inside an aggregate are always fields."""
         before, self.clause = self.clause, clause
         try:
             yield
@@ -173,10 +173,13 @@ class Scope:
             self._bare.append(Bare(one.stream, name, at, names))
 
     def structure(self, parts: Sequence[str]) -> int:
-        """How many names of a path are a known column of which the others are parts; 0: all are its name."""
+        """Return how many names at the start of a path are a known column with nested fields.
+
+        0 if the path is no such.
+        """
         if len(parts) < 2:
             return 0
-        for one in self.inputs:  # before a part of a column that is called as the input is
+        for one in self.inputs:  # an input has priority over a column with its name
             if one.answers_to(parts[0]):
                 if one.columns is None or one.find(".".join(parts[1:])) is not None:
                     return 0
@@ -188,7 +191,7 @@ class Scope:
         return 0
 
     def stars(self, qualifier: str, at: Place) -> list[Field]:
-        """The columns that `*` or `input.*` stands for. Raises QueryError: one of the inputs is a stream."""
+        """Expand `*` or `input.*`. Raises QueryError if the columns of an input are not known."""
         chosen = self._chosen(qualifier)
         if not chosen:
             raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")
@@ -203,7 +206,7 @@ class Scope:
         return found
 
     def is_open(self, qualifier: str) -> bool:
-        """Whether `*` or `input.*` means columns that are not known."""
+        """Return whether `*` or `input.*` includes columns that are not known."""
         chosen = self._chosen(qualifier)
         return any(one.columns is None and one.listed is None for one in chosen)
 

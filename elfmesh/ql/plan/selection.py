@@ -1,4 +1,4 @@
-"""One SELECT between the parser and the analysis: plain data."""
+"""SELECT between the parser and the analysis, as plain data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from elfmesh.ql.plan.statement import OrderItem, Window
 
 @dataclass(slots=True)
 class Select:
-    """The clauses of a SELECT in our own nodes, names not yet resolved.
+    """Clauses of a SELECT as nodes, with names that are not resolved yet.
 
-    `qualify` filters after the functions over rows. `derived`: the rows are a relation's, of one interval
-    already. `beside`: it stands beside others in a statement, so an interval may have no record of its own.
+    `qualify` filters after the window functions. `derived`: the rows come from a relation and are already of
+    one interval. `beside`: the statement has other parts, so an interval may have no record of this one.
     """
 
     items: list[tuple[str | None, Expr]]

@@ -1,8 +1,9 @@
-"""What a parsed ELF-QL statement is: frozen data, no evaluation.
+"""Parsed ELF-QL statement: frozen data, no evaluation.
 
-A `Statement` says everything that is needed before data comes; `Plan` is the half that `Query` evaluates.
+A `Statement` has everything that is needed before the first record; its `Plan` is the half that `Query`
+evaluates.
 
-Paper: ELF 2.1 (a job is the pair of what each agent does to its records and what is reduced).
+Paper: ELF 2.1 (a job is the pair of an agent's function over records and the reduction).
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.relation_base import Relation
 
 DEADLINE_US_DEFAULT = 1_000_000
-"""How long after an interval's end its result may wait for the slowest agent."""
+"""Time after an interval's end during which its result may wait for the slowest agent."""
 
 LOOKED_UP = "\0"
-"""Before the names of fields that come from a lookup table: no log has such fields."""
+"""Prefix of the names of fields that come from a lookup table. Fields of logs do not begin with it."""
 
 SESSION = "session"
-"""The kind of window that a group's own records make: it ends when there are none for a while."""
+"""Window whose bounds depend on the records of a group: it ends when none arrives for longer than the gap."""
 
 SESSION_FIRST, SESSION_LAST = "a0", "a1"
-"""Of the main table of a query with such windows: the times of a fragment's first and last record."""
+"""Columns of the main table of a query with sessions: the times of a fragment's first and last record."""
 
 RESULT = "/"
-"""In the name of an input that is the results of a job: "namespace/name"."""
+"""Separator in the name of an input that is the results of a job: "namespace/name"."""
 
 LATEST, SAME = "latest ", "same "
-"""Before the name of a job of which an interval sees one result: the newest that was there when it began, or
-that of the interval which ends when it ends."""
+"""Prefixes of a job's name if each interval reads one result: the newest one at the interval's start, or the
+one of the interval with the same end."""
 
 BESIDE = {"LATEST": LATEST, "SAME": SAME}
-"""The words of the text for them."""
+"""Keywords of these prefixes."""
 
 MAIN = "main"
-"""The name of the PAO table every query has."""
+"""Name of the PAO table that every query has."""
 
 COUNT_COLUMN = "n"
-"""Of a table of distinct values: how often each came."""
+"""Column of a table of distinct values: the number of occurrences of each value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,9 @@ class JobClause:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop" or SESSION.
+    """Window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop" or SESSION.
 
-    Agents see only the panes of a session window, which are as wide as the gap; the root joins neighbouring
-    panes.
+    For a session window, agents use panes as wide as the gap; the root joins adjacent panes.
     """
 
     kind: str
@@ -86,15 +86,15 @@ class Window:
 
     @property
     def is_session(self) -> bool:
-        """Whether each group has its own windows; then size and slide are the gap."""
+        """Return whether each group has its own windows; size and slide are then the gap."""
         return self.kind == SESSION
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One PAO table: its key columns and aggregates, output name -> (kind, input columns or None).
+    """PAO table: its key columns, and its aggregates by output name as (kind, input columns or None).
 
-    "main" has keys k0, k1, ...; a table of a distinct aggregate has the same keys, then x, x1, ...
+    "main" has keys k0, k1, ...; the table of a distinct aggregate has the same keys, then x, x1, ...
     """
 
     name: str
@@ -104,7 +104,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class OrderItem:
-    """One ORDER BY item over the finalised columns."""
+    """ORDER BY item over the finalised columns."""
 
     expr: Expr
     descending: bool
@@ -113,7 +113,10 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues:
-    """A table of the distinct values of each group, and what feeds it; `counted`: with their counts."""
+    """Table of the distinct values of each group, and the expressions that fill it.
+
+    With counts if `counted`.
+    """
 
     name: str
     args: tuple[Expr, ...]
@@ -123,7 +126,7 @@ class DistinctValues:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is made of the values of a table of distinct ones; see `elfmesh.ql.engine.folds`."""
+    """Fold over a table of distinct values; see `elfmesh.ql.engine.folds`."""
 
     name: str
     table: str
@@ -133,19 +136,19 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a query is evaluated.
+    """Evaluation of a query.
 
     Attributes:
         keys: expressions of the columns k0, k1, ... over the record.
         values: expressions of the columns v0, v1, ... over the record.
-        folds: what is made of distinct values, besides counts.
+        folds: folds over distinct values, besides counts.
         outputs: (name, expression over k*, a*, d*, f* and the window) in output order.
-        having: filter over the same.
-        distinct: equal output rows are one.
+        having: filter over the same columns.
+        distinct: remove duplicate output rows.
         repeat: name of the hidden count by which output rows are repeated (plain projections), or "".
-        one_row: a global aggregate that has one row even over nothing: without window, or beside others.
-        aliases_as_keys: names in GROUP BY that were read as aliases; checked against a static schema.
-        offset: rows left out at the beginning; `limit` counts them too.
+        one_row: a global aggregate that has a row even over no records: without a window, or one of several.
+        aliases_as_keys: names in GROUP BY that were resolved to aliases; checked against a static schema.
+        offset: number of rows to skip; `limit` includes them.
     """
 
     where: Expr | None
@@ -166,10 +169,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class LookupJoin:
-    """A table from a file, joined to the records of a stream where they are read.
+    """Lookup table that is joined to the records of a stream when they are read.
 
-    Its columns are the fields `LOOKED_UP + alias.column`. `keys`: per key an expression over the record, and
-    the column that equals it. With `inner` records without a partner are dropped.
+    Its columns are the fields `LOOKED_UP + alias.column`. `keys` has for each key an expression over the
+    record and the column that must equal it. With `inner`, records without a match are dropped.
     """
 
     name: str
@@ -181,23 +184,23 @@ class LookupJoin:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One parsed statement.
+    """Parsed statement.
 
     Attributes:
-        text: the statement's own text, without the separating semicolon.
-        labels: of the agents that take part.
-        window: None if the query is one interval over everything.
-        fields: dotted input paths the query reads, sorted, the window column among them.
+        text: the statement's own text, without the semicolon.
+        labels: labels of the agents that take part.
+        window: None if the query is one interval over all records.
+        fields: dotted input paths that the query reads, sorted, including the window column.
         tables: PAO tables, "main" first.
-        star: True while a `SELECT *` waits for its columns: see `expand`.
-        plan: of a relational statement that of its first part.
-        relation: what is done at the root with the finished rows of `parts`; None: nothing more.
-        scalars: queries in brackets of which one value is needed, in the order in which they are computed.
-        lookups: of a part, the tables that are joined to its records before anything else.
-        functions: Python functions that it declares; of a part none.
-        listed: the columns that `*` means, by stream, while others are waited for: see `waiting`.
-        declared: the columns of streams whose formats say them: see `declare`.
-        bare: names that are taken for fields of a stream and may be those of a row outside.
+        star: whether the columns of a `SELECT *` are still unknown; see `expand`.
+        plan: for a relational statement, the plan of its first part.
+        relation: what the root computes from the finished rows of `parts`; None: nothing.
+        scalars: scalar subqueries, in the order of evaluation.
+        lookups: lookup tables of a part, which are joined to its records first.
+        functions: Python functions that the statement declares; a part has none.
+        listed: the columns of `*`, by stream, while those of other streams are unknown; see `waiting`.
+        declared: the columns that the streams' formats declare; see `declare`.
+        bare: names that are resolved to fields of a stream and may be outer columns.
     """
 
     text: str
@@ -223,7 +226,7 @@ class Statement:
 
     @property
     def name(self) -> str:
-        """What its results are of: the job's qualified name, "run" of a plain query."""
+        """Return the name of the results: the job's qualified name, or "run" for a plain query."""
         return self.job.qualified if self.job else "run"
 
     @property
@@ -238,23 +241,26 @@ class Statement:
 
     @property
     def latest(self) -> tuple[str, ...]:
-        """The inputs among `streams` that are one result of a job: "latest namespace/name", "same ..."."""
+        """Return the inputs that are one result of a job: "latest namespace/name", "same namespace/name"."""
         return tuple(name for name in self.streams if is_beside(name))
 
     @property
     def inputs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-        """What is read: streams, with the labels of the agents that take part; each once."""
+        """Return the streams that are read, each once, with the labels of the agents that take part."""
         own = ((self.stream, self.labels),)
         return tuple(dict.fromkeys((part.stream, part.labels) for part in self.parts)) or own
 
     @property
     def has_sessions(self) -> bool:
-        """Whether an interval's rows are the sessions that ended, which may have begun in earlier ones."""
+        """Return whether the rows of an interval are the sessions that ended in it.
+
+        They may begin in earlier ones.
+        """
         return self.window is not None and self.window.is_session
 
     @property
     def tables_read(self) -> tuple[str, ...]:
-        """The lookup tables that agents need beside those that the text carries along."""
+        """Return the lookup tables that agents need besides those in the text."""
         own = {each.name for each in self.job.tables} if self.job is not None else set()
         return tuple(dict.fromkeys(join.name for join in self.joined if join.name not in own))
 
@@ -263,7 +269,7 @@ class Statement:
         return (*self.lookups, *(join for part in self.parts for join in part.lookups))
 
     def fields_of(self, stream: str) -> tuple[str, ...]:
-        """Dotted paths to read of one stream's records."""
+        """Return the dotted paths to read from one stream's records."""
         if not self.parts:
             return self.fields
         return tuple(sorted({name for part in self.parts if part.stream == stream for name in part.fields}))
@@ -277,12 +283,12 @@ class Statement:
 
 
 def job_read(stream: str) -> str:
-    """The job whose results an input is, "namespace/name"; "" for a stream of records."""
+    """Return the job whose results are the input, "namespace/name"; "" for a stream of records."""
     return stream.removeprefix(LATEST).removeprefix(SAME) if RESULT in stream else ""
 
 
 def is_beside(stream: str) -> bool:
-    """Whether an input is the one result of a job that stands beside an interval's records."""
+    """Return whether an input is a single result of a job that is joined to an interval's records."""
     return stream.startswith((LATEST, SAME))
 
 

@@ -1,4 +1,4 @@
-"""What the parts of the translation ask of the whole: its shape only."""
+"""Interface of the translator for the modules that translate parts of a statement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elfmesh.ql.plan.scope import Scope
 
 
 class Translating(Protocol):
-    """From sqlglot's nodes to ours."""
+    """Translator from sqlglot's nodes to nodes of `expressions`."""
 
     @property
     def scope(self) -> Scope: ...

@@ -1,7 +1,7 @@
-"""A statement that waits for the columns of streams before it can be planned: `*` beside other inputs.
+"""Statements that cannot be planned until the columns of streams are known: `*` beside other inputs.
 
-Only the SELECT of one stream alone can be planned with an open `*`. Any other such statement says only what
-it reads.
+Only the SELECT of a single stream can be planned with unknown columns of `*`. Any other such statement has
+only its inputs until then.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from elfmesh.ql.expressions.text_source import Place, SourceText
 from elfmesh.ql.plan.statement import Plan, Statement
 
 Listed = Mapping[str, tuple[str, ...]]
-"""The columns that `*` means, by stream."""
+"""The columns of `*`, by stream."""
 
 LOOKUP = "lookup"
-"""FROM and JOIN `lookup.name` mean a table from a file."""
+"""Namespace of lookup tables in FROM and JOIN: `lookup.name`."""
 
 _NOTHING = Plan(None, (), (), (), (), (), None, (), None, False, "", False, ())
 
@@ -30,7 +30,7 @@ def waiting(
     listed: Listed,
     star: Place,
 ) -> Statement:
-    """The statement, as far as it is known; `labels` and `star` are as the text has them."""
+    """Return the statement with its inputs only; `labels` and `star` are as in the text."""
     tables = [table for table in _tables(tree) if table.db.lower() != LOOKUP]
     if any(table.db for table in tables):
         raise origin.error("* beside results of jobs needs their columns", star, "Name the fields.")
@@ -62,7 +62,7 @@ def _is_named(table: exp.Table) -> bool:
         given = above.args.get("with_") or above.args.get("with") if isinstance(above, exp.Query) else None
         for one in () if given is None else given.expressions:
             if given is passed and one is node:
-                break  # a query of WITH sees those before it
+                break  # a query of WITH can refer to earlier ones
             if one.alias.lower() == name:
                 return True
         if isinstance(above.parent, exp.With):

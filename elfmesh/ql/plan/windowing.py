@@ -1,7 +1,7 @@
-"""The one window of a statement, and the time column of each stream it is cut by.
+"""Window of a statement, and the time column of each stream.
 
-Any GROUP BY of the statement may say the window. Its column is a field of a stream, perhaps handed on by
-queries in between. A second window, and a time computed on its way, are refused.
+Any GROUP BY of the statement may define the window. Its column is a field of a stream, which subqueries may
+pass on. A second window, and a time column that a subquery computes, raise QueryError.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Times = dict[int | str, str]
 def window_of(
     origin: SourceText, drafts: Sequence[Draft], every: Window | None, times: Times
 ) -> Window | None:
-    """The window of a statement: what any GROUP BY of it says, or EVERY; fills `times`."""
+    """Return the window of a statement, from any of its GROUP BYs or from EVERY; fills `times`."""
     found: WindowCall | None = None
     for draft in drafts:
         for select in selects(draft):
@@ -63,14 +63,14 @@ def _calls(draft: SelectDraft) -> list[WindowCall]:
 
 
 def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraft, times: Times) -> None:
-    """Note which streams a window's time column belongs to, through the queries that hand it on."""
+    """Find the streams that a window's time column belongs to, through the subqueries that pass it on."""
     inputs = draft.scope.inputs
     first, _, rest = column.partition(".")
     named = [at for at, one in enumerate(inputs) if rest and one.answers_to(first)]
     for at in named or range(len(inputs)):
         name, read = rest if named else column, draft.reads[at]
         if isinstance(read, StreamRead) and is_beside(read.stream):
-            continue  # an interval sees the one result, whatever its rows say
+            continue  # an interval reads one result, whatever times its rows have
         if isinstance(read, StreamRead):
             times[id(inputs[at])] = times[read.stream] = name
         elif isinstance(read, SelectDraft | UnionDraft):

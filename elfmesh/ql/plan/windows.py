@@ -1,7 +1,8 @@
-"""TUMBLE, HOP, SESSION and Spark's spellings: from the call's arguments to lengths in microseconds.
+"""Translation of TUMBLE, HOP, SESSION and Spark's spellings to lengths in microseconds.
 
 HOP is (column, slide, size); Spark's window is (column, size[, slide]); SESSION and session_window are
-(column, gap). The column may be left out: it is then `ts`. A month has no fixed length: it makes no window.
+(column, gap). The column is optional and defaults to `ts`. Months are refused because they have no fixed
+length.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from elfmesh.ql.plan.statement import SESSION
 from elfmesh.units import format_duration, parse_duration_us, unit_us
 
 TIME_COLUMN = "ts"
-"""The event time of a record, as every format delivers it."""
+"""Event time of a record; every format has this column."""
 
 PANES_MAX = 10_000
-"""Panes in one window: more would make an interval's state and its merge unbounded."""
+"""Most panes in one window, because the state and the merge of an interval grow with them."""
 
 _SHAPES = {
     "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",
@@ -37,21 +38,22 @@ _SHAPES = {
 
 
 _AROUND = (exp.Add, exp.Sub, exp.WindowSpec, exp.Anonymous)
-"""What an INTERVAL stands in: sums with times, frames, and calls, which say themselves what they take."""
+"""Nodes that may contain an INTERVAL: sums with times, frames, and calls, which check their own arguments."""
 
 _MONTHS = re.compile(r"(\d{1,6}) (months?|quarters?|years?)")
 
 
 class Complain(Protocol):
-    """Makes the error about a node."""
+    """Constructor of the error at a node."""
 
-    def __call__(self, node: Any, message: str, hint: str = "") -> QueryError:
-        """The error, not yet raised."""
-        ...
+    def __call__(self, node: Any, message: str, hint: str = "") -> QueryError: ...
 
 
 def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
-    """Microseconds of an INTERVAL; months, years and ranges (DAY TO SECOND) are refused."""
+    """Return the microseconds of an INTERVAL.
+
+    Raises QueryError for months, years and ranges (DAY TO SECOND).
+    """
     unit, value = node.args.get("unit"), node.this
     hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
     around = node.parent
@@ -78,7 +80,7 @@ def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
 
 
 def interval_months(node: object) -> int | None:
-    """The months of an INTERVAL of whole months, quarters or years; None for anything else."""
+    """Return the months of an INTERVAL of whole months, quarters or years; None for anything else."""
     if not isinstance(node, exp.Interval):
         return None
     unit, value, sign = node.args.get("unit"), node.this, 1
@@ -96,7 +98,7 @@ def interval_months(node: object) -> int | None:
 def window_call(
     name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
 ) -> WindowCall:
-    """The window of a call of TUMBLE, HOP, SESSION, window or session_window."""
+    """Return the window of a call of TUMBLE, HOP, SESSION, window or session_window."""
     shape = f"Write {_SHAPES[name]}."
     args = [translate(arg) for arg in node.expressions]
     column = TIME_COLUMN

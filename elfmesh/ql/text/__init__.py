@@ -1,1 +1,1 @@
-"""From text to drafts, and on to a plan: the only entry into the language."""
+"""Parser of ELF-QL: SQL text to drafts and to a plan. `parsing` is the only entry."""

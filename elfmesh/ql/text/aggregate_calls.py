@@ -1,4 +1,4 @@
-"""From sqlglot's calls of aggregates to ours: numbers of arguments, DISTINCT, IGNORE NULLS, WITHIN GROUP."""
+"""Translation of sqlglot's aggregate calls: argument counts, DISTINCT, IGNORE NULLS and WITHIN GROUP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from elfmesh.ql.plan.translating import Translating
 from elfmesh.ql.text.draft_order import is_all
 
 _SHARES = ("percentile_cont", "percentile_disc")
-"""Aggregates whose values stand in WITHIN GROUP (ORDER BY x)."""
+"""Aggregates that take their values from WITHIN GROUP (ORDER BY x)."""
 _LISTS = ("listagg", "string_agg")
-"""Aggregates whose order stands there."""
+"""Aggregates that take the order of their values from WITHIN GROUP."""
 
 
 def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
-    """A call of an aggregate, which may stand in WITHIN GROUP."""
+    """Translate a call of an aggregate, with or without WITHIN GROUP."""
     place, given = translator.place(node), node.expressions
     distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
     nodes = given[0].expressions if distinct else given
@@ -78,7 +78,7 @@ def _ignoring(translator: Translating, made: Aggregate, node: Any) -> Expr:
 
 
 def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
-    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)`, `listagg(x) WITHIN GROUP (ORDER BY y DESC, z)`."""
+    """Translate percentile_cont(0.9) WITHIN GROUP (ORDER BY x) or listagg(x) WITHIN GROUP (ORDER BY y)."""
     made, order = translator.expr(node.this), node.expression.expressions
     if any(is_all(each.this) for each in order):
         raise translator.error(node, "ORDER BY ALL belongs to a whole query", "Write ORDER BY a, b.")
@@ -97,7 +97,7 @@ def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
 
 
 def _placed(translator: Translating, node: exp.WithinGroup, made: Aggregate, ordered: list[Expr]) -> Expr:
-    """A listagg whose values carry their place in the order."""
+    """Translate a listagg that orders its values by expressions; each value carries its position."""
     items = node.expression.expressions
     if made.distinct and ordered != [made.args[0]]:
         hint = "Order by what is listed, or leave DISTINCT out."

@@ -1,7 +1,7 @@
-"""Refuses clauses of a SELECT in the wrong order, which the parser takes: `LIMIT 3 WHERE ...`.
+"""Check of the order of clauses, because sqlglot's parser accepts a wrong one: `LIMIT 3 WHERE ...`.
 
-A word that a log has as a field (`offset`, `limit`, `window`) is a clause only where what follows fits the
-clause.
+The words `offset`, `limit` and `window` are also names of fields. They count as clauses only if the following
+tokens fit the clause.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _NEVER_FIRST = {
     TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
     TokenType.UNION, TokenType.JOIN, TokenType.COMMA, TokenType.R_PAREN,
 }  # fmt: skip
-"""What no value begins with."""
+"""Tokens that cannot begin a value."""
 
 _BEFORE_FIRST = {TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.GROUP_BY, TokenType.ORDER_BY}
 _FILLED = {
     TokenType.WHERE: "a = 1", TokenType.GROUP_BY: "a, b", TokenType.HAVING: "count(*) > 1",
     TokenType.ORDER_BY: "a, b", TokenType.ON: "a.x = b.y", TokenType.PARTITION_BY: "a",
 }  # fmt: skip
-"""Clauses, and what may stand behind them."""
+"""Clauses that must not be empty, and an example of what may follow each."""
 
 
 def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse clauses that stand behind those they come before."""
+    """Raise QueryError for clauses in the wrong order, for an empty clause and for a stray comma."""
     outer: list[tuple[int, str]] = []
     rank, word = _NOTHING
     for at, token in enumerate(tokens):
@@ -65,7 +65,7 @@ def check_order(origin: SourceText, tokens: Sequence[Token]) -> None:
             raise origin.error(f"unexpected comma in {word}", token.start, "Join conditions with AND.")
         elif found := _rank(tokens, at):
             here = token.text.upper()
-            if found == _WINDOW and rank < _LIMIT:  # it may also stand behind ORDER BY
+            if found == _WINDOW and rank < _LIMIT:  # it may also follow ORDER BY
                 found = max(rank, found)
             elif found < rank or (found == rank and kind not in _REPEATED):
                 raise origin.error(f"{here} is after {word}", token.start, HINT)
@@ -89,7 +89,7 @@ def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
 
 
 def _rank(tokens: Sequence[Token], at: int) -> int:
-    """Which clause begins at a token; 0: none does."""
+    """Return the rank of the clause that begins at a token, or 0 if none does."""
     kind = tokens[at].token_type
     before = tokens[at - 1].token_type if at else TokenType.SELECT
     after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.END

@@ -1,9 +1,9 @@
-"""Cutting our own words out of a text, token by token, before the rest goes to the SQL parser.
+"""Removal of ELF-QL's own clauses from the tokens before sqlglot parses the rest.
 
-Cut are CREATE JOB with its options and ON (label = 'value'). Function names are marked, so that the parser
-passes every call through untouched. Other syntax that ELF-QL lacks is refused here. Nothing of sqlglot is
-subclassed, so its compiled build works. Tokens keep their offsets, so every later error points into the
-user's text.
+The cutter removes CREATE JOB with its options, and ON (label = 'value'). It marks function names so that
+sqlglot passes every call through unchanged, and it raises QueryError for syntax that ELF-QL does not have. No
+class of sqlglot is subclassed, so sqlglot's compiled build works. Tokens keep their offsets, so later errors
+refer to positions in the user's text.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
 
 PARTITIONS_MAX = 64
-"""Trees of one job: each is a root of its own, so more than this costs more messages than it spreads load."""
+"""Most trees of one job. Each tree has its own root; more of them cost more messages than they spread
+load."""
 
 REPLICAS_MAX = 3
-"""Peers that keep each contribution: each of them writes and syncs it."""
+"""Most peers that store each contribution. Each peer writes and syncs all of them."""
 
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -51,9 +52,9 @@ _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UN
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was cut out, and the tokens that remain: plain Spark SQL with marked function names.
+    """Result of the cutter: ELF-QL's clauses, and the tokens of Spark SQL with marked function names.
 
-    `labels` and `beside` (LATEST, SAME) are by the offset of the stream's or job's name.
+    The keys of `labels` and `beside` (LATEST, SAME) are the offsets of the names of streams or jobs.
     """
 
     tokens: list[Token]
@@ -66,7 +67,7 @@ class Cut:
 
 
 class Cutter:
-    """Cuts one statement; `tokens` is not empty."""
+    """Cutter of one statement; `tokens` must not be empty."""
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
@@ -225,7 +226,7 @@ class Cutter:
     # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]
 
     def _cut_beside(self, begin: int) -> dict[int, str]:
-        """Take LATEST and SAME out where a job follows; returns what they mean by the offsets of its name."""
+        """Remove LATEST and SAME before the name of a job; return them by the offsets of the name's parts."""
         found, keep = dict[int, str](), self._tokens[:begin]
         for at in range(begin, len(self._tokens)):
             self._at = at
@@ -241,7 +242,7 @@ class Cutter:
     def _inputs(self, begin: int) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:
         labels: dict[int, tuple[tuple[str, str], ...]] = {}
         keep: list[Token] = []
-        # Of each open bracket, whether it holds a query: EXTRACT(x FROM y) reads nothing.
+        # For each open parenthesis: whether it contains a query, because EXTRACT(x FROM y) reads no input.
         queries, found, start = [True], False, begin
         self._at = begin
         while self._at < len(self._tokens):
@@ -291,7 +292,7 @@ class Cutter:
         return at
 
     def _after_bracket(self, at: int) -> None:
-        """Read past the columns of an alias, t(a, b); refuse a table function and a file."""
+        """Skip the columns of an alias, t(a, b); raise QueryError for a table function or a file."""
         if names_columns(self._tokens, self._at) and self._tokens[self._at - 1].start != at:
             while self._word() != ")":
                 self._at += 1

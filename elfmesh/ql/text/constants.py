@@ -1,7 +1,7 @@
-"""Errors in the constants of a call (a pattern, a format), found before any record comes.
+"""Check of the constants in calls (patterns, formats) when the text is parsed.
 
-Calls are compiled once when the text is read, with null for every field, because a job whose pattern cannot
-be compiled would make a bad line of every record. A call of nulls is valid unless its constants are not.
+Each call is compiled once, with null for every field. Without this check, a pattern that cannot be compiled
+would make every record an error. A call with nulls is valid unless its constants are invalid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NULL = Literal("null", None)
 
 
 def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
-    """Compile every call that has a constant text among its arguments, with null for all fields."""
+    """Compile every call that has a constant string argument, with null for all fields. Raises QueryError."""
     compiler = Compiler({}, origin)
     for expr in exprs:
         for node in walk(expr):

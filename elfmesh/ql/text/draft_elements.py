@@ -1,11 +1,11 @@
-"""LATERAL VIEW, UNNEST and generators of several columns: from the parser's tree to inputs made of others.
+"""Translation of LATERAL VIEW, UNNEST and generators of several columns to inputs of a draft.
 
     FROM t LATERAL VIEW [OUTER] explode(x) e AS a[, b]
     FROM t CROSS JOIN UNNEST(x) [WITH ORDINALITY] AS e(a[, b])
     FROM t LEFT JOIN UNNEST(x) AS e(a[, b]) ON TRUE                  as OUTER
     SELECT posexplode(x) AS (n, a), y FROM t                         as LATERAL VIEW
 
-Each is one more input, whose columns are known by name; its list is an expression over the inputs before it.
+Each of them adds an input with known column names. Its list is an expression over the inputs before it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Complain = Callable[..., Exception]
 VIEW = "Write LATERAL VIEW [OUTER] explode(x) t AS e, or posexplode(x) t AS n, e."
 UNNEST = "Write CROSS JOIN UNNEST(x) AS t(e), or LEFT JOIN UNNEST(x) AS t(e) ON TRUE."
 COLUMNS_MAX = 64
-"""Of one element, which `inline` takes apart."""
+"""Most columns of one generator; `inline` makes one for each field."""
 
 
 @dataclass(slots=True)
 class Lateral:
-    """An input that is made of the rows before it, and the tree of its list or map."""
+    """Input that is made of the rows of earlier inputs, with the parse tree of its list or map."""
 
     one: Input
     values: exp.Expr
@@ -42,12 +42,12 @@ def is_lateral(join: exp.Join) -> bool:
 
 
 def views(tree: exp.Select, place: Callable[[Any], Place], error: Complain) -> list[Lateral]:
-    """The LATERAL VIEWs of a SELECT, in order."""
+    """Return the LATERAL VIEWs of a SELECT, in order."""
     return [_view(node, f"#l{at}", place, error) for at, node in enumerate(tree.args.get("laterals") or ())]
 
 
 def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: Complain) -> Lateral:
-    """What UNNEST after JOIN means. Raises QueryError: a join of another kind."""
+    """Return the input for UNNEST after JOIN. Raises QueryError for other kinds of join."""
     kind, on = (join.side.upper(), join.kind.upper()), join.args.get("on")
     true = isinstance(on, exp.Boolean) and bool(on.this)
     plain = (kind in (("", "CROSS"), ("", ""), ("", "INNER")) and (on is None or true)) or (
@@ -62,7 +62,7 @@ def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: 
         raise error(node, "UNNEST takes one list or map", UNNEST)
     alias, offset = node.args.get("alias"), node.args.get("offset")
     names = [column.name for column in alias.columns] if alias is not None else []
-    if isinstance(offset, exp.Identifier):  # the parser takes the last name for the number's
+    if isinstance(offset, exp.Identifier):  # sqlglot uses the last name for the ordinal number
         names.append(offset.name)
     order = Order.LAST if offset else Order.NONE
     if not 1 <= len(names) - bool(offset) <= 2:
@@ -108,7 +108,8 @@ def in_items(
 ) -> tuple[exp.Select, list[Lateral]]:
     """Replace generators of several columns in the select list by columns and inputs.
 
-    Refused are two of them, and one beside GROUP BY or an aggregate.
+    Raises:
+        QueryError: There are two such generators, or one together with GROUP BY or an aggregate.
     """
     if not any(_is_wide(each) for each in tree.expressions):
         return tree, []

@@ -1,4 +1,4 @@
-"""GROUP BY, with ROLLUP, CUBE and GROUPING SETS: from the parser's tree to the groupings that are meant."""
+"""Translation of GROUP BY, with ROLLUP, CUBE and GROUPING SETS, to lists of keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from elfmesh.ql.expressions.refusals import CUBE, GROUPINGS, MARK, ROLLUP, SETS,
 from elfmesh.ql.text.translate import Translator
 
 SETS_MAX = 64
-"""Groupings of one GROUP BY: each is a table of its own at every agent."""
+"""Most groupings of one GROUP BY. Every agent keeps a table for each of them."""
 
 Sets = list[list[Expr]]
 
@@ -29,7 +29,7 @@ Sets = list[list[Expr]]
 def read_groups(
     tree: exp.Select, translator: Translator, items: Sequence[tuple[str | None, Expr]]
 ) -> tuple[list[Expr] | None, Sets | None]:
-    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list."""
+    """Return the GROUP BY expressions, and the groupings if there are several; `items` is the select list."""
     group = tree.args.get("group")
     if group is None:
         return None, None
@@ -51,7 +51,7 @@ def read_groups(
         if any(_kind(node) for node in nodes[:-1]):
             hint = "Add a comma before it."
             raise translator.error(nodes[-1], "GROUPING SETS must come after plain keys", hint)
-        factors = factors[-1:]  # those before it say which keys there are, and in which order
+        factors = factors[-1:]  # the earlier ones define the keys and their order
     if not several:
         return keys, None
     sets: Sets = [[]]
@@ -63,7 +63,10 @@ def read_groups(
 
 
 def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:
-    """GROUP BY ALL: the items of the select list without an aggregate; none of them: all records are one."""
+    """Return the keys of GROUP BY ALL: the select items without an aggregate.
+
+    No key means one group of all records.
+    """
     plain = [expr for _, expr in items if not any(isinstance(node, Aggregate | Over) for node in walk(expr))]
     varied = (Field, WindowBound, WindowCall)
     keys = [expr for expr in plain if any(isinstance(node, varied) for node in walk(expr))]

@@ -1,4 +1,4 @@
-"""The select list: each item in our nodes, under the name that its column has."""
+"""Translation of the select list: each item as a node with its output name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elfmesh.ql.text.translate import Translator
 
 
 def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> list[tuple[str | None, Expr]]:
-    """The items with their names; `stars` takes the places of `*` with unknown columns."""
+    """Return the items with their names. Positions of `*` with unknown columns are added to `stars`."""
     scope = translator.scope
     schemaless = not scope.joined and scope.inputs[0].columns is None
     items: list[tuple[str | None, Expr]] = []
@@ -29,7 +29,7 @@ def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> 
         if unlisted := isinstance(expr, Star) and scope.is_open(qualifier):
             stars.append(translator.place(node))
         if isinstance(expr, WindowBound) and node.name.lower() == expr.side:
-            items.append((expr.side, expr))  # window.start: a field is its last part, as everywhere
+            items.append((expr.side, expr))  # window.start is named by its last part, like any field
         elif schemaless and (unlisted or not isinstance(expr, Star)):
             items.append((None, expr))
         elif isinstance(expr, Star):

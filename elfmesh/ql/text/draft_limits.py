@@ -1,7 +1,7 @@
-"""Limits of a statement: LIMIT and OFFSET, and how many nodes the statement may have once WITH is expanded.
+"""Limits of a statement: LIMIT and OFFSET, and the number of nodes after the expansion of WITH.
 
-A query in WITH is analysed at each place that reads it, so n queries that each read the one before twice cost
-2^n analyses on every agent. The budget counts nodes, not time, so all agents accept the same texts.
+Every agent analyses a query of WITH once for each reference. If each of n queries reads the previous one
+twice, the cost is 2^n analyses. The budget counts nodes and not time, so all agents accept the same texts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from elfmesh.ql.expressions.nodes import Literal
 from elfmesh.ql.text.translate import Translator
 
 NODES_MAX = 10_000
-"""Nodes of all SELECTs together; a query of WITH counts where it is defined and at each place that reads it.
-The analysis of so many takes about half a second."""
+"""Most nodes of all SELECTs together, whose analysis takes about half a second. A query of WITH counts at its
+definition and at each reference."""
 
 TOO_MANY = (
     f"the statement has more than {NODES_MAX} expressions once each query of WITH is put where it is read",
@@ -23,24 +23,31 @@ TOO_MANY = (
 )
 
 _FREE = (exp.Literal, exp.Identifier)
-"""Nodes that cost next to nothing: the values of a long IN list, and names within columns."""
+"""Nodes that are not counted because they cost little: the values of a long IN list, and names within
+columns."""
 
 
 class NodeBudget:
-    """Counts the nodes of the SELECTs that are read."""
+    """Budget of the nodes of all SELECTs of a statement."""
 
     def __init__(self, nodes_max: int = NODES_MAX) -> None:
         self._left = nodes_max
 
     def spend(self, select: exp.Select) -> bool:
-        """Take a SELECT's own nodes, without those of inner queries, from the budget; whether it sufficed."""
+        """Subtract a SELECT's nodes, without those of its subqueries, from the budget.
+
+        Returns False if it is exceeded.
+        """
         own = select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select)
         self._left -= sum(1 for node in own if not isinstance(node, _FREE))
         return self._left >= 0
 
 
 def row_count(tree: Any, clause: str, translator: Translator) -> int | None:
-    """The whole number of LIMIT or OFFSET, None without the clause; `clause` is its name in the tree."""
+    """Return the integer of LIMIT or OFFSET, or None if `tree` has no such clause.
+
+    `clause` is its argument in the tree.
+    """
     given = tree.args.get(clause)
     if given is None:
         return None

@@ -1,6 +1,6 @@
-"""Names that an alias gives to columns: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
+"""Column names in an alias: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
 
-A query with such an alias is read by a SELECT that names each column, on the parser's tree.
+The query under such an alias is wrapped in a SELECT that names each column. This changes the parse tree.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from elfmesh.ql.plan.draft_types import Draft
 Complain = Callable[..., Exception]
 
 _INNER = "#r"
-"""The query that is read, which no name of the text means."""
+"""Alias of the wrapped query. No name in a text can equal it."""
 
 IN_QUERY = "#q"
-"""The query of IN (SELECT * ...), of which the columns are named here."""
+"""Alias of the query in IN (SELECT * ...), whose columns are named here."""
 
 
 def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
-    """A query under the column names of its alias; the query itself if the alias names no columns."""
+    """Wrap a query so that it has its alias's column names.
+
+    Returns the query itself if the alias names no columns.
+    """
     given = alias.args.get("columns") if alias is not None else None
     if not given:
         return tree
@@ -53,7 +56,7 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
 
 
 def no_order(alias: Any, name: str, error: Complain) -> Exception:
-    """The error for FROM stream AS t(a, b): the fields of a stream have no order."""
+    """Return the error for FROM stream AS t(a, b), because the fields of a stream have no order."""
     message = f"the columns of {name} have no order, so a list cannot rename them"
     hint = f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {alias.name}."
     return error(alias.args["columns"][0], message, hint)

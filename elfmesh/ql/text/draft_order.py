@@ -1,4 +1,4 @@
-"""ORDER BY ALL: the columns of the select list, one after the other."""
+"""Expansion of ORDER BY ALL to the columns of the select list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_all(node: Any) -> bool:
 
 
 def order_by_all(node: exp.Ordered, columns: Sequence[Expr], place: Place) -> list[OrderItem]:
-    """An item for each column, by its number; one for all beside `*`, whose columns are known later."""
+    """Return one item for each column, by its number; a single one if `*` has unknown columns."""
     given = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     if any(isinstance(column, Star) for column in columns):
         return [OrderItem(Star(at=place), *given)]

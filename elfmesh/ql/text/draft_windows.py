@@ -1,4 +1,4 @@
-"""Named windows: `OVER w ... WINDOW w AS (PARTITION BY a ORDER BY b)`, written out on the parser's tree."""
+"""Expansion of named windows, `OVER w ... WINDOW w AS (PARTITION BY a ORDER BY b)`, in the parse tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = ("partition_by", "order", "spec")
 
 
 def with_windows(tree: exp.Select, error: Complain) -> exp.Select:
-    """The SELECT with each `OVER name` replaced by what the name stands for."""
+    """Return the SELECT with each `OVER name` replaced by the definition of the window."""
     if not tree.args.get("windows"):
         return tree
     tree = tree.copy()

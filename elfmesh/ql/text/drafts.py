@@ -1,6 +1,7 @@
-"""From sqlglot's tree of SELECTs to drafts: the clauses in our nodes, every name resolved to an input.
+"""Translation of sqlglot's parse tree of SELECTs to drafts, with every name resolved to an input.
 
-A clause that is not read here is refused. `lowering` decides what is computed where.
+A clause that this module does not translate raises QueryError. `lowering` decides where each expression is
+computed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from elfmesh.ql.text.translate import Translator
 from elfmesh.ql.text.unnesting import Nested, Unnesting
 
 DEPTH_MAX = 32
-"""Queries inside queries."""
+"""Greatest depth of nested queries."""
 
 _CLAUSES = {
     "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",
@@ -62,16 +63,16 @@ _JOIN_HINT = "Write [LEFT|RIGHT|FULL|LEFT SEMI|LEFT ANTI|CROSS] JOIN other ON a.
 
 @dataclass(slots=True)
 class Drafter:
-    """Reads the tree of one statement.
+    """Translator of the parse tree of one statement to drafts.
 
     Attributes:
         labels: ON (...) of streams, by the offset of the stream's name.
-        beside: what stands before jobs' names behind LATEST and SAME, by their offsets.
-        scalars: queries in brackets of which one value is needed, inner ones first.
-        listed: the columns that `*` means, by stream.
-        declared: the columns of streams whose formats say them, by stream.
-        stars: where `*` means columns that are not known.
-        bare: names that may be those of a row outside.
+        beside: LATEST and SAME of jobs, by the offset of the job's name.
+        scalars: scalar subqueries, inner ones first.
+        listed: the columns of `*`, by stream.
+        declared: the columns that the formats of streams declare, by stream.
+        stars: positions of `*` whose columns are not known.
+        bare: unqualified names that may be columns of an outer query.
     """
 
     origin: SourceText
@@ -90,7 +91,7 @@ class Drafter:
     _around: list[Scope] = field(default_factory=list)
 
     def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
-        """The draft of a SELECT or UNION; `named` is what WITH has defined so far, by lower-case name."""
+        """Translate a SELECT or UNION; `named` has the queries of WITH in scope, by lower-case name."""
         self._depth += 1
         try:
             if self._depth > DEPTH_MAX:
@@ -108,7 +109,7 @@ class Drafter:
                 raise self._error(cte, f"WITH defines {name} twice", "Give one of them another name.")
             own.add(name.lower())
             before = len(self.scalars)
-            draft = self.draft(cte.this, named)  # wrong is wrong, also where no query reads it
+            draft = self.draft(cte.this, named)  # checks the query even if it is never referenced
             del self.scalars[before:]
             named[name.lower()] = (renamed(cte.this, cte.args["alias"], draft, self._error), dict(named))
         if isinstance(tree, exp.Subquery):
@@ -146,7 +147,7 @@ class Drafter:
         for join in joins:
             if isinstance(join, Lateral):
                 one = join.one
-                read = ElementsRead(Literal("null", None), join.call)  # read below, when names are known
+                read = ElementsRead(Literal("null", None), join.call)  # translated below
             else:
                 read, one = self._input(join.this, named)
             reads.append(read)
@@ -227,7 +228,7 @@ class Drafter:
         name, space = table.name, table.db
         if name.lower() in named and not space:
             tree, before = named[name.lower()]
-            around, self._around = self._around, []  # a query of WITH sees no rows outside
+            around, self._around = self._around, []  # a query of WITH cannot refer to outer columns
             draft = self._named(tree, alias, before)
             self._around = around
             return draft, Input(called or name, draft.columns, place)

@@ -1,4 +1,4 @@
-"""LIKE and ILIKE with their forms: ESCAPE, ANY, SOME and ALL, from the parser's tree to calls."""
+"""Translation of LIKE and ILIKE, with ESCAPE, ANY, SOME and ALL, to calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SEVERAL = "Write x LIKE ANY ('a%', 'b%'), or LIKE ALL."
 
 
 def like(translator: Translating, node: exp.Like | exp.ILike, escape: str = "\\") -> Expr:
-    """The condition that a text matches a pattern, one of several, or all of them."""
+    """Return the condition that a string matches one pattern, any of several, or all of them."""
     given = node.expression
     if isinstance(given, exp.Any | exp.All):
         return _several(translator, node, escape)

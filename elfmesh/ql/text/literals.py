@@ -1,4 +1,4 @@
-"""Numbers and bytes as they are written, with their signs and suffixes, in the parser's tree."""
+"""Translation of number and byte literals with their signs and suffixes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Literal:
-    """A string, a bigint or a double; with `negated`, 9223372036854775808 is a bigint."""
+    """Translate a string, a bigint or a double; with `negated`, 9223372036854775808 is a bigint."""
     place = translator.place(node)
     if node.is_string:
         return Literal("string", node.name, at=place)
@@ -37,13 +37,13 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
 
 
 def binary(translator: Translating, node: exp.HexString) -> Expr:
-    """X'0aff': the bytes that `unhex` makes of the digits."""
+    """Translate X'0aff' to the bytes that `unhex` returns for the digits."""
     place = translator.place(node)
     return Call("unhex", (Literal("string", str(node.this), at=place),), at=place)
 
 
 def negative(translator: Translating, node: exp.Neg) -> Expr:
-    """`-x`; of a number that is written it is the number's sign, also of -128Y, which is one literal."""
+    """Translate `-x`. Before a number literal the sign belongs to the literal, so -128Y is valid."""
     inner, place = node.this, translator.place(node)
     if isinstance(inner, exp.Literal) and not inner.is_string:
         found = literal(translator, inner, negated=True)
@@ -58,6 +58,6 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
 
 
 def _is_typed_integer(node: exp.TryCast) -> bool:
-    """Whether this is 128Y, 5S, 7L, or 128::TINYINT, which is the same."""
+    """Return whether the node is 128Y, 5S or 7L, or the equivalent 128::TINYINT."""
     number = isinstance(node.this, exp.Literal) and node.this.name.isdigit() and not node.this.is_string
     return number and node.args["to"].this.name in ("TINYINT", "SMALLINT", "INT", "BIGINT")

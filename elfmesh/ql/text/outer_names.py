@@ -1,12 +1,12 @@
-"""Names of the row outside that a query in brackets uses without their input: they get it here.
+"""Qualification of unqualified names in a subquery that refer to the outer query.
 
     SELECT ... FROM x WHERE (SELECT count(*) FROM y WHERE y1 = x1) = 1        y1 = x.x1
 
-A name means a column of the query that it stands in. It means one of the query around only where all columns
-in the query itself are known, and it is none of them. The columns of a query are those of its select list,
-those of a stream what its format declares; a stream whose records show their fields may have any name.
+A name is a column of its own query if that query may have such a column. It is an outer column only if all
+columns of its own query are known and none has this name. The columns of a query are its select list; those
+of a stream are declared by its format. A stream without declared columns may have a column of any name.
 
-Rewrites the parser's tree; resolves nothing else.
+This module changes the parse tree and resolves no other names.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from elfmesh.ql.text.paths import dotted_parts
 
 Complain = Callable[..., Exception]
 Declared = Mapping[str, tuple[str, ...]]
-"""The columns of streams whose formats say them, by stream."""
+"""The columns that the formats of streams declare, by stream."""
 
 UNNAMED = "#"
-"""How an input without a name begins: no name of the text means it."""
+"""First character of the names of inputs without an alias. No name in a text begins with it."""
 
 _WINDOW = {"window", "window_start", "window_end", "session_window"}
 
 
 @dataclass(slots=True)
 class OuterNames:
-    """Writes names of rows outside with their input.
+    """Qualifier of outer columns with the names of their inputs.
 
     Args:
-        declared: by stream.
+        declared: the declared columns, by stream.
         error: makes the error at a node.
-        unclear: takes the names in WHERE that may be those of a row outside.
+        unclear: receives the names in WHERE that may be outer columns.
     """
 
     declared: Declared
@@ -47,15 +47,15 @@ class OuterNames:
     unclear: list[exp.Column] = field(default_factory=list)
 
     def qualify(self, tree: exp.Select, inputs: Sequence[Input], named: Mapping[str, Any]) -> None:
-        """Change the queries in brackets of a SELECT in place.
+        """Qualify the outer columns in the subqueries of a SELECT, in place.
 
         Args:
             tree: the SELECT.
-            inputs: of the SELECT.
-            named: what WITH defines there, as `Drafter.draft` takes it.
+            inputs: the inputs of the SELECT.
+            named: the queries of WITH in scope, as `Drafter.draft` takes them.
 
         Raises:
-            QueryError: a name may be one of several inputs outside.
+            QueryError: A name may be a column of several outer inputs.
         """
         for query in _queries(tree):
             if not isinstance(query.parent, exp.CTE) and not _is_input(query):
@@ -102,7 +102,7 @@ class OuterNames:
         if free is not None:
             column.set(free, exp.to_identifier(name, quoted=True))
 
-    # -- what columns there are
+    # -- columns of inputs
 
     def _with(self, query: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
         given = query.args.get("with_") or query.args.get("with")
@@ -171,7 +171,7 @@ class OuterNames:
 def _unclear(
     query: exp.Select, own: Sequence[Input], around: Sequence[Sequence[Input]]
 ) -> Iterator[exp.Column]:
-    """The names without an input in WHERE of a query: `y1 = x1`, and `x1 = 5` alone."""
+    """Yield the unqualified names in WHERE of a query: `y1 = x1`, and `x1 = 5` alone."""
     where = query.args.get("where")
     inside = {id(each) for each in where.find_all(exp.Column)} if where is not None else set[int]()
     for column in _own_columns(query):
@@ -214,7 +214,7 @@ def _own_columns(query: exp.Select) -> Iterator[exp.Column]:
         above = column.parent
         while above is not None and not isinstance(above, exp.Query | exp.Lambda):
             above = above.parent
-        if isinstance(above, exp.Subquery):  # a query in brackets is its SELECT
+        if isinstance(above, exp.Subquery):  # look through the parentheses
             above = above.this
         if above is query:
             yield column

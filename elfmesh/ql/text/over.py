@@ -1,4 +1,4 @@
-"""OVER in the parser's tree: row_number() OVER (PARTITION BY a ORDER BY b), sum(x) OVER (PARTITION BY a)."""
+"""Translation of OVER: row_number() OVER (PARTITION BY a ORDER BY b), sum(x) OVER (PARTITION BY a)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from elfmesh.ql.plan.translating import Translating
 from elfmesh.ql.text.draft_order import is_all
 
 FRAMED = ("first", "first_value", "last", "last_value", "nth_value")
-"""What a frame decides: with ORDER BY the first or last row of it, and not the first by time."""
+"""Functions whose ORDER BY selects the first or last row of the frame, and not the first or last by time."""
 
 VALUED = ("lag", "lead", "nth_value")
-"""What takes its value from another row."""
+"""Functions that return a value of another row."""
 
 _HINT = "Write row_number() OVER (PARTITION BY a ORDER BY b), or sum(x) OVER (PARTITION BY a)."
 _FRAME_HINT = (
@@ -63,10 +63,10 @@ def _function(node: Any, translator: Translating, *, ordered: bool) -> tuple[str
 def _own(
     node: exp.Anonymous, translator: Translating, *, ignoring: bool | None
 ) -> tuple[str, tuple[Expr, ...]]:
-    """A function that is used only OVER rows, and its arguments: all of them for those that take a value.
+    """Return the name of a function that exists only with OVER, and its arguments if it returns a value.
 
-    `lag` and `lead` have the value, the number of rows, and what is given where no row is; `nth_value` the
-    value and the number. A TRUE behind them says IGNORE NULLS.
+    `lag` and `lead` have the value, the number of rows and the default; `nth_value` has the value and the
+    number. A final TRUE means IGNORE NULLS.
     """
     name = str(node.this).removeprefix(MARK)
     least, most = OVER_FUNCTIONS[name]
@@ -118,7 +118,7 @@ def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | Non
 
 
 def _bound(spec: Any, side: str, translator: Translating, node: exp.Window) -> Expr | None:
-    """Where a frame begins or ends, as it is written: None for all there is, 0 for the current row."""
+    """Return the start or end of a frame as it is written: None for UNBOUNDED, 0 for the current row."""
     given, direction = spec.args.get(side), str(spec.args.get(f"{side}_side") or "").upper()
     if given == "CURRENT ROW":
         return Literal("bigint", 0)

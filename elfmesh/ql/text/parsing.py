@@ -1,9 +1,9 @@
-"""From text to statements: the only entry into the language.
+"""Entry of the parser: text to statements.
 
-    text -> tokens (sqlglot's Spark tokenizer) -> our own words cut out (clauses) -> sqlglot's Spark parser
-         -> drafts in our nodes (drafts, translate) -> parts and relations (lowering, analysis) -> Statement
+    text -> tokens (sqlglot's Spark tokenizer) -> ELF-QL's clauses removed (clauses) -> sqlglot's Spark parser
+         -> drafts (drafts, translate) -> parts and relations (lowering, analysis) -> Statement
 
-Nothing of sqlglot is subclassed. Its errors are translated into ours: one line, with the place in the text.
+No class of sqlglot is subclassed. Its errors are translated to one line with the position in the text.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ from elfmesh.ql.text.precedence import regrouped
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10
-"""A query text: far longer ones are not written by people, and parsing recurses."""
+"""Most characters of a text. Longer texts are not written by people, and the parser is recursive."""
 
 PARSED_MAX = 64
-"""Statements kept: an agent reads the text of a job that begins or changes at half a dozen places."""
+"""Statements in the cache, because an agent parses the text of a new job about six times."""
 
 NUMBER_CHARS_MAX = 1_000
-"""Digits of a number: Python refuses to read far longer ones, and no type holds them."""
+"""Most digits of a number. Python refuses much longer ones, and no type can hold them."""
 
 _DIALECT = "spark"
 
 DEPTH_MAX = 200
-"""How deep expressions may be: what follows goes down them by recursion, on agents from deeper stacks than
-here, and one that has accepted a text must not be the only one that can read it."""
+"""Greatest depth of expressions. Later steps are recursive and run on agents with a deeper stack than here. A
+text that one agent accepts must be readable for all."""
 
 
 JOINS_MAX = 8
-"""Joins behind each other without a condition in between."""
+"""Most joins in a row without a condition between them."""
 
 
 def parse(text: str, *, source: str = "query") -> Statement:
-    """Parse exactly one statement, SELECT or CREATE JOB; cached by text. Cost: 1 to 2 ms.
+    """Parse exactly one statement, SELECT or CREATE JOB. Results are cached by text. Cost: 1 to 2 ms.
 
     Raises:
-        QueryError: with line, column and, where there is one, a hint.
+        QueryError: The text is invalid. The error has line and column, and a hint if there is one.
     """
     return _parse(text, source)
 
 
-@lru_cache(maxsize=PARSED_MAX)  # of a function that can be called in one way only: calls are told apart by it
+@lru_cache(maxsize=PARSED_MAX)  # lru_cache distinguishes spellings of a call, so this function has only one
 def _parse(text: str, source: str) -> Statement:
     origin = SourceText(text, source)
     groups = list(_split(origin))
@@ -81,13 +81,16 @@ def _parse(text: str, source: str) -> Statement:
 
 
 def parse_many(text: str, *, source: str = "query") -> list[Statement]:
-    """Parse a file of statements separated by semicolons; places count from the start of the text."""
+    """Parse statements separated by semicolons; positions count from the start of the text.
+
+    Raises QueryError.
+    """
     origin = SourceText(text, source)
     return [_statement(origin, tokens, None) for tokens in _split(origin)]
 
 
 def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | QueryError]:
-    """As `parse_many`, but what is wrong with one statement does not hide the others."""
+    """As `parse_many`, but yield an error in place of an invalid statement and continue with the next one."""
     origin = SourceText(text, source)
     for tokens in list(_split(origin)):
         try:
@@ -97,11 +100,11 @@ def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | Quer
 
 
 def expand(statement: Statement, columns: Sequence[str], stream: str | None = None) -> Statement:
-    """The statement with `*` of a stream replaced by the named columns; unchanged if it has no `*`.
+    """Replace the `*` of a stream by the named columns. Returns the same object if there is no `*`.
 
     Raises:
-        QueryError: a column of `*` has the name of another output column; or any other fault, once all
-            streams are known.
+        QueryError: A column of `*` has the name of another output column; or another fault that can be found
+            only when the columns of all streams are known.
     """
     if not statement.star:
         return statement
@@ -115,9 +118,9 @@ def expand(statement: Statement, columns: Sequence[str], stream: str | None = No
 
 
 def declare(statement: Statement, columns: Listed) -> Statement:
-    """The statement with the columns that formats of streams declare; itself if these change nothing.
+    """Apply the columns that formats of streams declare. Returns the same object if they change nothing.
 
-    A name in a query in brackets that is no column of its streams is then one of the row outside.
+    An unqualified name in a subquery that is not a column of its streams then refers to the outer query.
     """
     if not columns or not (statement.bare or (statement.star and statement.parts)):
         return statement
@@ -175,7 +178,7 @@ def _statement(
     except QueryError:
         if not drafter.stars or streams_read(tree) <= {*listed}:
             raise
-        draft = None  # names may be those of `*`
+        draft = None  # names may be columns of `*`
     if draft is None or (drafter.stars and not is_part(draft)):
         if cut.job is not None:
             raise origin.error("a job cannot SELECT *", drafter.stars[0], "Name the fields it returns.")
@@ -227,7 +230,7 @@ def _one_part(
 def _relational(
     origin: SourceText, draft: Draft, scalars: Sequence[tuple[str, Draft]], plan: Planner
 ) -> Statement:
-    """A statement with a second stage: what agents compute, and what the root does with it."""
+    """Plan a statement with a second stage: parts for agents, and a relation for the root."""
     values = tuple((name, plan.query(each)) for name, each in scalars)
     relation = plan.query(draft)
     if not isinstance(relation, Derived | Part):
@@ -289,7 +292,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
 
 
 def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:
-    """Refuse tables of the text that the query cannot join as it does."""
+    """Raise QueryError for a table of the text that the query cannot join."""
     tables = {each.name: each for each in cut.job.tables} if cut.job is not None else {}
     for join in done.joined:
         if join.name in tables:
@@ -298,11 +301,11 @@ def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:
                 raise origin.error(problem, cut.job_at)
 
 
-# -- sqlglot's tree
+# -- sqlglot's parser
 
 
 def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
-    """Refuse joins that wait for their conditions: sqlglot tries each of them nested and not, 2^n ways."""
+    """Refuse many joins with later conditions, because sqlglot tries each nested and not nested: 2^n ways."""
     waiting = 0
     for token in tokens:
         if token.token_type in (TokenType.ON, TokenType.USING):

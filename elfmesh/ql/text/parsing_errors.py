@@ -1,4 +1,4 @@
-"""What the parser says in our words: its own text speaks of tokens and classes, and its places are ends."""
+"""Translation of sqlglot's parse errors, which name tokens and classes and give end positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elfmesh.text import suggest
 
 
 def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -> QueryError:
-    """Sqlglot's error in our words: its own text speaks of tokens and classes."""
+    """Return the QueryError for a sqlglot error."""
     found: dict[str, Any] = error.errors[0] if error.errors else {}
     highlight = str(found.get("highlight") or "")
     line, end = int(found.get("line") or 0), int(found.get("col") or 0)
@@ -73,7 +73,7 @@ def _case(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryErr
 
 
 def _misspelt(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError | None:
-    """The error at a name that is nearly a word of SQL, or lacks its BY: `WERE a = 1`, `GROUP k`."""
+    """Return the error at a misspelt keyword or one that lacks its BY: `WERE a = 1`, `GROUP k`."""
     at = next((at for at, token in enumerate(tokens) if origin.place(token.start) == place), None)
     for token in () if at is None else tokens[max(0, at - 1) : at + 1][::-1]:
         if token.token_type != TokenType.VAR:
@@ -91,17 +91,17 @@ _MISSPELT = ("FROM", "WHERE", "HAVING", "LIMIT", "OFFSET", "JOIN", "GROUP BY", "
 _CLAUSES = {"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "SELECT", "JOIN"}
 
 _WORDS = {"case", "when", "then", "else", "select", "where", "having", "join", "on", "union", "with"}
-"""Words that logs have as names of fields, and that mean something else where a column may stand."""
+"""Keywords that logs use as field names and that have another meaning in the position of a column."""
 
 _BESIDE = re.compile(r"\bJOIN\s+(SAME|LATEST)\b(?!\s+\w+\s*\.)(?!\s*\.)", re.IGNORECASE)
-"""SAME or LATEST without the name of a job behind it."""
+"""SAME or LATEST that is not followed by the name of a job."""
 
 
 _OPENING = re.compile(r"--[^\n]*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|(['\"`]|/\*)", re.DOTALL)
 
 
 def unreadable(origin: SourceText) -> QueryError:
-    """The tokenizer gives no place: find the quote or comment that is never closed."""
+    """Return the error at an unterminated quote or comment, because the tokenizer reports no position."""
     at = 0
     while match := _OPENING.search(origin.text, at):
         at = match.end() if match[1] != "/*" else _end_of_comment(origin.text, match.start())
@@ -114,7 +114,7 @@ def unreadable(origin: SourceText) -> QueryError:
 
 
 def _end_of_comment(text: str, begin: int) -> int:
-    """Where a comment ends, which may hold others; 0: it does not."""
+    """Return the end of a comment, which may contain others; 0 if it is not terminated."""
     depth = 0
     for mark in re.finditer(r"/\*|\*/", text[begin:]):
         depth += 1 if mark[0] == "/*" else -1

@@ -1,4 +1,4 @@
-"""Dotted names in the parser's tree: `a.b.c`, `a['b']`, and both mixed."""
+"""Dotted names in the parse tree: `a.b.c`, `a['b']`, and mixtures of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def dotted_parts(node: Any) -> tuple[list[str], bool] | None:
-    """The names in a dotted path, and whether it can only be a field; None: it is something else."""
+    """Return the names of a dotted path, and whether it can only be a field. None if the node is no path."""
     if isinstance(node, exp.Column):
         if isinstance(node.this, exp.Star):
             return None

@@ -1,12 +1,13 @@
-"""Which operator binds first: the parser's tree with its operators grouped as Spark groups them.
+"""Regrouping of operators in the parse tree by Spark's precedence.
 
-The parser gives `&`, `^`, `|`, `||` and the shifts one level, puts `=` below `<`, and lets IS, IN, LIKE and
-BETWEEN bind before comparisons. Spark's levels, the tightest first (its grammar, `valueExpression`):
+sqlglot gives `&`, `^`, `|`, `||` and the shifts one level, puts `=` below `<`, and lets IS, IN, LIKE and
+BETWEEN bind tighter than comparisons. Spark's levels are, the tightest first (its grammar,
+`valueExpression`):
 
     * / % DIV   + - ||   << >>   &   ^   |   = <> < <= > >= <=>   IS IN LIKE RLIKE BETWEEN   NOT   AND   OR
 
-Brackets stand in the tree, so the operands of a chain are in the order of the text: each chain is taken apart
-and put together again.
+The tree contains the parentheses, so the operands of a chain are in the order of the text. Each chain is
+flattened and grouped again.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _OPEN: dict[type[exp.Expr], str] = {
     exp.Like: "expression", exp.ILike: "expression", exp.RegexpLike: "expression",
     exp.NullSafeNEQ: "expression", exp.Between: "high",
 }  # fmt: skip
-"""Predicates whose last operand goes on as far as it can, and its name."""
+"""Predicates whose last operand extends as far as possible, with the name of that operand."""
 _CLOSED = (exp.Is, exp.In, exp.Escape)
 
 Chain: TypeAlias = list[tuple[str, exp.Expr]]
-"""Operands, operators and predicates in the order of the text; the predicates with what negates them."""
+"""Operands, operators and predicates in the order of the text; a predicate includes its negation."""
 
 
 def regrouped(tree: exp.Query) -> exp.Query:
-    """The tree with every chain of operators grouped as Spark does, changed in place. Cost: linear."""
+    """Group every chain of operators as Spark does, in place. Cost: linear."""
     lists: dict[tuple[int, str], tuple[exp.Expr, list[exp.Expr]]] = {}
     for node in [each for each in tree.walk() if _is_link(each) and not _is_inside(each)]:
         parent, key, index = node.parent, node.arg_key, node.index
@@ -47,7 +48,7 @@ def regrouped(tree: exp.Query) -> exp.Query:
         grouped = _grouped(chain, 0)
         if index is None:
             parent.set(key, grouped)
-        else:  # a list is set once as a whole: setting an element goes through all of them
+        else:  # set the whole list once, because setting one element visits all of them
             _, elements = lists.setdefault((id(parent), key), (parent, list(parent.args[key])))
             elements[index] = grouped
     for (_, key), (parent, elements) in lists.items():
@@ -104,7 +105,7 @@ def _flatten_predicate(node: exp.Expr, chain: Chain, outer: exp.Expr) -> None:
 
 
 def _grouped(chain: Chain, least: int) -> exp.Expr:
-    """The longest expression at the front of a reversed chain whose operators bind at least so tightly."""
+    """Group the front of a reversed chain as far as its operators bind at least as tightly as `least`."""
     kind, left = chain.pop()
     assert kind == "operand", kind
     while chain:

@@ -1,4 +1,4 @@
-"""Refusing, token by token, what other SQL has and ELF-QL does not; marking the calls that ELF-QL has."""
+"""Refusal of SQL that ELF-QL does not have, token by token; marks on the calls that ELF-QL has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from elfmesh.ql.text.tokens import has_special_form, is_alias
 from elfmesh.text import suggest
 
 OURS = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, *GROUPING)
-"""Names that may be called."""
+"""Names of all functions, aggregates and window calls of ELF-QL."""
 
 _BEGINNINGS = ("SELECT", "CREATE", "WITH")
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
@@ -40,7 +40,7 @@ _COMPARISONS = (
     TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.LIKE,
     TokenType.ILIKE, TokenType.RLIKE,
 )  # fmt: skip
-"""Behind them ANY, SOME and ALL are no functions."""
+"""Tokens after which ANY, SOME and ALL are not functions."""
 
 _WORDS_CALLED = {
     TokenType[name]
@@ -51,17 +51,17 @@ _WORDS_CALLED = {
         "TIME", "BIT", "BLOB", "INET", "CURRENT_CATALOG", "CURRENT_USER", "SESSION_USER",
     )
 }  # fmt: skip
-"""Words of other SQL that are no names to the parser, and that begin a call only."""
+"""Keywords of other SQL that sqlglot does not treat as names, refused only as calls."""
 
 _NO_CALL_BEHIND = (
     TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.ALIAS, TokenType.DCOLON,
     TokenType.COLON, TokenType.LT,
 )  # fmt: skip
-"""Behind them such a word is an alias or a type."""
+"""Tokens after which such a keyword is an alias or a type."""
 
 
 def no_select(source: SourceText, tokens: Sequence[Token], at: int) -> QueryError:
-    """The error for a statement that begins with another word than SELECT, WITH, CREATE or a bracket."""
+    """Return the error for a statement that begins with none of SELECT, WITH, CREATE and `(`."""
     if at >= len(tokens):
         end = tokens[-1].end + 1
         return source.error("a query begins with SELECT, not `the end of the text`", end, "Write SELECT ...")
@@ -75,9 +75,9 @@ def no_select(source: SourceText, tokens: Sequence[Token], at: int) -> QueryErro
 
 
 def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> None:
-    """Refuse words, types and symbols that mean something in other SQL only."""
-    casts = [False]  # of each open bracket, whether it is that of a CAST
-    commas = [0]  # and whether it is in FROM, and has had a comma there
+    """Raise QueryError for words, types and symbols that only other SQL has."""
+    casts = [False]  # for each open parenthesis: whether it belongs to a CAST
+    commas = [0]  # and whether a FROM is open in it, and has had a comma
     for at in range(begin, len(tokens)):
         token, before = tokens[at], tokens[at - 1] if at else None
         if token.token_type == TokenType.L_PAREN:
@@ -115,7 +115,7 @@ def refuse_words(source: SourceText, tokens: Sequence[Token], begin: int) -> Non
 
 
 def refuse_phrases(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse what several tokens say in other SQL only: SELECT TOP 3, a // b, FETCH FIRST 3 ROWS."""
+    """Raise QueryError for phrases that only other SQL has: SELECT TOP 3, a // b, FETCH FIRST 3 ROWS."""
     found = foreign_phrase(tokens)
     if found is not None:
         token, refused = found
@@ -123,7 +123,7 @@ def refuse_phrases(source: SourceText, tokens: Sequence[Token]) -> None:
 
 
 def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside_cast: bool) -> None:
-    """Refuse a type that ELF-QL does not have: CAST(x AS FLOAT), x::FLOAT, 1.5F, TIME '10:00'."""
+    """Raise QueryError for a type that ELF-QL lacks: CAST(x AS FLOAT), x::FLOAT, 1.5F, TIME '10:00'."""
     token, before = tokens[at], tokens[at - 1] if at else None
     written = source.text[token.start : token.end + 1].upper()
     number = at > 1 and tokens[at - 2].start == token.start  # the tokenizer reads 1.5F as 1.5::F
@@ -141,7 +141,10 @@ def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside
 
 
 def mark_functions(source: SourceText, tokens: list[Token], declared: Collection[str]) -> list[Token]:
-    """The tokens with `MARK` before the names of all calls, so that the SQL parser hands them through."""
+    """Insert `MARK` before the names of all calls, so that sqlglot passes the calls through.
+
+    Raises QueryError.
+    """
     marked = []
     for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
@@ -182,7 +185,7 @@ def _marked(
 
 
 def _is_named_query(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name stands as in WITH name(...) AS (SELECT."""
+    """Return whether the name is that of a query in WITH name(...) AS (SELECT."""
     depth = 0
     for end in range(at + 1, len(tokens)):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[end].token_type, 0)
@@ -200,7 +203,7 @@ def _is_called(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_form(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a word before a bracket is none of a call: FILTER (WHERE, EXISTS (SELECT, LIKE ANY (."""
+    """Return whether a word before `(` names no call: FILTER (WHERE, EXISTS (SELECT, LIKE ANY (."""
     word = tokens[at].text.upper()
     before = tokens[at - 1].token_type if at else None
     inside = tokens[at + 2].text.upper() if at + 2 < len(tokens) else ""

@@ -1,4 +1,4 @@
-"""Tokens before the parser reads them: neighbouring strings are one, brackets have partners."""
+"""Preparation of tokens for the parser: join adjacent strings, mark signs, match parentheses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 UNARY_PLUS = TokenType.PIPE_SLASH
-"""How a sign `+` is handed to the SQL parser, which drops its own: the dialect has no such word."""
+"""Token for a sign `+`, because sqlglot drops its own. The Spark dialect does not use this token."""
 
 _GROUPINGS = {TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS}
 _BEGINS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
@@ -26,13 +26,13 @@ _BEFORE_SIGN = {
         "TILDE", "DPIPE", "GROUP_BY", "ORDER_BY", "PARTITION_BY", "PIPE_SLASH",
     )
 }  # fmt: skip
-"""Tokens behind which a `+` or `-` is a sign; behind all others it adds or subtracts."""
+"""Tokens after which `+` or `-` is a sign; after all others it adds or subtracts."""
 
 _SUFFIX_BITS = {"Y": ("TINYINT", 8), "S": ("SMALLINT", 16), "L": ("BIGINT", 64)}
 
 
 def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with neighbouring strings joined and signs marked."""
+    """Return the tokens with adjacent strings joined and signs marked. Raises QueryError."""
     made = _mark_signs(_merge_strings(source, tokens))
     _check_literals(source, made)
     return made
@@ -49,7 +49,7 @@ def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse 128Y, 32768S and 9223372036854775808L, which their types do not hold; -128Y is one literal."""
+    """Raise QueryError for 128Y, 32768S and 9223372036854775808L, which exceed their types."""
     for at, token in enumerate(tokens):
         if token.token_type == TokenType.HEX_STRING and source.text[token.start] == "0":
             raise source.error(
@@ -72,9 +72,9 @@ def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
 
 
 def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
-    r"""Join neighbouring strings, as Spark 4 does: 'it''s' has a quote in it, 'a' 'b' and 'a'"b" are ab.
+    r"""Join adjacent strings as Spark 4 does: 'it''s' contains a quote; 'a' 'b' and 'a'"b" are both ab.
 
-    A raw string (r'a\b') is a string like any other from here on.
+    After this step a raw string (r'a\b') is an ordinary string.
     """
     merged: list[Token] = []
     for given in tokens:
@@ -100,7 +100,7 @@ def _as(token: Token, kind: TokenType, text: str | None = None) -> Token:
 
 
 def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse brackets without a partner, at the bracket itself."""
+    """Raise QueryError at a parenthesis that has no partner."""
     open_at: list[Token] = []
     for token in tokens:
         if token.token_type == TokenType.L_PAREN:
@@ -119,7 +119,7 @@ _QUERIES = (["SELECT"], ["WITH"], ["VALUES"], ["FROM"], ["TABLE"])
 
 
 def is_alias(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name before a bracket is that of an input with columns: UNNEST(x) [AS] t(e), s t(a, b)."""
+    """Return whether the name before `(` is an alias with columns: UNNEST(x) [AS] t(e), s t(a, b)."""
     before = tokens[at - 1].token_type if at else None
     if tokens[at].token_type not in _NAMES:
         return False
@@ -133,7 +133,7 @@ def is_alias(tokens: Sequence[Token], at: int) -> bool:
 
 
 def names_columns(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether a bracket holds nothing but names, with commas between them: the columns of an alias."""
+    """Return whether the parentheses contain only names separated by commas: the columns of an alias."""
     for at in range(opening + 1, len(tokens), 2):
         if tokens[at].token_type not in _NAMES or at + 1 == len(tokens):
             return False
@@ -143,7 +143,7 @@ def names_columns(tokens: Sequence[Token], opening: int) -> bool:
 
 
 def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether a call has words between its arguments, as in trim(BOTH 'x' FROM y)."""
+    """Return whether a call has keywords between its arguments, as in trim(BOTH 'x' FROM y)."""
     depth = 0
     for token in tokens[opening:]:
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
@@ -155,10 +155,10 @@ def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
 
 
 def as_calls(tokens: Sequence[Token]) -> list[Token]:
-    """ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls: in order, and of any expressions.
+    """Rewrite ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls, because sqlglot loses their order.
 
-    The SQL parser sorts them by kind and reads only columns in them. GROUPING SETS behind a list of keys
-    becomes the list's last element, under a name of its own.
+    sqlglot sorts them by kind and accepts only columns as arguments. GROUPING SETS after a list of keys
+    becomes the last element of the list, under a name of its own.
     """
     found: list[Token] = []
     for at, token in enumerate(tokens):

@@ -1,6 +1,7 @@
-"""From sqlglot's syntax tree to our nodes: the only module that looks at sqlglot's expression classes.
+"""Translation of sqlglot's syntax tree to the nodes of `expressions`.
 
-A construct, or a node's argument, that is not in the tables below is refused by name.
+Only the modules of this folder use sqlglot's expression classes. A construct or an argument of a node that is
+not in the tables below raises QueryError.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ _MEANT: dict[type[exp.Expr], set[str]] = {
     exp.Overlay: {"from_", "for_"},
     exp.In: {"query"}, exp.Window: {"partition_by", "order", "over", "spec"}, exp.Subquery: set(),
 }  # fmt: skip
-"""The arguments of a node that mean something here; any other that is set makes the node unknown."""
+"""Arguments of a node that have a meaning here. A node with any other argument is refused."""
 
 
 class Translator:
-    """Translates the expressions of one statement; `scalar` plans a query in brackets for one value."""
+    """Translator of the expressions of one statement; `scalar` plans a scalar subquery."""
 
     def __init__(
         self, source: SourceText, scope: Scope, start: Place, scalar: Callable[[Any], Expr],
@@ -127,14 +128,14 @@ class Translator:
         return case(node)
 
     def value(self, node: Any) -> Expr:
-        """As `expr`, of what cannot be `*`. Raises QueryError: it is `*`, or as `expr`."""
+        """As `expr`, but raise QueryError for `*` too."""
         found = self.expr(node)
         if isinstance(found, Star):
             raise self.error(node, "* is no value", "Write * alone after SELECT, or name a field.")
         return found
 
     def place(self, node: Any) -> Place:
-        """Where a node stands: its own token, else the first token below it."""
+        """Return the position of a node: its own token, else the first token below it."""
         for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
             start = below._meta.get("start") if below._meta else None
             if start is not None:
@@ -181,7 +182,7 @@ class Translator:
         return self._path(node)
 
     def _path(self, node: Any) -> Expr:
-        """The field of a column, of a chain of dots behind one, or of `x['name']`."""
+        """Return the field of a column, of a chain of dots after a column, or of `x['name']`."""
         named = dotted_parts(node)
         if named is None:
             raise self._unknown(node)
@@ -200,7 +201,7 @@ class Translator:
         return found
 
     def window_column(self, node: Any) -> Expr:
-        """The time column of TUMBLE and its like, with its input if it names one."""
+        """Return the time column of TUMBLE and similar calls, with its input if it is qualified."""
         named = dotted_parts(node)
         if named is None:
             return self.expr(node)
@@ -236,7 +237,7 @@ class Translator:
         return Duration(fixed_duration_us(node, self.error), at=self.place(node))
 
     def _by_months(self, node: exp.Add | exp.Sub) -> Expr | None:
-        """A time and an INTERVAL of months or years; None for other sums."""
+        """Translate a sum of a time and an INTERVAL of months or years; None for other sums."""
         base, months = node.this, interval_months(node.expression)
         if months is None and isinstance(node, exp.Add):
             base, months = node.expression, interval_months(node.this)
@@ -288,7 +289,7 @@ class Translator:
             where = self.expr(node.expression.this)
         return replace(inner, where=where)
 
-    # -- forms of their own
+    # -- special forms
 
     def _is(self, node: exp.Is) -> Expr:
         if isinstance(node.expression, exp.Null):
@@ -349,7 +350,8 @@ class Translator:
         characters = node.args.get("expression")
         if characters is None:
             return self._make(name, node, node.this)
-        # The functions' own order of arguments: btrim(x, characters), but ltrim(characters, x).
+        # The functions differ in the order of their arguments: btrim(x, characters), but ltrim(characters,
+        # x).
         args = (node.this, characters) if name == "btrim" else (characters, node.this)
         return self._make(name, node, *args)
 

@@ -1,12 +1,12 @@
-"""IN (SELECT ...), EXISTS and values that depend on the row around them: as joins, on the parser's tree.
+"""Rewriting of IN (SELECT ...), EXISTS and correlated scalar subqueries as joins, on the parse tree.
 
     x IN (SELECT y FROM b WHERE b.k = a.k)      LEFT SEMI JOIN (SELECT y, b.k FROM b) ON x = y AND k = a.k
     x NOT IN (SELECT y FROM b)                  LEFT ANTI JOIN, and no row at all where b has a null y
     EXISTS (SELECT ... FROM b WHERE b.k = a.k)  LEFT SEMI JOIN (SELECT b.k FROM b) ON k = a.k
     (SELECT max(y) FROM b WHERE b.k = a.k)      LEFT JOIN (SELECT b.k, max(y) AS v FROM b GROUP BY b.k)
 
-Conditions that refer to the query around must stand in WHERE and move into ON; all else is refused at its
-place. A row of the query around comes out at most once.
+Conditions that refer to the outer query must be in WHERE; they move into ON. All others raise QueryError at
+their position. A row of the outer query appears at most once in the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from elfmesh.ql.text.subqueries import (
 )
 
 NESTED = "#s"
-"""The inputs that queries in brackets become are called #s0, #s1, ..."""
+"""Prefix of the inputs that replace subqueries: #s0, #s1, ..."""
 
 _PLAIN = {"expressions", "from_", "from", "where", "joins", "order", "distinct"}
 Complain = Callable[..., Exception]
@@ -44,7 +44,7 @@ HINT = "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP 
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A query in brackets that is joined ("semi", "anti" or "left") on columns `c0`, `c1`, ... of it."""
+    """Subquery that is joined ("semi", "anti" or "left") on its columns `c0`, `c1`, ..."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class Nested:
 
 
 class Unnesting:
-    """Takes the queries in brackets out of one SELECT, in place; `nested` is what is to be joined."""
+    """Remover of the subqueries of one SELECT, in place; `nested` has the subqueries to join."""
 
     def __init__(self, tree: exp.Select, error: Complain) -> None:
         self._error = error
@@ -120,7 +120,7 @@ class Unnesting:
     def _join(
         self, query: Any, kind: str, left: list[exp.Expr], node: exp.Expr, *, null_aware: bool = False
     ) -> None:
-        """Join a query so that its columns equal `left`, and what refers to the query around is true."""
+        """Join a query so that its columns equal `left` and its conditions on the outer query hold."""
         name, given = f"{NESTED}{len(self.nested)}", [each.copy() for each in query.selects]
         conditions: list[exp.Expr] = []
         for at, each in enumerate(left):
@@ -219,7 +219,7 @@ class Unnesting:
             above = above.parent
         return not (tree.args.get("group") or tree.args.get("having"))
 
-    # -- what refers to the query around
+    # -- references to the outer query
 
     def _outside(self, query: Any, inside: set[str] | None = None) -> list[exp.Column]:
         own = input_names(query) if inside is None else inside
@@ -247,7 +247,7 @@ class Unnesting:
         return inner
 
     def _move(self, inner: exp.Select, node: exp.Expr) -> list[exp.Expr]:
-        """Take the conditions that refer outside out of WHERE."""
+        """Remove the conditions that refer to the outer query from WHERE."""
         where = inner.args.get("where")
         conditions = [] if where is None else conjuncts(where.this)
         moved = [each for each in conditions if self._outside(each, input_names(inner))]

@@ -1,1 +1,1 @@
-"""Typed columns and what is done to whole columns of them."""
+"""Typed columns and operations on whole columns."""

@@ -1,11 +1,11 @@
-"""CAST as Spark does it with ANSI off: what cannot be read is null, numbers are cut to fit.
+"""CAST as in Spark with ANSI off: unreadable values are null, numbers are truncated to fit.
 
-Every function takes and returns whole arrays. `cast` is the only entry; implicit conversions use it too,
-so that CAST(x AS DOUBLE) and x + 1.5 read the same string the same way.
+Every function takes and returns whole arrays. `cast` is the only entry. Implicit conversions use it too, so
+CAST(x AS DOUBLE) and x + 1.5 read a string in the same way.
 
-Deviation: a narrow integer type (INT, SMALLINT, TINYINT) cuts the value as in Spark, but the result is
-stored as a bigint; a time of day without a date and zones given by region name are null (Spark would look
-at the clock or at its zone tables); FLOAT is refused by the parser.
+Deviation: a narrow integer type (INT, SMALLINT, TINYINT) truncates the value as in Spark, but the result is
+stored as a bigint. A time of day without a date, and region names of zones, are null, because Spark would use
+the clock and its zone tables. The parser refuses FLOAT.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ TARGETS: dict[str, pa.DataType] = {
     "BIGINT": BIGINT, "INT": BIGINT, "SMALLINT": BIGINT, "TINYINT": BIGINT, "DOUBLE": DOUBLE,
     "STRING": STRING, "BINARY": BINARY, "BOOLEAN": BOOLEAN, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
 }  # fmt: skip
-"""The types CAST knows besides DECIMAL(p,s), and what they are stored as."""
+"""Target types of CAST besides DECIMAL(p,s), and the types they are stored as."""
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 _BITS = {"INT": 32, "SMALLINT": 16, "TINYINT": 8}
 _CONTROL = "".join(chr(code) for code in range(33))
-"""What Spark trims around a number or date: every character up to the space."""
+"""Characters that Spark trims around a number or date: all up to the space."""
 
 _ZONE = r"(?P<z>z|utc|gmt|ut|(?:utc|gmt|ut)?[+-]\d{1,2}(?::?\d{2})?)?"
 _TIME = r"(?P<h>\d{1,2})(?::(?P<mi>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<f>\d*))?)?)?\s*" + _ZONE
@@ -68,9 +68,10 @@ def castable(source: pa.DataType, target: str) -> bool:
 
 
 def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
-    """Cast an array of one of the ELF-QL types to a `target` of TARGETS, or DECIMAL(p,s).
+    """Cast an array of an ELF-QL type to a `target` in TARGETS, or DECIMAL(p,s).
 
-    With `strict` (TRY_CAST) a number that does not fit is null instead of cut, and '5.7' is no integer.
+    With `strict` (TRY_CAST), a number that does not fit is null instead of truncated, and '5.7' is not an
+    integer.
     """
     if not castable(array.type, target):
         raise ValueError(f"{array.type} cannot be cast to {target}")
@@ -109,7 +110,7 @@ def _to_integer(array: pa.Array, target: str, strict: bool) -> pa.Array:
         if strict:
             fits = np.abs(np.trunc(doubles)) < 2.0**63
             return _in_range(from_numpy(saturate(doubles), null | ~fits, BIGINT), bits)
-        # Spark goes through int for the narrow types: first cut to its range, then keep the low bits.
+        # Spark converts to int for the narrow types: first clamp to its range, then keep the low bits.
         values = saturate(doubles, 32 if bits < 64 else 64)
     elif strict or bits == 64:
         return _in_range(array, bits)

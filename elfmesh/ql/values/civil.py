@@ -1,7 +1,6 @@
 """Calendar arithmetic on whole columns, without a time zone database: civil dates to microseconds.
 
-Proleptic Gregorian and UTC, on numpy int64. Validity is a separate array, because an impossible date is a
-null.
+Proleptic Gregorian and UTC, on numpy int64. Validity is a separate array, because an impossible date is null.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Bools = npt.NDArray[np.bool_]
 DAY_US = 86_400_000_000
 SECOND_US = 1_000_000
 YEAR_MAX = 290_000
-"""Beyond this a timestamp in microseconds does not fit into 64 bits."""
+"""Greatest year: later timestamps in microseconds do not fit into 64 bits."""
 
 _MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -25,7 +24,7 @@ _MONTH_OF_CODE = np.array([_CODES.index(code) + 1 for code in sorted(_CODES)], d
 
 
 def days_from_civil(year: Ints, month: Ints, day: Ints) -> Ints:
-    """Days since 1970-01-01 of valid dates (Hinnant's algorithm)."""
+    """Return the days since 1970-01-01 of valid dates (Hinnant's algorithm)."""
     shifted = year - (month <= 2)
     era = shifted // 400
     year_of_era = shifted - era * 400
@@ -44,7 +43,7 @@ def valid_date(year: Ints, month: Ints, day: Ints) -> Bools:
 def compose_us(
     date: tuple[Ints, Ints, Ints], time: tuple[Ints, Ints, Ints, Ints], offset_s: Ints | int = 0
 ) -> tuple[Ints, Bools]:
-    """Microseconds since the epoch of civil dates and times less `offset_s`, and where they are valid."""
+    """Return the microseconds since the epoch of civil times minus `offset_s`, and where they are valid."""
     year, month, day = date
     hour, minute, second, micro = time
     valid = valid_date(year, month, day)
@@ -55,7 +54,7 @@ def compose_us(
 
 
 def month_number(letters: npt.NDArray[np.uint8]) -> Ints:
-    """1..12 of English month names in three letters (uint8[rows, 3], any case); 0 for no month."""
+    """Return 1..12 for English three-letter month names (uint8[rows, 3], any case); 0 for others."""
     folded = letters.astype(np.int32) | 32
     codes = (folded[:, 0] << 16) | (folded[:, 1] << 8) | folded[:, 2]
     places = np.minimum(np.searchsorted(_MONTH_CODES, codes), len(MONTHS) - 1)

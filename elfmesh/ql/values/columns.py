@@ -1,7 +1,7 @@
-"""Small tools for working on whole columns: broadcasting, masks, and mapping each distinct value once.
+"""Helpers for whole columns: broadcasting, masks, and functions over distinct values.
 
-Knows nothing of queries. A *value* is a pa.Array with one element per row, or a pa.Scalar that stands for a
-constant column.
+A *value* is a pa.Array with one element per row, or a pa.Scalar for a constant column. This module does not
+depend on queries.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def null_mask(array: pa.Array) -> Bools:
 
 
 def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
-    """The 64-bit integers behind a bigint or timestamp array; 0 where it is null."""
+    """Return the 64-bit integers of a bigint or timestamp array; 0 for nulls."""
     plain = array.view(pa.int64()) if array.type != pa.int64() else array
     filled = plain.fill_null(0) if plain.null_count else plain
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def list_cuts(array: pa.Array) -> pa.Array:
-    """Where each list of a column begins in what `flatten` gives, and where the last one ends."""
+    """Return the start of each list in the result of `flatten`, and the end of the last one."""
     lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 

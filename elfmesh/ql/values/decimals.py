@@ -1,7 +1,7 @@
-"""Decimals on whole columns, with Spark's result types and its rounding (half up); what does not fit is null.
+"""Decimals on whole columns, with Spark's result types and rounding (half up). Overflow is null.
 
-Arithmetic has 120 digits, so no product or quotient of two decimals of 38 digits is cut before it is rounded
-once.
+Arithmetic uses 120 digits, so no product or quotient of two 38-digit decimals is truncated before it is
+rounded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fitted(value: Decimal, kind: pa.DataType) -> Decimal | None:
 
 
 def to_decimal(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Any scalar column as a decimal type. Cost: one Python call per distinct value."""
+    """Convert any scalar column to a decimal type. Cost: one Python call per distinct value."""
     given = array.type
     if given == kind:
         return array
@@ -73,7 +73,7 @@ def _of_text(value: object) -> Decimal:
 
 
 def to_bigint(array: pa.Array) -> pa.Array:
-    """Cut towards zero; null beyond 64 bits."""
+    """Truncate towards zero; null beyond 64 bits."""
     return map_distinct(_whole, array, BIGINT)
 
 
@@ -88,12 +88,12 @@ def to_timestamp(array: pa.Array) -> pa.Array:
 
 
 def to_text(array: pa.Array) -> pa.Array:
-    """As Java writes a BigDecimal: 1.50, 1E-7."""
+    """Format as Java writes a BigDecimal: 1.50, 1E-7."""
     return map_distinct(str, array, STRING)
 
 
 def result_type(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Spark's type of an arithmetic operation on two exact numbers."""
+    """Return Spark's result type of an arithmetic operation on two exact numbers."""
     one, other = as_decimal(left), as_decimal(right)
     whole = max(one.precision - one.scale, other.precision - other.scale)
     scale = max(one.scale, other.scale)
@@ -112,7 +112,7 @@ def result_type(operator: str, left: pa.DataType, right: pa.DataType) -> pa.Data
 
 
 def arithmetic(operator: str, kind: pa.DataType) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """A kernel over two columns of decimals or bigints. Cost: one Python call per row."""
+    """Return a kernel for two columns of decimals or bigints. Cost: one Python call per row."""
     exact: Callable[[Decimal, Decimal], Decimal] = {
         "+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply, "/": _WIDE.divide,
         "%": _WIDE.remainder, "div": _WIDE.divide_int,
@@ -133,12 +133,12 @@ def arithmetic(operator: str, kind: pa.DataType) -> Callable[[pa.Array, pa.Array
 
 
 def rounded(kind: pa.DataType, digits: int, mode: str) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]]:
-    """round, bround, ceil and floor: the type of the result and the kernel."""
+    """Return the result type and the kernel of round, bround, ceil or floor."""
     scale = min(max(digits, 0), kind.scale)
     whole = kind.precision - kind.scale + 1
-    # Digits before the point that are rounded away still need their place.
+    # Integer digits that are rounded away still need space.
     precision = max(whole, -digits + 1) if digits < 0 else whole + scale
-    gives = pa.decimal128(min(precision, PRECISION_MAX), scale)  # no digit of the fraction makes room
+    gives = pa.decimal128(min(precision, PRECISION_MAX), scale)  # the scale is not reduced
     unit = Decimal(1).scaleb(-min(digits, kind.scale))
     context = Context(prec=120, rounding=mode)
 

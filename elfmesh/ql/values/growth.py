@@ -1,9 +1,9 @@
-"""Limits on the values of an expression: a query must not unfold a block into the whole memory.
+"""Limits on the size of an expression's values: a query must not expand a block beyond the memory.
 
-concat, repeat, regexp_replace and the like make more of a block than they are given, and can be nested. Every
-value of a call is measured when it is made, or stated before. A block whose values are too large is evaluated
-again in smaller pieces; a single record that is too large is left out and counted. What is measured depends
-on the rows and the expression only.
+concat, repeat, regexp_replace and others return more data than their arguments have, and can be nested. Every
+value of a call is measured when it is made, or estimated before. A block whose values are too large is
+evaluated again in smaller pieces; a single record that is too large is excluded and counted. The measurement
+depends only on the rows and the expression.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from elfmesh.errors import DataError
 T = TypeVar("T")
 Value: TypeAlias = pa.Array | pa.Scalar
 VALUE_BYTES_MAX = 32 << 20
-"""Of one expression over the rows of a block: thirty times the block."""
+"""Most bytes of one expression's values over the rows of a block: thirty times the block."""
 
 LARGE_BYTES = 4 << 20
-"""From this size on a value counts towards the sum: usual values are smaller than their block."""
+"""Bytes from which a value counts towards the sum; usual values are smaller than their block."""
 
 SUM_BYTES_MAX = 64 << 20
-"""Of all large values over the same rows, which are held until the block is done."""
+"""Most bytes of all large values over the same rows, because they stay in memory until the block is done."""
 
 TABLE_BYTES_MAX = 1 << 30
-"""Of one expression over the finished rows of an interval, which may be millions."""
+"""Most bytes of one expression's values over the finished rows of an interval, which may be millions."""
 
 _bytes_max: ContextVar[int] = ContextVar("bytes_max", default=TABLE_BYTES_MAX)
 
 
 class TooLarge(DataError):
-    """The values of an expression over some rows take more memory than they may."""
+    """The values of an expression over some rows exceed a limit of memory."""
 
 
 def check_size(nbytes: int) -> None:
-    """Refuse a value before it is made: it would have more bytes than a value over these rows may have."""
+    """Raise TooLarge, before a value is made, if its bytes would exceed the limit of a value."""
     if nbytes > (most := _bytes_max.get()):
         raise TooLarge(
             f"an expression produces {nbytes >> 20} MB from one block; the limit is {most >> 20} MB"
@@ -47,7 +47,7 @@ def check_size(nbytes: int) -> None:
 
 
 def limited(values: Iterable[Any]) -> list[Any]:
-    """The values as a list; TooLarge is raised before all of them are made."""
+    """Return the values as a list. Raises TooLarge before all of them are made."""
     made, nbytes = [], 0
     for value in values:
         if isinstance(value, str | bytes):
@@ -58,13 +58,13 @@ def limited(values: Iterable[Any]) -> list[Any]:
 
 
 def check_taken(values: pa.Array, indices: pa.Array) -> None:
-    """Check what `values.take(indices)` takes: a long value may be wanted by every row."""
+    """Check the size of `values.take(indices)`, because every row may take a long value."""
     if values.nbytes * len(indices) > VALUE_BYTES_MAX and values.type in (pa.string(), pa.binary()):
         check_size(pc.sum(pc.binary_length(values).take(indices)).as_py() or 0)
 
 
 def check_joined(values: Iterable[pa.Array | pa.Scalar]) -> None:
-    """Check what the texts of each row take behind each other. Raises TooLarge: too much."""
+    """Check the size of the concatenated strings of each row. Raises TooLarge."""
     given = list(values)
     rows = max((len(value) for value in given if not isinstance(value, pa.Scalar)), default=1)
     check_size(
@@ -76,9 +76,9 @@ def check_joined(values: Iterable[pa.Array | pa.Scalar]) -> None:
 
 
 def check_replaced(values: Value, pattern: str, replacement: str) -> None:
-    """Check what replacing every match of an RE2 pattern takes; a group is at most as long as its match.
+    """Check the size after replacing every match of an RE2 pattern; no group is longer than its match.
 
-    Cost: nothing unless a match at every byte would be too much; then one pass that counts the matches.
+    Cost: none unless a match at every byte would be too large; then one pass that counts the matches.
     """
     given = len(values.as_py() or "") if isinstance(values, pa.Scalar) else values.nbytes
     longest = len(replacement.encode())
@@ -90,7 +90,7 @@ def check_replaced(values: Value, pattern: str, replacement: str) -> None:
 
 
 class Growth:
-    """Measures the values over the rows of one block."""
+    """Measurement of the values over the rows of one block."""
 
     __slots__ = ("_nbytes",)
 

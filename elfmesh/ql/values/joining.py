@@ -1,7 +1,8 @@
-"""Pairs of rows that agree: the join of two finished tables, in memory.
+"""Join of two finished tables in memory: pairs of rows with equal keys.
 
-Equal values of all key columns have one code, so strings are compared once. Too many pairs are refused before
-one is made. Nulls agree with nothing, unless the key is null-safe; NaN agrees with NaN and 0.0 with -0.0.
+Equal values of all key columns have one code, so strings are compared once. If there are too many pairs, the
+join raises before it makes one. Null equals nothing unless the key is null-safe; NaN equals NaN, 0.0 equals
+-0.0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def row_codes(columns: Sequence[pa.Array], null_safe: Sequence[bool], rows: int) -> Ints:
-    """One number per row: equal where all columns are; -1 where a column that is not null-safe is null.
+    """Return one code per row, equal for equal key columns; -1 if a column that is not null-safe is null.
 
     Cost: a hash of each column and a sort of the rows for each column after the first.
     """
@@ -39,7 +40,7 @@ def row_codes(columns: Sequence[pa.Array], null_safe: Sequence[bool], rows: int)
 
 
 def _codes(column: pa.Array) -> Ints:
-    """A number per distinct value, -1 for null."""
+    """Return a code per distinct value, -1 for null."""
     if column.type == VOID:
         return np.full(len(column), -1, dtype=np.int64)
     plain = column
@@ -56,7 +57,7 @@ def pair_count(left: Ints, right: Ints) -> int:
 
 
 def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """The rows of the left and of the right side of every pair with one code, in order of the left side."""
+    """Return the left and right rows of every pair with equal codes, in the order of the left side."""
     places = np.flatnonzero(right >= 0)
     places = places[np.argsort(right[places], kind="stable")]
     first, counts = _partners(left, right[places])
@@ -73,7 +74,7 @@ def _partners(left: Ints, ordered: Ints) -> tuple[Ints, Ints]:
 
 
 def completed(kind: str, found: tuple[Ints, Ints], rows: tuple[int, int]) -> tuple[Ints, Ints]:
-    """The rows of a join from its pairs and row counts: -1 stands for the nulls of an outer join."""
+    """Return the rows of a join from its pairs and row counts; -1 stands for the nulls of an outer join."""
     left, right = found
     alone = [
         np.flatnonzero(np.bincount(side, minlength=count) == 0)
@@ -94,6 +95,6 @@ def completed(kind: str, found: tuple[Ints, Ints], rows: tuple[int, int]) -> tup
 
 
 def taken(column: pa.Array, places: Ints) -> pa.Array:
-    """The values at some places; null where the place is -1."""
+    """Return the values at these positions; null where the position is -1."""
     missing = places < 0
     return column.take(pa.array(places, mask=missing if missing.any() else None))

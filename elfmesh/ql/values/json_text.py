@@ -1,6 +1,6 @@
-"""JSON text of a log: read, and written again compactly, numbers as Spark writes them.
+"""Reading of JSON text in logs, and compact writing with numbers in Spark's format.
 
-What is no JSON, or too deep, is None: a field of a log is never trusted.
+Invalid or too deeply nested JSON is None, because fields of logs are not trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from elfmesh.ql.values.cast import format_double
 
 
 class NumberText(str):
-    """A number as it is written."""
+    """Number with the spelling of its text."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ _DECODER = json.JSONDecoder(parse_float=_real, parse_int=NumberText, parse_const
 
 @lru_cache(maxsize=1024)
 def loaded(text: str) -> Any:
-    """The value of a JSON text; None for null and for what is no JSON. Callers must not change it."""
+    """Return the value of a JSON text; None for null and for invalid JSON. Callers must not change it."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""Patterns of numbers as Java's DecimalFormat reads them: `#,##0.00`, `00%`, `$#,###;(#)`.
+"""Number patterns of Java's DecimalFormat: `#,##0.00`, `00%`, `$#,###;(#)`.
 
-Owns only the patterns. Deviation: powers of ten (`0.##E0`) and the sign of a currency are refused.
+Deviation: powers of ten (`0.##E0`) and the currency sign are refused.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _PIECE = re.compile(r"'((?:[^']|'')*)'|(.)", re.DOTALL)
 
 
 class NumberPatternError(DataError):
-    """A pattern that Java refuses, or that is not supported."""
+    """Java refuses the pattern, or this module does not support it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberPattern:
-    """One pattern.
+    """Compiled number pattern.
 
     Attributes:
-        affixes: before and behind a number that is not negative, and before and behind a negative one.
-        whole: least digits before the point.
-        least: least digits behind it; `most` is the limit.
+        affixes: prefix and suffix of a non-negative number, and prefix and suffix of a negative one.
+        whole: least number of integer digits.
+        least: least number of fraction digits; `most` is the greatest.
         group: digits between commas; 0: no commas.
-        point: whether there is a point also where nothing stands behind it.
-        times: what a number is multiplied by: 100 for `%`.
+        point: write the decimal point even without fraction digits.
+        times: factor of the number: 100 for `%`.
     """
 
     affixes: tuple[str, str, str, str]
@@ -43,7 +43,7 @@ class NumberPattern:
     times: int = 1
 
     def text(self, value: Decimal, negative: bool) -> str:
-        """A number, written; a half goes to the even digit. `negative` also for -0.0."""
+        """Format a number, rounding half to even. `negative` is also true for -0.0."""
         scaled = _WIDE.multiply(abs(value), Decimal(self.times))
         rounded = scaled.quantize(Decimal(1).scaleb(-self.most), ROUND_HALF_EVEN, _WIDE)
         whole, _, fraction = f"{rounded:f}".partition(".")
@@ -66,7 +66,7 @@ class NumberPattern:
 
 
 def digits_pattern(digits: int) -> NumberPattern:
-    """`#,##0.` and so many zeros."""
+    """Return `#,##0.` followed by `digits` zeros."""
     return NumberPattern(("", "", "-", ""), 1, digits, digits, 3)
 
 
@@ -75,7 +75,7 @@ def number_pattern(pattern: str) -> NumberPattern:
         return digits_pattern(0)
     halves = _halves(pattern)
     before, number, behind, times = _parts(halves[0])
-    if len(halves) > 1:  # of the part for negative numbers, what stands around its digits counts alone
+    if len(halves) > 1:  # only the affixes of the negative pattern are used
         less, _, more, _ = _parts(halves[1])
         negative = (f"-{before}", behind) if (less, more) == (before, behind) else (less, more)
     else:

@@ -1,7 +1,7 @@
-"""Date and time patterns as Spark (Java's DateTimeFormatter) writes them: `yyyy-MM-dd HH:mm:ss`.
+"""Date and time patterns of Spark (Java's DateTimeFormatter): `yyyy-MM-dd HH:mm:ss`.
 
-A pattern is compiled once. Letters that are not in the tables, and patterns whose meaning differs between
-Spark's versions (week-based years), are refused.
+A pattern is compiled once. Letters that are not in the tables are refused, and so are patterns whose meaning
+differs between Spark's versions (week-based years).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PIECE = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 
 
 class PatternError(DataError):
-    """A pattern with something in it that is not supported."""
+    """The pattern contains something that is not supported."""
 
 
 def pieces(pattern: str) -> list[tuple[str, bool]]:
-    """A pattern as (text, is it a run of letters)."""
+    """Split a pattern into (text, is it a run of letters)."""
     out: list[tuple[str, bool]] = []
     for match in _PIECE.finditer(pattern):
         text = match[0]
@@ -64,7 +64,7 @@ _READERS: dict[str, str] = {
 
 _FIXED = {"yy", "MM", "dd", "HH", "hh", "mm", "ss"}
 _GREEDY = {"yyyy", "y", "uuuu", "M", "d", "H", "h", "m", "s"}
-"""Letters that read as many digits as there are, but those of fixed ones right behind."""
+"""Letters that read all following digits, except those of fixed-width letters directly after."""
 
 
 def _are_digits(parts: list[tuple[str, bool]]) -> bool:
@@ -72,7 +72,7 @@ def _are_digits(parts: list[tuple[str, bool]]) -> bool:
 
 
 def _check_adjacent(parts: list[tuple[str, bool]]) -> None:
-    """Refuse what Java accepts and then never reads: yyyySSS, yyyyMMddHHmmssSSS, yyyyM."""
+    """Raise PatternError for patterns that Java accepts and never matches: yyyySSS, yyyyM."""
     greedy = ""
     for text, letters in parts:
         if letters and text in _FIXED:
@@ -86,7 +86,7 @@ def _check_adjacent(parts: list[tuple[str, bool]]) -> None:
 
 @lru_cache(maxsize=256)
 def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from strings to timestamps by a pattern; what does not match is null."""
+    """Return a function from strings to timestamps; strings that do not match are null."""
     shape, seen = "", set()
     parts = pieces(pattern)
     _check_adjacent(parts)
@@ -96,7 +96,7 @@ def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
             continue
         group = _READERS.get(text)
         if group is None and re.fullmatch("S{1,9}", text):
-            # Digits that follow are left over only where the fraction has all of its own.
+            # The following digits are left over only if the fraction has all of its own digits.
             least = len(text) if _are_digits(parts[at + 1 : at + 2]) else 1
             group = rf"(?P<f>\d{{{least},{len(text)}}})"
         if group is None:
@@ -172,7 +172,7 @@ _WRITERS: dict[str, Writer] = {
 
 @lru_cache(maxsize=256)
 def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from timestamps (without zone) to strings by a pattern."""
+    """Return a function from timestamps (without zone) to strings."""
     writers: list[Writer] = []
     for text, letters in pieces(pattern):
         known = _WRITERS.get(text) if letters else _constant(text)

@@ -1,7 +1,7 @@
-"""Checks that bytes of a peer that call themselves an Arrow stream unfold to no more than they are.
+"""Check that an Arrow stream from a peer does not expand to more memory than its bytes.
 
-Refused are compressed buffers, types whose values are not in the bytes as often as in the table
-(dictionaries, runs, unions, views), and more rows than there are bits. We write none of these.
+The check refuses compressed buffers, types whose values need fewer bytes than in the table (dictionaries,
+runs, unions, views), and more rows than there are bits. Agents write none of these.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ else:
 
 _I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
 _HEADER, _COMPRESSION = 2, 3
-"""Places of fields in the tables Message and RecordBatch of Arrow's Message.fbs."""
+"""Positions of fields in the tables Message and RecordBatch of Arrow's Message.fbs."""
 
 
 def unfold(data: bytes, bytes_max: int) -> bytes:
-    """What a zstandard frame holds, whose head must say that it is no more than `bytes_max`."""
+    """Decompress a zstandard frame whose header must declare at most `bytes_max` bytes."""
     try:
         size = zstandard.frame_content_size(data)
         if not 0 <= size <= bytes_max:
@@ -37,7 +37,10 @@ def unfold(data: bytes, bytes_max: int) -> bytes:
 
 
 def check_plain(data: bytes) -> None:
-    """Raise `ProtocolError` unless a stream is as large as what it unfolds to. Cost: its messages' heads."""
+    """Raise `ProtocolError` unless the stream is as large as its content.
+
+    Cost: reads only the message headers.
+    """
     rows = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         if message.type == "schema":
@@ -60,7 +63,7 @@ def _check_type(kind: pa.DataType) -> None:
 
 
 def _rows(metadata: bytes) -> int:
-    """The rows that a record batch states; its buffers must be plain."""
+    """Return the number of rows that a record batch declares; its buffers must be plain."""
     try:
         batch = _field(metadata, _I32.unpack_from(metadata, 0)[0], _HEADER)
         batch += _I32.unpack_from(metadata, batch)[0]
@@ -73,7 +76,7 @@ def _rows(metadata: bytes) -> int:
 
 
 def _field(data: bytes, table: int, place: int) -> int:
-    """Where a field of a flatbuffers table stands; 0 if it is not there."""
+    """Return the position of a field in a flatbuffers table; 0 if it is absent."""
     offsets = table - _I32.unpack_from(data, table)[0]
     at = 4 + 2 * place
     offset = _U16.unpack_from(data, offsets + at)[0] if at < _U16.unpack_from(data, offsets)[0] else 0

@@ -1,12 +1,12 @@
-"""Event time: whatever a log writes as its time, as a timestamp column.
+"""Event time: conversion of the time formats of logs to a timestamp column.
 
-One function, `to_timestamp_us`, shared by the window column of queries and by the parsers of log formats. It
-knows ISO-8601 (with Z, offset, space or T), the Common Log Format, RFC 2822 and ctime-like dates, and epoch
-numbers in seconds, milli-, micro- or nanoseconds. What it cannot read is null, never an error: the record is
+Queries (window column) and parsers of log formats share the function `to_timestamp_us`. It reads ISO-8601
+(with Z, offset, space or T), the Common Log Format, RFC 2822 and ctime-like dates, and epoch numbers in
+seconds, milli-, micro- or nanoseconds. A value that it cannot read is null, never an error; the record is
 then counted as a parse error (D-1).
 
-Deviation from Spark: CAST('17/May/2015:10:05:03 +0000' AS TIMESTAMP) stays null as in Spark (see `cast`);
-only the event time is read this generously.
+Deviation from Spark: only the event time accepts all these formats. CAST('17/May/2015:10:05:03 +0000' AS
+TIMESTAMP) is null, as in Spark (see `cast`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from elfmesh.ql.values.columns import bool_values, float_values, from_numpy, int
 from elfmesh.ql.values.types import STRING, TIMESTAMP
 
 MILLIS_FROM, MICROS_FROM, NANOS_FROM = 1e11, 1e14, 1e17
-"""An epoch number above these counts milli-, micro-, nanoseconds: as such each is a day in 1973, as the unit
-before it a day after the year 5000."""
+"""Epoch numbers above these are milli-, micro- and nanoseconds. Each limit is a day in 1973 in its own unit,
+and after the year 5000 in the next larger unit."""
 
 _WEEKDAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?"
 _MONTH = r"(?P<mon>" + "|".join(MONTHS) + r")[a-z]*"
@@ -45,13 +45,13 @@ _SHAPES = tuple(r"(?i)^\s*" + shape + r"\s*$" for shape in (_ISO, _CLF, _RFC, _C
 _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 _CLF_WIDTH = 26
 _ZONE_HOURS_MAX = 23
-"""As Arrow has it, so that a time means the same whatever is beside it; Spark's casts stop at 18."""
+"""Arrow's limit, so that the result does not depend on the other rows; Spark's casts stop at 18."""
 
 
 def to_timestamp_us(array: pa.Array | pa.ChunkedArray) -> pa.TimestampArray:
-    """Read timestamps, dates, epoch numbers or strings as timestamp[us, UTC]; null where unreadable.
+    """Convert timestamps, dates, epoch numbers or strings to timestamp[us, UTC]; null if unreadable.
 
-    Cost: one pass for clean ISO or CLF columns; one regular expression per shape for the rest.
+    Cost: one pass for pure ISO or CLF columns; one regular expression per shape for the others.
     """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
@@ -134,7 +134,7 @@ def _read_numbers(array: pa.Array) -> pa.Array:
 
 
 def _arrow_iso(array: pa.Array) -> pa.Array | None:
-    """Arrow's own ISO-8601 reader: fast, but it refuses the whole column if one value is of another shape."""
+    """Arrow's own ISO-8601 reader: fast, but it fails for the whole column if one value has another shape."""
     for target in (TIMESTAMP, pa.timestamp("us")):
         try:
             return _timestamps(pc.cast(array, target))
@@ -144,7 +144,7 @@ def _arrow_iso(array: pa.Array) -> pa.Array | None:
 
 
 def _fixed_width_clf(array: pa.Array) -> pa.Array | None:
-    """`17/May/2015:10:05:03 +0000` in every row: read straight from the bytes, or None if any row differs."""
+    """Read `17/May/2015:10:05:03 +0000` in every row from the bytes; None if any row differs."""
     rows = len(array)
     buffers = array.buffers()
     if array.null_count or buffers[2] is None:
@@ -158,7 +158,7 @@ def _fixed_width_clf(array: pa.Array) -> pa.Array | None:
     digits = columns[[0, 1, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 22, 23, 24, 25]] - ord("0")
     east, west = columns[21] == ord("+"), columns[21] == ord("-")
     marked = all((columns[at] == ord(mark)).all() for at, mark in marks.items())
-    if not marked or (digits > 9).any() or not (east | west).all():  # below "0" has wrapped to above 9
+    if not marked or (digits > 9).any() or not (east | west).all():  # characters below "0" wrapped to above 9
         return None
 
     def two(at: int) -> Ints:
@@ -176,7 +176,7 @@ def _fixed_width_clf(array: pa.Array) -> pa.Array | None:
 
 
 def number_field(parts: pa.StructArray, name: str, default: int) -> Ints:
-    """The digits of a named group as integers; `default` where the group is absent or empty."""
+    """Return the digits of a named group as integers; `default` if the group is absent or empty."""
     rows = len(parts)
     if not _has(parts, name):
         return np.full(rows, default, dtype=np.int64)
@@ -186,7 +186,7 @@ def number_field(parts: pa.StructArray, name: str, default: int) -> Ints:
 
 
 def fraction_us(parts: pa.StructArray, name: str = "f") -> Ints:
-    """The microseconds of a group of fraction digits, truncated."""
+    """Return the microseconds of a group of fraction digits, truncated."""
     if not _has(parts, name):
         return np.zeros(len(parts), dtype=np.int64)
     text = pc.utf8_slice_codeunits(pc.utf8_rpad(parts.field(name).fill_null(""), 6, "0"), 0, 6)
@@ -194,7 +194,7 @@ def fraction_us(parts: pa.StructArray, name: str = "f") -> Ints:
 
 
 def offset_s(parts: pa.StructArray, hours_max: int, name: str = "z") -> tuple[Ints, Bools]:
-    """Seconds east of UTC of a group such as `+0200`, `-05:30`, `+2`, `Z` or none, and where it is sane."""
+    """Return the seconds east of UTC of a group (`+0200`, `-05:30`, `+2`, `Z`), and where it is valid."""
     rows = len(parts)
     if not _has(parts, name):
         return np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
@@ -207,11 +207,10 @@ def offset_s(parts: pa.StructArray, hours_max: int, name: str = "z") -> tuple[In
 
 
 def parse_shape(array: pa.Array, shape: str, *, zone_hours_max: int = 18) -> pa.Array:
-    """Timestamps of the strings that match a regular expression.
+    """Return timestamps of the strings that match a regular expression.
 
     The shape's named groups are y or yy (2000 to 2099), m or mon, d, h or h12 with ap (am/pm), mi, s, f
-    (fraction), z (offset). Absent groups take the start of the epoch. An offset above `zone_hours_max` is no
-    time.
+    (fraction), z (offset). Absent groups default to the epoch. An offset above `zone_hours_max` gives null.
     """
     parts = pc.extract_regex(array, shape)
     null = null_mask(parts)
@@ -230,7 +229,7 @@ def _has(parts: pa.StructArray, name: str) -> bool:
 
 
 def _hour(parts: pa.StructArray) -> tuple[Ints, Bools]:
-    """The hour of a day of 24, and where it is sane, from h or from h12 and ap."""
+    """Return the hour of the day (0 to 23) from h, or from h12 and ap, and where it is valid."""
     if not _has(parts, "h12"):
         return number_field(parts, "h", 0), np.ones(len(parts), dtype=np.bool_)
     twelve = number_field(parts, "h12", 12)

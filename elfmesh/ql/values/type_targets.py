@@ -1,4 +1,4 @@
-"""The types that may be written after AS and `::`, by the parser's names for them."""
+"""Types that may follow AS in CAST or `::`, by sqlglot's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 from elfmesh.ql.values.cast import TARGETS, cast
 
 TYPE_NAMES = ", ".join((*TARGETS, "DECIMAL(p, s)"))
-"""What may be written, for people."""
+"""List of the types for messages."""
 
 _TYPES: dict[str, str] = {
     "BIGINT": "BIGINT", "INT": "INT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "DOUBLE": "DOUBLE",
@@ -18,7 +18,7 @@ _TYPES: dict[str, str] = {
 
 
 def type_target(kind: exp.DataType) -> str | None:
-    """The name of a type that CAST knows; None if it does not."""
+    """Return the name of a type that CAST has; None for others."""
     sizes = [size.name for size in kind.expressions]
     if kind.this.name != "DECIMAL":
         return None if sizes else _TYPES.get(kind.this.name)
@@ -29,9 +29,10 @@ def type_target(kind: exp.DataType) -> str | None:
 
 
 def is_no_value(node: exp.Cast, target: str) -> bool:
-    """Whether this is `DATE '2020-02-30'` or the like: a word for a type before a text that it cannot be.
+    """Return whether the node is `DATE '2020-02-30'` or similar: a type keyword before an invalid string.
 
-    To Spark that is an error, while CAST('2020-02-30' AS DATE), a `TryCast` to the parser, is null.
+    Spark raises an error for it, but returns null for CAST('2020-02-30' AS DATE), which sqlglot parses as a
+    `TryCast`.
     """
     if isinstance(node, exp.TryCast) or target not in ("DATE", "TIMESTAMP") or not node.this.is_string:
         return False

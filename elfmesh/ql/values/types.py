@@ -1,8 +1,8 @@
-"""The types of ELF-QL and Spark's rules (ANSI off) for bringing two of them together.
+"""Types of ELF-QL, and Spark's rules (ANSI off) for the common type of two operands.
 
-Every integer is a bigint, every floating number a double: narrower Arrow types are widened when read.
+Every integer is a bigint and every floating-point number a double; narrower Arrow types are widened.
 
-Deviation: Spark reads `1.5` as a decimal; here it is a double (write `1.5BD` for a decimal, on both).
+Deviation: `1.5` is a double here and a decimal in Spark; write `1.5BD` for a decimal in both.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DURATION = pa.duration("us")
 
 PRECISION_MAX = 38
 BIGINT_DIGITS = 20
-"""A bigint beside a decimal is a DECIMAL(20,0), as in Spark."""
+"""Digits of a bigint that is combined with a decimal: DECIMAL(20,0), as in Spark."""
 
 NAMES: dict[pa.DataType, str] = {
     VOID: "VOID", BOOLEAN: "BOOLEAN", BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING",
     BINARY: "BINARY", TIMESTAMP: "TIMESTAMP", DATE: "DATE", DURATION: "INTERVAL",
 }  # fmt: skip
-"""How a plain type is called in messages."""
+"""Names of plain types in messages."""
 
 
 def is_decimal(kind: pa.DataType) -> bool:
@@ -43,7 +43,7 @@ def is_map(kind: pa.DataType) -> bool:
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Whether values are made of values: such cannot be compared, added or cast."""
+    """Return whether values contain other values; such types cannot be compared, added or cast."""
     return bool(pa.types.is_nested(kind))
 
 
@@ -60,7 +60,7 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def canonical(kind: pa.DataType) -> pa.DataType | None:
-    """The type a column of Arrow type `kind` is read as, or None if it cannot be used in expressions."""
+    """Return the ELF-QL type for an Arrow type, or None if expressions cannot use it."""
     types = pa.types
     if types.is_dictionary(kind):
         return canonical(kind.value_type)
@@ -95,12 +95,12 @@ def canonical(kind: pa.DataType) -> pa.DataType | None:
 
 
 def as_decimal(kind: pa.DataType) -> pa.DataType:
-    """The decimal type an exact number is read as beside a decimal."""
+    """Return the decimal type of an exact number that is combined with a decimal."""
     return kind if is_decimal(kind) else pa.decimal128(BIGINT_DIGITS, 0)
 
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
-    """A decimal type of at most 38 digits: what is too much is taken from the fraction, down to six."""
+    """Return a decimal type of at most 38 digits; the scale is reduced first, down to six digits."""
     if precision <= PRECISION_MAX:
         return pa.decimal128(precision, scale)
     whole = precision - scale
@@ -108,7 +108,7 @@ def bounded_decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of two different numbers; None if one is not a number."""
+    """Return the common type of two different numeric types; None if one is not numeric."""
     if DOUBLE in (left, right) and all(
         kind in (BIGINT, DOUBLE) or is_decimal(kind) for kind in (left, right)
     ):
@@ -117,13 +117,13 @@ def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         one, other = as_decimal(left), as_decimal(right)
         scale = max(one.scale, other.scale)
         whole = max(one.precision - one.scale, other.precision - other.scale)
-        # Spark keeps the digits before the point: behind it there may be none left.
+        # Spark keeps the integer digits and may drop all fraction digits.
         return pa.decimal128(min(whole + scale, PRECISION_MAX), min(scale, PRECISION_MAX - whole))
     return None
 
 
 def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type CASE, IF, COALESCE and IN give two operands; None if Spark refuses the pair."""
+    """Return the common type in CASE, IF, COALESCE and IN; None if Spark refuses the pair."""
     if left == right or right == VOID:
         return left
     if left == VOID:
@@ -143,10 +143,10 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> pa.DataType | None:
-    """The type in which two operands are compared; None if Spark refuses the pair.
+    """Return the type in which two operands are compared; None if Spark refuses the pair.
 
-    A string meets a number as that number's type, so '5.7' = 5 is true: the string is cast to an integer.
-    Beside a decimal it is a double.
+    A string is cast to the number's type, so '5.7' = 5 is true because the string becomes an integer. A
+    string that is compared with a decimal becomes a double.
     """
     if is_nested(left) or is_nested(right):
         return None

@@ -1,6 +1,6 @@
-"""Time zones by name, from the machine's tz database: wall clocks to instants and back, as Java does it.
+"""Time zones by name, from the machine's tz database: conversion of local times to UTC and back, as in Java.
 
-A local time in a gap is read with the offset before the change; an ambiguous one is the earlier instant.
+A local time in a gap uses the offset before the change; an ambiguous one is the earlier instant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOURS_MAX = 18
 
 
 class UnknownZone(DataError):
-    """A name that the tz database does not have."""
+    """The tz database does not have this name."""
 
 
 @lru_cache(maxsize=256)
@@ -42,7 +42,7 @@ def zone(name: str) -> str | int:
 
 
 def to_local(stamps: pa.Array, where: str | int) -> pa.Array:
-    """The wall clock of a zone at some instants, written as if it were UTC."""
+    """Return the local times of a zone, as naive timestamps."""
     if isinstance(where, int):
         return _moved(stamps, where)
     there = stamps.view(pa.int64()).view(pa.timestamp("us", where))
@@ -50,7 +50,7 @@ def to_local(stamps: pa.Array, where: str | int) -> pa.Array:
 
 
 def to_instant(walls: pa.Array, where: str | int) -> pa.Array:
-    """The instants at which the wall clock of a zone shows some times, written as if they were UTC."""
+    """Return the instants of naive local times in a zone."""
     if isinstance(where, int):
         return _moved(walls, -where)
     naive = walls.view(pa.int64()).view(pa.timestamp("us"))
@@ -63,7 +63,7 @@ def to_instant(walls: pa.Array, where: str | int) -> pa.Array:
     after, before = read("latest"), read("earliest")
     gap = after != before
     if gap.any():
-        # Just before the clocks went forward: the offset that Java goes on with.
+        # The offset just before the clocks go forward, which Java uses for times in the gap.
         moments = from_numpy(before, null, TIMESTAMP)
         offset = int_values(to_local(moments, where)) - before
         after = np.where(gap, given - offset, after)
