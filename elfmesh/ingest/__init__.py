@@ -1,1 +1,1 @@
-"""Room ingest: from the bytes of logs to sealed intervals, for every job of this host."""
+"""Room: ingest. From the bytes of logs to sealed intervals, for every job of this host."""

@@ -1,6 +1,6 @@
-"""What an agent is told about archives: `[streams.NAME.archive]` of agent.toml.
+"""Settings of archives: `[streams.NAME.archive]` of agent.toml.
 
-Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage).
+Paper: ELF 4.1 (the stream is processed by the agents and also stored unchanged).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ KEEP_US_MIN = 1_000_000
 
 
 class ArchiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An archive of one stream's lines.
+    """Archive of one stream's lines.
 
     Attributes:
-        path: an absolute directory, of this host or shared; "" is `archive` in the data directory.
-        what: "raw": the lines as they are. "parsed": columns; a line that cannot be parsed stays as it is.
-        columns: of a parsed archive; none: all that the format has.
-        every: a file is written at the latest so long after its first line was read.
-        file: and at the latest when its lines have so many bytes.
-        bytes: of all files; beyond it the oldest go.
-        keep: files older than this go.
+        path: an absolute directory, local or shared; "" is `archive` in the data directory.
+        what: "raw": the lines unchanged. "parsed": columns; a line that cannot be parsed is stored unchanged.
+        columns: columns of a parsed archive; none: all columns of the format.
+        every: greatest time between the first line of a file and the writing of the file.
+        file: number of bytes of lines after which a file is written.
+        bytes: limit on all files together; beyond it, the oldest are deleted.
+        keep: age at which files are deleted.
     """
 
     path: str = ""
@@ -40,27 +40,23 @@ class ArchiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @property
     def every_s(self) -> float:
-        """`every` in seconds."""
         return parse_duration_us(self.every) / 1e6
 
     @property
     def file_bytes(self) -> int:
-        """`file` in bytes."""
         return parse_size(self.file)
 
     @property
     def bytes_max(self) -> int:
-        """`bytes` in bytes."""
         return parse_size(self.bytes)
 
     @property
     def keep_s(self) -> float:
-        """`keep` in seconds."""
         return parse_duration_us(self.keep) / 1e6
 
 
 def check_archive(config: ArchiveConfig, where: str) -> None:
-    """Refuse settings that cannot be."""
+    """Check the settings. Raises ConfigError."""
     for key in ("every", "keep", "file", "bytes"):
         value = getattr(config, key)
         try:

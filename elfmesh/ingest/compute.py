@@ -1,7 +1,7 @@
-"""The heavy work on partials: merging them on their way up a tree, and the last steps of a query at its root.
+"""Expensive work on partials: merging them in a tree, and the last steps of a query at its root.
 
-Plain functions for a thread. Kept are the compiled queries of the jobs that are finalised here, and the
-contents of small partials made here a moment ago, which are then not decoded again if this agent reads them.
+Plain functions for a thread. Two caches are kept: the compiled queries of the jobs that are finalised here,
+and the decoded contents of small partials that this process has encoded recently.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.partials import partial_table
 
 QUERIES_MAX = 256
-"""Compiled queries kept: one per job mastered here, and no agent masters so many."""
+"""Most compiled queries in the cache: one per job whose master is here."""
 
 KNOWN_BYTES_MAX = 4 << 20
-"""Contents kept, with the bytes of their partials: those of the intervals that all jobs seal at once."""
+"""Most bytes of decoded contents, together with their partials: those of the intervals that jobs seal at one
+time."""
 
 
 class KnownPartials:
-    """Contents of partials by their bytes; each is taken once. May be used by several threads."""
+    """Thread-safe cache of decoded partials by their bytes; each entry can be taken once."""
 
     def __init__(self, bytes_max: int = KNOWN_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -51,7 +52,7 @@ class KnownPartials:
         self.nbytes = 0
 
     def keep(self, partial: bytes, tables: Mapping[str, SortedContent]) -> None:
-        """Hold what a partial says; what was held longest goes."""
+        """Add the contents of a partial; the oldest entries are removed."""
         if not partial or not tables:
             return
         with self._lock:
@@ -69,7 +70,7 @@ class KnownPartials:
 
 
 class PartialCompute:
-    """`Compute` of the pump, and how the workers encode."""
+    """`Compute` of the pump, and the encoder of the workers."""
 
     def __init__(self, rows: RowLimits | None = None) -> None:
         self._rows = rows or RowLimits()
@@ -78,7 +79,7 @@ class PartialCompute:
         self._known = KnownPartials()
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
-        """The partial of each partition. PartialTooLarge: receivers would refuse one."""
+        """Return the partial of each partition. Raises PartialTooLarge if receivers would refuse one."""
         if partitions > 1:
             return encode_parts(tables, partitions, DATA_FRAME_BYTES_MAX)
         partial, known = encode_known(tables, DATA_FRAME_BYTES_MAX)
@@ -86,13 +87,13 @@ class PartialCompute:
         return [partial]
 
     def merge(self, parts: Sequence[bytes]) -> bytes:
-        """One partial of several."""
+        """Merge several partials to one."""
         partial, known = merge_known(parts, self._known.take(parts))
         self._known.keep(partial, known)
         return partial
 
     def finalised(self, effect: Finalise) -> Finalised:
-        """The rows of an interval, or the pages that they are."""
+        """Return the result of an interval: its rows, or the pages of its rows."""
         if effect.open is not None:
             return self.close_sessions(effect)
         counts: tuple[int, ...] = ()
@@ -105,7 +106,7 @@ class PartialCompute:
         return Finalised(*about, rev=effect.rev, counts=counts, pages=pages)
 
     def finalise(self, effect: Finalise) -> bytes:
-        """All rows of an interval as an Arrow IPC stream."""
+        """Return all rows of an interval as an Arrow IPC stream."""
         return table_to_ipc(self._merged(effect)[0])
 
     def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:
@@ -130,11 +131,11 @@ class PartialCompute:
         what = f"the result of interval {effect.interval} of {effect.manifest.qualified}"
         self._rows.admit(table.nbytes + len(tail), what)
         if table.nbytes > self._rows.inline:
-            give_back()  # what the rows were made of: their pages need as much as they do
+            give_back()  # frees the tables, because the pages need as much memory as the rows
         return packed(table, tail, open_bytes, self._rows)
 
     def close_sessions(self, effect: Finalise) -> Finalised:
-        """The sessions that end with an interval, and those that are open behind it."""
+        """Return the sessions that end in an interval, and those that stay open after it."""
         query, text = self._query(effect.manifest), effect.manifest.text
         window = query.statement.window
         assert window is not None, "a job has intervals"
@@ -161,7 +162,7 @@ class PartialCompute:
             worker.feed(*result_block(statement, name, start_us, ipc_to_table(rows)), 0)
         counts: tuple[int, ...] = NOT_COUNTED
         contents: Mapping[str, Content] = {}
-        for interval in worker.take(worker.end_index):  # others only have a part of their records here
+        for interval in worker.take(worker.end_index):  # the other intervals are incomplete here
             if interval.index == effect.interval:
                 counts, contents = interval.counts, interval.tables or {}
         start = effect.interval * window.slide_us

@@ -1,6 +1,6 @@
-"""Frames on their way to disk: durable when `write` returns, whatever the disk has room for now.
+"""Writer of frames to the frame log; `write` returns when the frames are durable.
 
-The frame log is only used in the "store" lane.
+While the disk is full, `write` waits. Only calls in the lane "store" use the frame log.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from elfmesh.storage.frames import Frame, Released
 
 log = logging.getLogger("elf.worker")
 FULL_RETRY_S = 0.5
-"""How often a full disk is tried again."""
+"""Interval of attempts to write to a full disk."""
 
 
 class FrameWriter:
-    """See the module; `problem` says why reading waits, "" as long as the disk has room."""
+    """Writer of frames; `problem` is the reason why reading waits, "" while the disk has room."""
 
     def __init__(self, frames: FrameLog, executor: Executor, spawn: Callable[[Command], None]) -> None:
         self._frames = frames
@@ -36,14 +36,14 @@ class FrameWriter:
         self.problem = ""
 
     async def write(self, frames: Sequence[Frame]) -> None:
-        """Make frames durable; while the disk is full, who waits for this does not read on."""
+        """Write frames durably. While the disk is full, the call waits, and so does its caller's reading."""
         left = deque(frames)
         waiting = False
         while True:
             try:
                 await self._executor.run("store", partial(self._append, left))
             except DiskFull as error:
-                if self._closing:  # what is not on disk is read again by the next start
+                if self._closing:  # the next start reads the records of lost frames again
                     raise
                 if not waiting:
                     log.error("reading waits: %s", error)
@@ -65,7 +65,7 @@ class FrameWriter:
             self._frames.sync()
 
     def release(self, released: Released) -> None:
-        """Have it written with the next frames, or soon if none come."""
+        """Schedule a release: it is written with the next frames, or soon if there are none."""
         if self._releases.add(released):
             asyncio.get_running_loop().call_later(WAIT_S, self._tell)
 

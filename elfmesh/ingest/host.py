@@ -1,4 +1,4 @@
-"""What the pump gets from its host: threads and a wall clock; in simulation plain calls and a number."""
+"""Services of the host for the pump: threads and a wall clock. The simulator replaces both."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Lane: TypeAlias = str
-"""Names a queue of calls: one of `OWN_LANES`, or of a stream ("read:<stream>", "work:<stream>")."""
+"""Name of a queue of calls: one of `OWN_LANES`, or of a stream ("read:<stream>", "work:<stream>")."""
 OWN_LANES = ("compute", "bulk", "store")
 SLOW = "slow:"
-"""Begins the lanes of work that waits for other processes: none of it keeps a thread from the others."""
+"""Prefix of lanes whose work waits for other processes. They have threads of their own."""
 
 APART = "apart:"
-"""Begins the lanes of jobs that are read by themselves because they are slow: they share two threads, however
-many they are, and never keep one from the others."""
+"""Prefix of the lanes of slow jobs, which are read apart from the others. All of them share two threads, so
+they never delay other jobs."""
 
 INGEST_THREADS_MAX = 4
 APART_THREADS = 2
@@ -29,7 +29,7 @@ SLOW_THREADS_MAX = 16
 
 
 class Executor(Protocol):
-    """Runs blocking work off the loop. Calls of one lane run one at a time, in the order they were made."""
+    """Runs blocking work outside the event loop. The calls of one lane run one at a time, in order."""
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T: ...
 
@@ -37,11 +37,11 @@ class Executor(Protocol):
 
 
 class ThreadExecutor:
-    """Two threads for merging ("compute", "bulk"), one for syncing ("store"), a few that all others share.
+    """Executor with two threads for merging ("compute", "bulk"), one for syncing ("store"), and shared pools.
 
-    The others are what reads and evaluates streams: each lane keeps its order, and different lanes run at
-    the same time, on as many threads as there are cores (at most `INGEST_THREADS_MAX`: a web server has work
-    of its own).
+    The shared threads read and evaluate streams. Each lane keeps its order, and different lanes run in
+    parallel, on as many threads as there are cores, but at most `INGEST_THREADS_MAX`, to leave cores for the
+    host's own work.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -54,7 +54,7 @@ class ThreadExecutor:
         self._lanes: dict[Lane, _SharedLane] = {}
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
-        """Run in the lane's thread, or in one of the shared ones when it is the lane's turn."""
+        """Run the call in the lane's own thread, or in a shared thread when it is the lane's turn."""
         if lane in self._own:
             return await asyncio.get_running_loop().run_in_executor(self._own[lane], work)
         if lane not in self._lanes:
@@ -65,7 +65,7 @@ class ThreadExecutor:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Calls that wait for a thread or for their turn, by kind."""
+        """Return the number of calls that wait for a thread or for their turn, by kind."""
         pools = {
             "ingest": self._shared,
             "slow": self._slow,
@@ -75,13 +75,13 @@ class ThreadExecutor:
         return {f"thread_{name}": pool._work_queue.qsize() for name, pool in pools.items()}
 
     def close(self) -> None:
-        """Wait for what runs, drop what has not begun."""
+        """Wait for running calls and cancel the others."""
         for pool in (self._shared, self._slow, self._slowed, *self._own.values()):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _SharedLane:
-    """Calls that run one at a time, in order, in whatever thread of a pool is free."""
+    """Lane in a shared pool: its calls run one at a time, in order, in any free thread."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
@@ -90,7 +90,7 @@ class _SharedLane:
         self._busy = False
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Enter a call; never waits."""
+        """Queue a call; never blocks."""
         future: Future[T] = Future()
         with self._lock:
             self._queue.append((future, work))
@@ -116,10 +116,10 @@ class _SharedLane:
 
 
 class InlineExecutor:
-    """Runs the work at once on the loop: for the simulator, where threads would break the order."""
+    """Executor of the simulator: runs work in the event loop, because threads would make the order random."""
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
-        """Run after a round of the loop, as a thread's answer would come."""
+        """Run the call after one iteration of the loop, like the result of a thread."""
         await asyncio.sleep(0)
         return work()
 

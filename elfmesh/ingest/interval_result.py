@@ -1,4 +1,4 @@
-"""What `elf run` answers for one interval."""
+"""Result of one interval for `elf run`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elfmesh.control.jobs.records import ResultRecord
 
 @dataclass(frozen=True, slots=True)
 class IntervalResult:
-    """The answer of one interval, its rows in the query's order."""
+    """Result of one interval, with its rows in the query's order."""
 
     record: ResultRecord
     table: pa.Table

@@ -1,9 +1,9 @@
 """Results of jobs as records of other jobs: `FROM shop.other`.
 
-A result row is a record of its interval: it has the columns of the job, and `ts`, the start of the interval,
-unless the job has a column of that name. For `elf run` this keeps what the jobs of one file have said: they
-run in order, and a job reads those before it. On agents a job's master is asked
-(`control/closing/upstream_intervals.py`).
+A result row is a record of its interval. It has the columns of the job and `ts`, the start of the interval,
+unless the job has a column of that name. For `elf run` this module stores the results of the jobs in one
+file: they run in order, and a job reads the results of earlier ones. On agents, the results come from the
+upstream job's master (`control/closing/upstream_intervals.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from elfmesh.ql.values.types import TIMESTAMP
 IMPLICIT = ("_raw", "_source", "_host")
 
 FILE_ENDS = {"log", "json", "ndjson", "csv", "txt", "gz"}
-"""Of a name behind FROM that is a file's rather than a job's."""
+"""Suffixes by which a name after FROM is recognised as a file."""
 
 
 class JobRows:
-    """The results of the jobs that have run."""
+    """Results of the jobs that have run."""
 
     def __init__(self) -> None:
         self._columns: dict[str, tuple[str, ...]] = {}
@@ -56,22 +56,22 @@ class JobRows:
     def put(
         self, job: str, columns: tuple[str, ...], size_us: int, tables: list[tuple[int, pa.Table]]
     ) -> None:
-        """The results of a job that has run elsewhere: the start and the rows of each interval, ascending."""
+        """Store the results of a job that ran elsewhere: start and rows of each interval, ascending."""
         self._columns[job], self._sizes_us[job], self._tables[job] = columns, size_us, tables
 
     @classmethod
     def without_rows(cls, other: JobRows) -> JobRows:
-        """The same jobs, none of their rows."""
+        """Return the same jobs without their rows."""
         found = cls()
         for job, columns in other._columns.items():
             found.put(job, columns, other._sizes_us[job], [])
         return found
 
     def check(self, statement: Statement) -> tuple[str, ...]:
-        """The inputs of a statement that are results.
+        """Return the inputs of a statement that are results.
 
         Raises:
-            QueryError: one has not run, or has no such column.
+            QueryError: A job has not run, or has no such column.
         """
         read = tuple(name for name in statement.streams if job_read(name))
         for name in read:
@@ -93,7 +93,10 @@ class JobRows:
                 yield result_block(statement, name, start_us, table)
 
     def beside(self, query: Query, start_us: int | None, end_us: int | None) -> dict[str, Reduced]:
-        """The one result that an interval sees of each job that it reads so: see `control.latest`."""
+        """Return the single result that an interval reads of each job with LATEST or SAME.
+
+        See `control.latest`.
+        """
         found: dict[str, Reduced] = {}
         for name in query.statement.latest:
             size_us = self._sizes_us[job_read(name)]
@@ -107,7 +110,7 @@ class JobRows:
 
 
 def latest_tables(query: Query, name: str, start_us: int, table: pa.Table) -> dict[str, Reduced]:
-    """The reduced tables of the parts that read a job's newest result, which is of an interval of its own."""
+    """Return the reduced tables of the parts that read a job's newest result."""
     parsed, _ = result_block(query.statement, name, start_us, table)
     return query.reduced(name, BlockRows(parsed.arrays, parsed.rows))
 
@@ -124,7 +127,7 @@ def result_block(statement: Statement, name: str, start_us: int, table: pa.Table
 
 
 def _implicit(wanted: tuple[str, ...], name: str, rows: int) -> Iterator[tuple[str, pa.Array]]:
-    """The columns that every format has: of a result, only where it is from."""
+    """Yield the columns that every format has; for a result only its source is set."""
     for column in IMPLICIT:
         if column in wanted:
             value = name if column == "_source" else None

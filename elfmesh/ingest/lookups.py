@@ -1,7 +1,7 @@
 """Lookup tables of one host: files that are joined to the records where they are read.
 
-A file is looked at when an interval has been sealed, so a new version holds for what is read afterwards.
-Where it cannot be read, the last good one stays, with a warning.
+Files are checked for changes when an interval was sealed; a new version applies to later records. If a file
+cannot be read, the last version stays in use, with a warning.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ else:
 log = logging.getLogger("elf.worker")
 
 ROWS_MAX = 1 << 20
-"""Rows of a lookup table: it is held in memory, and hashed again for every block of records."""
+"""Most rows of a lookup table, because it is in memory and is hashed for every block of records."""
 
 BYTES_MAX = 64 << 20
 
 Version = tuple[int, int, int]
-"""Inode, size and time of change of a file."""
+"""Inode, size and modification time of a file."""
 
 
 class LookupTables:
-    """Tables by name. May be used by several threads."""
+    """Lookup tables by name. Thread-safe."""
 
     def __init__(self, configs: Mapping[str, StreamConfig]) -> None:
         self._configs = configs
@@ -51,7 +51,7 @@ class LookupTables:
         return tuple(sorted(self._configs))
 
     def __call__(self, name: str, columns: tuple[str, ...]) -> pa.Table:
-        """Some columns of a table, as it was when it was last looked at."""
+        """Return some columns of the version of a table that the last refresh found."""
         config = self._configs.get(name)
         if config is None:
             known = suggest(name, self._configs) or f"There are {', '.join(self.names) or 'none'}."
@@ -64,7 +64,7 @@ class LookupTables:
             return table
 
     def refresh(self) -> None:
-        """Read again what has changed. Cost: a stat per table that is used."""
+        """Read changed tables again. Cost: one stat per table in use."""
         with self._lock:
             for name, before in self._versions.items():
                 config = self._configs[name]
@@ -82,7 +82,7 @@ class LookupTables:
 
 
 def load(name: str, config: StreamConfig, columns: tuple[str, ...]) -> pa.Table:
-    """Read some columns of a table. DataError: bad lines, a missing column, or too many rows."""
+    """Read some columns of a table. Raises DataError for bad lines, a missing column, or too many rows."""
     from elfmesh.ingest.sources.reader import parse_block
     from elfmesh.ingest.sources.records import cutter_for
     from elfmesh.ingest.stream_formats import format_of

@@ -1,7 +1,7 @@
-"""Giving freed memory back to the system, where the C library keeps it.
+"""Return of freed memory from the C library to the system.
 
-glibc keeps the holes between blocks of all sizes: after a few hundred MB of input a process is 20 to 30 MB
-larger than what it holds. Elsewhere nothing is done.
+glibc keeps free memory between allocated blocks. After some hundred MB of input, a process is 20 to 30 MB
+larger than its data. On other C libraries the functions do nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 GIVE_BACK_S = 5.0
-"""How often an agent gives pages back at most: pages that are wanted again at once would only cost faults."""
+"""Least time between two returns, because pages that are needed again soon cause page faults."""
 
 
 def _find_trim() -> Callable[[int], int] | None:
@@ -28,18 +28,18 @@ _trim = _find_trim()
 
 
 def give_back() -> None:
-    """Return free pages to the system. Cost: 0.5 to 10 ms, and faults when they are needed again."""
+    """Return free pages to the system. Cost: 0.5 to 10 ms, and page faults when they are needed again."""
     if _trim is not None:
         _trim(0)
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory of a process; Linux only."""
+    """Return the resident memory of a process; Linux only."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def own_rss_bytes() -> int | None:
-    """Resident memory of this process; None where the system does not say."""
+    """Return the resident memory of this process; None if the system does not report it."""
     try:
         return rss_bytes(os.getpid())
     except OSError:
@@ -47,7 +47,7 @@ def own_rss_bytes() -> int | None:
 
 
 class Seldom:
-    """Does something when asked, but at most once in `every_s` seconds. Safe in several threads."""
+    """Call of a function at most once in `every_s` seconds. Thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Seldom:
         self._next_s = -1.0
 
     def __call__(self) -> None:
-        """Do it, unless it was done a moment ago."""
+        """Call the function unless `every_s` seconds have not passed since the last call."""
         with self._lock:
             now = self._clock()
             if now < self._next_s:

@@ -1,7 +1,7 @@
-"""Several streams of this host read for one job: their files stand side by side, under one watermark.
+"""Reader of several streams for one job, under one watermark.
 
-Such a job has a cursor of its own in each stream, and shares no reading and no parsing. Every block and every
-position says which stream it is from, and a position goes back to its reader.
+Such a job has its own cursor in each stream and shares no reading or parsing with other jobs. Every block and
+every position names its stream; a position is routed to the reader of its stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elfmesh.ingest.worker.reader import Reader
 
 
 class MultiStreamReader:
-    """A `Reader` over the readers of several streams."""
+    """`Reader` that combines the readers of several streams."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class MultiStreamReader:
         return [state for reader in self._readers.values() for state in reader.sources(job)]
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Where the job's next records come from, in every stream."""
+        """Return the positions of the job's next records, in all streams."""
         found = [(name, reader.positions(job)) for name, reader in self._readers.items()]
         return tuple(_tagged(position, name) for name, positions in found for position in positions)
 
     def gaps(self, job: str) -> Sequence[Gap]:
-        """What was lost to the job since the last call."""
+        """Return what was lost for the job since the last call."""
         return [gap for reader in self._readers.values() for gap in reader.gaps(job)]
 
     def problems(self) -> dict[str, str]:
-        """Paths that cannot be read, and why."""
+        """Return the paths that cannot be read, with the reasons."""
         return {path: why for reader in self._readers.values() for path, why in reader.problems().items()}
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class MultiStreamReader:
 
 
 def check_apart(sources: Collection[SourceState]) -> None:
-    """Refuse a file in two streams of one job, because its places could not be told apart after a restart."""
+    """Raise if two streams of a job contain the same file, because its positions would be ambiguous."""
     if len({state.id for state in sources}) < len(sources):
         raise RuntimeFailure(
             "two streams of this job have a file in common",

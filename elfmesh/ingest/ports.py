@@ -1,4 +1,4 @@
-"""Who carries out what the core wants: workers and results logs, as the pump sees them."""
+"""Interfaces of workers and results logs for the pump, which execute the core's effects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.storage.durable import Records
 
 HELD_BYTES_MAX = 64 << 20
-"""Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
+"""Most bytes of one job's partials that are sealed but not closed. Above it the job stops reading, until half
+of them are closed."""
 
 
 class Workers(Protocol):
-    """Who reads streams and evaluates jobs on them; reports by events."""
+    """Reads streams and evaluates jobs on them; reports by events."""
 
     def start_job(self, effect: ctl.StartWorker) -> None:
-        """Begin, or go on after a restart."""
+        """Start a job, or continue it after a restart."""
         ...
 
     def stop_job(self, effect: ctl.StopWorker) -> None: ...
@@ -25,27 +26,27 @@ class Workers(Protocol):
     def resume_job(self, job: bytes) -> None: ...
 
     def release(self, job: bytes, stop: int, received: int) -> None:
-        """Intervals below `stop` are closed, revisions up to `received` accounted for."""
+        """Release closed intervals below `stop`, and revisions up to `received`, which are counted."""
         ...
 
     async def close(self) -> None:
-        """Stop reading, seal nothing early, flush the frame log."""
+        """Stop reading without sealing early, and flush the frame log."""
         ...
 
     def kill(self) -> None:
-        """Stop at once, finish nothing."""
+        """Stop at once and finish nothing."""
         ...
 
 
 class Results(Records, Protocol):
-    """The results logs of the jobs mastered here; synchronous."""
+    """Results logs of the jobs whose master is here; synchronous."""
 
     def keep_page(self, effect: ctl.KeepPage) -> None:
-        """Write a page of rows, durably."""
+        """Write a page of rows durably."""
         ...
 
     def drop(self, job: bytes, *, retire: bool = False) -> None:
-        """Delete the logs of a job, or set the present one aside."""
+        """Delete the logs of a job; with `retire`, set the current one aside."""
         ...
 
     def read(self, effect: ctl.ReadLog) -> ctl.LogRead: ...
@@ -53,9 +54,9 @@ class Results(Records, Protocol):
     def mend(self, effect: ctl.MendLog) -> None: ...
 
     def damaged(self) -> tuple[ctl.LogInfo, ...]:
-        """The logs in which holes were found since this was asked last."""
+        """Return the logs in which damage was found since the last call."""
         ...
 
     def found(self) -> tuple[ctl.LogInfo, ...]:
-        """The logs on disk."""
+        """Return the logs on disk."""
         ...

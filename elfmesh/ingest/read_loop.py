@@ -1,15 +1,15 @@
-"""The loop over one stream: a block is parsed while the one before it is evaluated.
+"""Read loop of one stream: it parses a block while it evaluates the previous one.
 
-Owns the order poll -> evaluate -> frame log -> control plane of one stream, how often it is looked at, and
-the moments at which nothing of it is in flight. Knows no query and no file; polls run in the executor's
-lane "read:<stream>", evaluation in "work:<stream>", so that both cores have something to do.
+Owns the order poll -> evaluate -> frame log -> control plane of one stream, the polling interval, and the
+moments at which no block is in flight. Does not depend on queries or files. Polls run in the executor's lane
+"read:<stream>" and evaluation in "work:<stream>", so that two cores can be used.
 
 Invariants:
-    - Blocks are evaluated in the order in which they were read, one at a time; what one of them sealed is
-      durable and given before the next is evaluated.
-    - The jobs of a stream begin, end, hold and go on only while no block is in flight (`at_rest`), so that
-      the reader and the jobs stand at the same place.
-    - At most one block is evaluated and one parsed ahead; while memory is over its budget, none is read.
+    - Blocks are evaluated in the order in which they were read, one at a time. The contributions that one of
+      them sealed are durable and handed over before the next is evaluated.
+    - The jobs of a stream start, end, pause and continue only while no block is in flight (`at_rest`), so
+      that the reader and the jobs have the same position.
+    - At most one block is evaluated and one parsed ahead. No block is read while memory is over its budget.
 """
 
 from __future__ import annotations
@@ -36,31 +36,32 @@ from elfmesh.storage.frames import Sealed
 log = logging.getLogger("elf.worker")
 T = TypeVar("T")
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
-"""How often a stream is looked at: soon after it has grown, more rarely while it is silent."""
+"""Polling interval of a stream: short after it has grown, longer while it is silent."""
 POLL_COST, POLL_BUSY_S = 0.005, 0.25
-"""A stream that grows evenly is not looked at for every few lines: polls take half a percent of a core, while
-they are no further apart than this. Where an interval is due, it is looked at in time all the same."""
+"""A stream that grows steadily is polled less often, because its polls may use half a percent of a core. The
+interval stays below `POLL_BUSY_S`, and a due interval is still sealed in time."""
 
 POLL_FEW_S, POLL_FEW_BYTES = 1.0, 16 << 10
-"""One that grows by so little in between costs by the poll, not by the line: polls may be further apart."""
+"""If the stream grows by fewer bytes than this between polls, the cost is per poll, so the interval may be
+longer."""
 
 
 def pause_max_s(nbytes: int, since_us: int) -> float:
-    """How far apart polls may be if a stream grows on as it did: by so many bytes since the poll before."""
+    """Return the greatest polling interval of a stream that grew by `nbytes` since the poll at `since_us`."""
     return min(max(since_us / 1e6 * POLL_FEW_BYTES / nbytes, POLL_BUSY_S), POLL_FEW_S)
 
 
 def silent_max_s(cost_s: float) -> float:
-    """How far apart polls of a silent stream are at most: many jobs make them dear, as all are asked."""
+    """Return the greatest polling interval of a silent stream, whose polls cost more with many jobs."""
     return max(POLL_MAX_S, min(POLL_BUSY_S, cost_s / POLL_COST))
 
 
 class Memory(Protocol):
-    """What is asked of the agent's memory budget (`elfmesh.cbt.MemoryBudget`)."""
+    """Interface of the agent's memory budget (`elfmesh.cbt.MemoryBudget`)."""
 
     @property
     def over(self) -> bool:
-        """Whether more is held than there may be, and nothing of it can go to disk."""
+        """Return whether the memory exceeds its limit and no part of it can be spilled to disk."""
         ...
 
     @property
@@ -70,25 +71,25 @@ class Memory(Protocol):
 
 
 class Ingest:
-    """Reads one stream for ever.
+    """Read loop of one stream.
 
     Args:
-        stream: what is read, and its jobs.
-        executor: where polls and evaluation run.
+        stream: the stream and its jobs.
+        executor: runs polls and evaluation.
         wall_us: wall clock.
         write: makes frames durable.
-        emit: takes the events for the control plane.
-        ended: told of jobs that failed.
-        memory: shared by all streams of the agent; None: without limit.
+        emit: receives the events for the control plane.
+        ended: called with the id of a job that failed.
+        memory: shared by all streams of the agent; None: no limit.
         held_bytes_max: see HELD_BYTES_MAX.
-        crowded: whether the frame log has room for counts only: a stream that sheds then drops its rows.
-        slow: told of a job that holds up the others.
-        tidy: called in a thread when intervals were sealed, which frees much memory.
+        crowded: whether the frame log has room only for counts; a stream that sheds then drops its rows.
+        slow: called with the id of a job that delays the others.
+        tidy: called in a thread after intervals were sealed, which frees much memory.
         waits: evaluation waits for other processes.
-        apart: the lanes are those of slow jobs, and what is read at once depends on what it costs.
-        caught_up: told once that the only job stands at the end of its files and is not slow.
-        budget: the agent's processor time; None: without limit.
-        yielding: when to let others go first; None: never.
+        apart: use the lanes of slow jobs, and limit the bytes of a poll by its cost.
+        caught_up: called once when the only job is at the end of its files and is not slow.
+        budget: the agent's processor time; None: no limit.
+        yielding: when to give way to others; None: never.
 
     Attributes:
         due_us, sealed_s: see `elfmesh.ingest.scheduling.yielding.Closes`.
@@ -135,22 +136,25 @@ class Ingest:
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
         self._polled_us: int | None = None
-        self._turned_s: float | None = None  # when its loop came round; None: no caller waits for it
+        self._turned_s: float | None = None  # time of the last iteration; None: there is nothing to read for
 
     def stalled_s(self, now: float) -> float:
-        """For how long the loop has not come round, by its clock; 0 where there is nothing to read for."""
+        """Return the time since the loop's last iteration, by the loop's clock.
+
+        0 if the stream has no jobs.
+        """
         return 0.0 if self._turned_s is None else now - self._turned_s
 
     def wake(self) -> None:
         self._wake.set()
 
     def close(self) -> None:
-        """Stop reading where we are; `run` ends soon after."""
+        """Stop reading at the current position; `run` returns soon after."""
         self._closing = True
         self._wake.set()
 
     async def at_rest(self, work: Callable[[], T]) -> T:
-        """The result of work that must not meet a block in flight; its exception is raised here."""
+        """Run work while no block is in flight, and return its result or raise its exception."""
         if self._finished:
             return await self._executor.run(self._reading, work)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -159,7 +163,7 @@ class Ingest:
         return await future
 
     async def run(self) -> None:
-        """Look at the stream until `close`: at once while it is busy, ever more rarely while it is silent."""
+        """Poll the stream until `close`: without pause while it is busy, less often while it is silent."""
         try:
             await self._look()
             await self._settle()
@@ -196,7 +200,7 @@ class Ingest:
             await self._settle()
             self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
             if polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2):
-                continue  # the reader is behind
+                continue  # the reader is not at the end
             await self._settle()
             due_us = self.due_us = self.stream.next_due_us()
             if not polled.bytes_read:
@@ -211,7 +215,7 @@ class Ingest:
             await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
 
     def _delay_s(self) -> float:
-        """How long the next poll has to wait for processor time; what is being evaluated goes on."""
+        """Return how long the next poll must wait for processor time; evaluation continues meanwhile."""
         jobs = self.stream.jobs.values()
         own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
         if self._yielding is not None:
@@ -230,7 +234,7 @@ class Ingest:
             await task
 
     async def _obey(self) -> None:
-        """At rest: take failed jobs off the stream, hold back heavy ones, do what others have asked for."""
+        """With no block in flight, remove failed jobs, pause jobs with too many bytes, run queued work."""
         stream = self.stream
         while self._failed:
             await self._executor.run(self._reading, partial(self._failed.pop().end, stream))
@@ -240,7 +244,7 @@ class Ingest:
             await self._executor.run(self._reading, partial(hold, True, self._wall_us()))
             if (
                 job.held_bytes < self.held_bytes_max // 2
-            ):  # closed meanwhile: no other caller would let it go on
+            ):  # closed meanwhile, so no later event would resume it
                 await self._executor.run(self._reading, partial(hold, False, self._wall_us()))
         while self._waiting:
             work, future = self._waiting.popleft()
@@ -255,7 +259,7 @@ class Ingest:
 
     @safeguard("write-before-send")
     async def _evaluate(self, polled: Polled) -> None:
-        """Feed the jobs and hand out what they sealed, on disk first."""
+        """Evaluate the jobs; make sealed contributions durable before they are handed over."""
         if self._sheds:
             self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
         outcomes = self.stream.evaluate(polled)
@@ -296,10 +300,10 @@ class Ingest:
             tell()
 
     async def _wait_memory(self, memory: Memory) -> bool:
-        """Whether reading has to wait for memory; a stream that sheds never does.
+        """Return whether reading must wait for memory; a stream that sheds never waits.
 
-        Unread lines hold the watermarks meanwhile; a source at its end goes on with the clock: to seal what
-        is due is what frees memory, and nothing else might.
+        Unread lines hold back the watermarks meanwhile. The watermark of a source at its end advances with
+        the clock, because only sealing the due intervals frees memory.
         """
         over = memory.over
         if over != self._over_memory:

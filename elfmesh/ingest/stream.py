@@ -1,7 +1,7 @@
-"""One stream of this host: a poll on one side, the evaluation of what it brought on the other.
+"""Stream of this host: polling its reader, and evaluating its jobs over the result of a poll.
 
-Owns what passes between the two, and that a block's values are shared by all jobs of the stream. Knows
-neither the loop, nor threads, nor the disk.
+Owns the data between the two steps, and the values of a block that all jobs of the stream share. Does not
+depend on the loop, on threads or on the disk.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 
 log = logging.getLogger("elf.worker")
 BACKLOG_BYTES = 1 << 20
-"""A poll that brought so much is one of many: all jobs are late, and what is shared is worth more."""
+"""Bytes of a poll from which the stream is treated as having a backlog, so that sharing values matters more
+than latency."""
 
 LONG_SEAL_S = 0.002
-"""CPU seconds of a poll in which a job seals: who takes longer lets the others go first, a sync apart."""
+"""CPU seconds of sealing in a poll from which a job is sealed after the others, with a sync of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job's reader stood after a poll.
+    """Position of a job's reader after a poll.
 
     Attributes:
-        sources: the files behind the job.
-        positions: where its next records come from.
-        gaps: what was lost to it since the last poll.
+        sources: the files of the job.
+        positions: positions of its next records.
+        gaps: input that the job lost since the last poll.
     """
 
     sources: list[SourceState]
@@ -55,15 +56,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What one poll of a stream brought: all that evaluation needs to know, while the reader goes on.
+    """Result of one poll of a stream: all input of the evaluation, while the reader continues.
 
     Attributes:
         now_us: the wall clock before the poll.
-        agreed_us: the same, not ahead of what most agents' clocks show.
+        agreed_us: the same, limited by most agents' clocks.
         deliveries: parsed blocks, in order.
-        places: by job.
-        shedding: whether the blocks are to be left out and counted.
-        cpu_s: what reading and parsing cost.
+        places: positions by job.
+        shedding: drop the blocks and count them.
+        cpu_s: CPU seconds of reading and parsing.
     """
 
     now_us: int
@@ -80,11 +81,11 @@ class Polled:
 
 @dataclass(slots=True)
 class Evaluated(Outcome):
-    """What a poll of a stream led to.
+    """Outcome of the evaluation of a poll.
 
     Attributes:
-        failed: jobs that stop, each by its own fault.
-        slow: a job that holds up the others of the stream.
+        failed: jobs that stop because of their own faults.
+        slow: a job that delays the others of the stream.
         more: there is more to evaluate.
     """
 
@@ -94,10 +95,10 @@ class Evaluated(Outcome):
 
 
 class Stream:
-    """One stream of this host and the jobs that read it.
+    """Stream of this host, with the jobs that read it.
 
-    `poll` and `evaluate` may run in two threads, one call of each at a time; everything else, `jobs`
-    included, changes only while neither runs.
+    `poll` and `evaluate` may run in two threads, one call of each at a time. Everything else, including
+    `jobs`, changes only while neither runs.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Stream:
         self.poll_cost_s = 0.0
 
     def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
-        now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
+        now_us = wall_us()  # before the poll, because it may miss later lines; see watermark.py
         agreed_us = self.agreed_us(now_us)
         began = self._cpu_s()
         with timed("poll"):
@@ -133,7 +134,7 @@ class Stream:
         return self._polled(now_us, agreed_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
-        """Read nothing, only see which sources are at their end."""
+        """Check which sources are at their end, without reading."""
         now_us = wall_us()
         agreed_us = self.agreed_us(now_us)
         self.reader.look()
@@ -152,9 +153,9 @@ class Stream:
         return Polled(now_us, agreed_us, deliveries, places, shedding, cpu_s)
 
     def evaluate(self, polled: Polled) -> Iterator[Evaluated]:
-        """Feed every job, seal what is due. What several jobs compute of a block is computed once.
+        """Evaluate every job and seal due intervals; common values of a block are computed once.
 
-        Who takes long to seal comes last, and what the others have sealed is handed out before that.
+        Jobs that take long to seal come last, after the other jobs' contributions were handed over.
         """
         costs, sealed, took_s = dict[str, float](), Counter[str](), 0.0
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
@@ -187,7 +188,7 @@ class Stream:
         yield outcome
 
     def _charge(self, polled: Polled, costs: Mapping[str, float], sealed: Mapping[str, int]) -> None:
-        """What the jobs have cost: their own evaluation, and even parts of what was read for all of them."""
+        """Charge the jobs for their own evaluation and for equal shares of common reading and parsing."""
         self.polls += 1
         self.poll_cost_s = polled.cpu_s + sum(costs.values())
         self.bytes_read += polled.bytes_read
@@ -226,7 +227,7 @@ class Stream:
                 if traces.is_on():
                     self._trace(job, outcome, time_ns() - int((perf_counter() - began) * 1e9))
             job.report(outcome)
-        except Exception as error:  # one bad job must not hurt the others
+        except Exception as error:  # a job's fault must not affect the others
             if not isinstance(error, ElfError):
                 log.exception("job %s has failed", job.manifest.qualified)
             text = str(error) or type(error).__name__
@@ -241,14 +242,14 @@ class Stream:
                     traces.span("seal", event.job, entry.interval, began_ns)
 
     def given(self, event: Event) -> None:
-        """An event of one of the jobs goes to the control plane now."""
+        """Note that an event of one of the jobs is handed to the control plane now."""
         if isinstance(event, ctl.Sealed | ctl.Revised):
             job = self.jobs.get(LocalJob.frame_key(event.job, event.incarnation))
             if job is not None:
                 job.given(event)
 
     def next_due_us(self) -> int | None:
-        """The next moment of the wall clock at which a live stream may close an interval."""
+        """Return the next wall-clock time at which a live stream may close an interval."""
         dues = [due for job in self.jobs.values() if (due := job.due_us()) is not None]
         return min(dues, default=None)
 
@@ -272,12 +273,12 @@ class Stream:
 
 
 def guarded(job: LocalJob) -> str:
-    """What the crash guard calls a job: another version is tried again."""
+    """Return the crash guard's key of a job, which includes the version, so that a new version is tried."""
     return f"{job.manifest.qualified} version {job.manifest.version} {job.key}"
 
 
 def _where(polled: Polled) -> str:
-    """Where the records of a poll begin: the same after a restart that reads them again."""
+    """Return the position of a poll's first records, which is the same when a restart reads them again."""
     if not polled.deliveries:
         return "the end of an interval"
     block = polled.deliveries[0].block

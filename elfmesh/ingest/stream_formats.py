@@ -1,4 +1,4 @@
-"""What a stream's settings say about its lines, as a format: for an agent, a recheck and `elf run`."""
+"""Construction of a stream's format from its settings, for an agent, a recheck and `elf run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from elfmesh.units import parse_duration_us, parse_size
 
 
 def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> StreamFormat:
-    """The format of a stream, with a schema of its own; without a `name` the settings are options."""
+    """Return the format of a stream, with its own schema.
+
+    Without a `name`, errors refer to command-line options.
+    """
     try:
         bounds = Bounds(config.multiline_lines_max, parse_size(config.multiline_bytes_max))
         return StreamFormat(

@@ -1,7 +1,7 @@
-"""What an agent announces of its streams, found out without keeping the parsers in memory.
+"""Stream information that an agent announces, computed without loading the parsers into its process.
 
-Making a parser needs Arrow and numpy, most of what an agent without jobs would hold, so a child process does
-it. What a child cannot do is done here, so that errors are raised here.
+Parsers need Arrow and numpy, which are most of the memory of an agent without jobs. A child process therefore
+makes them. If the child fails, the work is done in this process, so that errors are raised here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def infos_of(streams: Mapping[str, StreamConfig]) -> tuple[StreamInfo, ...]:
-    """What is announced of each stream."""
+    """Return the announced information of each stream."""
     from elfmesh.ingest.stream_formats import format_of
 
     return tuple(
@@ -31,9 +31,10 @@ def infos_of(streams: Mapping[str, StreamConfig]) -> tuple[StreamInfo, ...]:
 
 
 def in_a_child(work: Callable[[], T], kind: type[T]) -> T:
-    """The result of `work` (of a kind that msgpack carries), done by a fork; its exceptions are raised here.
+    """Return the result of `work` from a forked child; its type must be supported by msgpack.
 
-    Where there are threads already, or Arrow is loaded anyway, it is done here.
+    The work runs in this process if there are other threads, if Arrow is already loaded, or if the child
+    fails.
     """
     if threading.active_count() > 1 or "pyarrow" in sys.modules or not hasattr(os, "fork"):
         return work()
@@ -51,7 +52,7 @@ def in_a_child(work: Callable[[], T], kind: type[T]) -> T:
 
 
 def _answer(work: Callable[[], T], send: int) -> None:
-    """Write the result and end this process, with 1 if there is none."""
+    """Write the result and exit this process; the exit code is 1 if there is no result."""
     status = 1
     try:
         reported = msgspec.msgpack.encode(work())

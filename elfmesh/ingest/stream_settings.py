@@ -1,6 +1,6 @@
-"""What agent.toml says of one stream: `[streams.NAME]`, and `--stream` on the command line.
+"""Settings of one stream: `[streams.NAME]` of agent.toml, and `--stream` on the command line.
 
-Owns the names, defaults and checks of these settings; opens nothing.
+Owns the names, defaults and checks of these settings. Opens no files or sockets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from elfmesh.ingest.inputs.kafka_config import KafkaInput, check_kafka
 from elfmesh.units import parse_duration_us, parse_size
 
 SPOOL_BYTES_MIN = 64_000_000
-"""Below, one body of an HTTP request could be more than there may ever be."""
+"""Least size of a spool; a smaller one could not hold the body of an HTTP request."""
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
 _LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
@@ -25,31 +25,31 @@ _STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts|timezone|multiline
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One stream of this host.
+    """Stream of this host.
 
     Attributes:
-        path: file name or glob pattern; a stream has this, `listen`, `journal` or `kafka`.
+        path: file name or glob pattern; a stream has one of this, `listen`, `journal` and `kafka`.
         listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, unix:///PATH or unix-stream:///PATH;
-            program://NAMESPACE/NAME for what programs of that name insert.
-        journal: matches of the systemd journal, as journalctl's; none of them: all of it.
+            program://NAMESPACE/NAME for the inserts of programs of that name.
+        journal: matches for the systemd journal, as for journalctl; an empty list is the whole journal.
         kafka: a topic: {servers, topic, partitions, options}.
-        spool: disk under the data directory for what `listen`, `journal` and `kafka` bring.
-        format: what its lines look like: a name of the page on log formats, or auto.
-        read_from: where to begin in files seen for the first time.
-        idle: after so long without a new line the stream's event time advances with the clock.
-        ts: field that carries the time; "" picks the format's own.
-        timezone: of times that name none.
-        year: of times that name none (RFC 3164); without it, by the file's time of change.
-        types: column -> bool, int, float or string, for formats that carry none.
+        spool: disk space under the data directory for the input of `listen`, `journal` and `kafka`.
+        format: format of the lines: a name of the page on log formats, or auto.
+        read_from: position at which reading of a new file starts.
+        idle: time without a new line after which the stream's event time advances with the clock.
+        ts: field with the event time; "" is the format's default.
+        timezone: time zone of times that do not specify one.
+        year: year of times that do not specify one (RFC 3164); default: by the file's modification time.
+        types: column -> bool, int, float or string, for formats without types.
         patterns: name -> pattern, for grok.
-        multiline: which lines are one record: start:PATTERN, continue:PATTERN, indent, timestamp, trace.
-        multiline_lines_max: a record of more lines ends.
-        multiline_bytes_max: so does one of more bytes.
-        multiline_timeout: after so long without growth the last record of a file ends.
-        on_overload: "wait": reading waits, nothing is dropped. "shed": the stream is read on; blocks for
-            which there is no memory, and sealed intervals for which there is no spool, are dropped and
-            counted.
-        archive: keeps its lines as Parquet files; none: they are not kept.
+        multiline: rule for records of several lines: start:PATTERN, continue:PATTERN, indent, timestamp,
+            trace.
+        multiline_lines_max: number of lines at which a record ends.
+        multiline_bytes_max: number of bytes at which a record ends.
+        multiline_timeout: time without growth after which the last record of a file ends.
+        on_overload: "wait": reading waits, and nothing is dropped. "shed": reading continues. Blocks without
+            memory, and sealed intervals without room in the frame log, are dropped and counted.
+        archive: stores the lines as Parquet files; default: they are not stored.
     """
 
     path: str = ""
@@ -74,20 +74,18 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def spool_bytes(self) -> int:
-        """`spool` in bytes."""
         return parse_size(self.spool)
 
     @property
     def idle_us(self) -> int:
-        """`idle` in microseconds."""
         return parse_duration_us(self.idle)
 
 
 def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, str]]:
-    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
+    """Parse the name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
 
     Raises:
-        UsageError: it is not of this form; what the settings say is checked with the rest.
+        UsageError: The text does not have this form. `check_stream` checks the values.
     """
     head, *options = _STREAM_OPTION.split(text)
     name, equals, path = head.partition("=")
@@ -108,7 +106,7 @@ def check_stream(stream: StreamConfig, where: str) -> None:
         where: file and key of the section, for errors.
 
     Raises:
-        ConfigError: a value is impossible; names the key.
+        ConfigError: A value is invalid; the message names the key.
     """
     _check_source(stream, where)
     if stream.archive is not None:
@@ -119,7 +117,7 @@ def check_stream(stream: StreamConfig, where: str) -> None:
 
 
 def _check_source(stream: StreamConfig, where: str) -> None:
-    """A stream's lines come from exactly one place, and from one that only this host can reach."""
+    """Check that a stream has exactly one source, and one that only this host can reach."""
     given = [bool(stream.path), bool(stream.listen), stream.journal is not None, stream.kafka is not None]
     if sum(given) != 1:
         what = "has no source" if not any(given) else "comes from several places"
@@ -141,7 +139,7 @@ def _check_source(stream: StreamConfig, where: str) -> None:
 
 
 def check_duration(value: str, where: str) -> None:
-    """Check that a value is a duration; raises ConfigError that names `where`."""
+    """Check that a value is a duration. Raises ConfigError with `where`."""
     try:
         parse_duration_us(value)
     except ConfigError as error:
@@ -149,7 +147,7 @@ def check_duration(value: str, where: str) -> None:
 
 
 def check_size(value: str, where: str) -> None:
-    """Check that a value is a size in bytes; raises ConfigError that names `where`."""
+    """Check that a value is a size in bytes. Raises ConfigError with `where`."""
     try:
         parse_size(value)
     except ConfigError as error:

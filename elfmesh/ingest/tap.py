@@ -1,8 +1,8 @@
-"""Live lines of a stream for people who look: `elf tap`.
+"""Live display of a stream's lines: `elf tap`.
 
-Limits bound how many look at once, how many lines a second they see, and the processor time of reading for
-them. A tap has a reader and a format of its own, so it touches no job. Of a stream that grows faster it shows
-a sample: it jumps to the new end. Text is as it stands in the log, unescaped.
+Limits apply to the number of taps, the lines per second and the processor time of reading for them. A tap has
+its own reader and format, so it affects no job. If a stream grows faster than the limits allow, the tap shows
+a sample: it skips to the new end. Text is shown as it is in the log, unescaped.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from elfmesh.ql import Statement
 
 TAPS_MAX = 4
-"""Open at one agent; more are refused."""
+"""Most open taps at one agent; more are refused."""
 
 POLL_S = 0.2
 BUSY_SHARE = 0.1
-"""The share of one processor's time that reading for one tap may take."""
+"""Greatest share of one processor's time for reading for one tap."""
 
 QUIET_S = 5.0
-"""After so long without a line it says that it is still there."""
+"""Time without a line after which a tap sends its counts to show that it is alive."""
 
 
 class Taps:
-    """The taps of one agent; `policy` says what the namespace of a job may read here."""
+    """Taps of one agent; `policy` decides what the namespace of a job may read here."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Taps:
         self._open = 0
 
     async def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
-        """First {"stream"}, then {"line", "source"} for each line and, between them, counts so far.
+        """Yield {"stream"} first, then {"line", "source"} for each line and, between them, the counts so far.
 
-        Counts are read (records), matched, shown, parse_errors and jumps over what was not read.
+        The counts are read (records), matched, shown, parse_errors and jumps over unread input.
         """
-        # Loaded for the first one who looks: an agent without jobs has no parsers in memory.
+        # Imported on demand, because an agent without jobs has no parsers in memory.
         from elfmesh.ingest.sources import StreamReader
         from elfmesh.ingest.tap_lines import READER, Filter, Tap, part_of
         from elfmesh.ql import Query, parse
@@ -101,7 +101,10 @@ class Taps:
             await asyncio.sleep(min(max(POLL_S, (now - began) / BUSY_SHARE), max(0.0, end - now)))
 
     def _check(self, statement: Statement, first: Statement) -> None:
-        """Refuse what a job of the first text's namespace might not read; an operator's tap is of none."""
+        """Raise for inputs that a job of the first text's namespace may not read.
+
+        An operator's tap has no namespace.
+        """
         job = first.job
         if job is None:
             problem = self._policy.hidden_of(statement, self._streams)

@@ -1,4 +1,4 @@
-"""What one tap reads and shows: a reader of its own, the filters, and a rate of lines; loaded on demand."""
+"""Reader, filters and rate limit of one tap; imported on demand."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from elfmesh.ql.values.columns import bool_values
 READER = "tap"
 RAW, SOURCE = "_raw", "_source"
 LINE_CHARS_MAX = 4096
-"""Of a longer line only the beginning is shown."""
+"""Characters of a line that are shown; longer lines are cut."""
 
 
 class Tap:
-    """One tap; called by one thread at a time."""
+    """Tap of a stream; used by one thread at a time."""
 
     def __init__(self, reader: StreamReader, filters: Sequence[Filter], request: TapRequest) -> None:
         self._reader, self._filters = reader, filters
@@ -40,10 +40,10 @@ class Tap:
         self.counts = dict.fromkeys(("read", "matched", "shown", "parse_errors", "jumps"), 0)
 
         self.unseen = list(dict.fromkeys(name for each in filters for name in each.fields))
-        """Fields of the filters in which no record had a value so far."""
+        """Fields of the filters that had no value in any record so far."""
 
     def start(self) -> None:
-        """Begin at the end of the stream, or at its beginning."""
+        """Start at the end of the stream, or at its beginning."""
         columns = dict.fromkeys((RAW, SOURCE, *(name for each in self._filters for name in each.fields)))
         self._reader.add(READER, columns, read_from=self._from)
 
@@ -76,7 +76,7 @@ class Tap:
         number = min(len(matched), int(self._tokens), self.left)
         if not number:
             return []
-        # Evenly over what there is: the first lines of a burst would be no sample of it.
+        # Select the rows evenly, because the first lines of a burst would not be a representative sample.
         rows = pa.array(matched[np.linspace(0, len(matched) - 1, number).astype(np.int64)])
         self._tokens -= number
         self.left -= number
@@ -90,7 +90,7 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """WHERE of one part of a statement, over single records."""
+    """WHERE of one part of a statement, for single records."""
 
     part: Statement
 
@@ -100,7 +100,7 @@ class Filter:
         return () if where is None else tuple(n.path for n in walk(where) if isinstance(n, Field))
 
     def passed(self, parsed: Parsed) -> np.ndarray:
-        """Which rows pass; bool[rows]."""
+        """Return which rows pass; bool[rows]."""
         where = self.part.plan.where
         if where is None:
             return np.ones(parsed.rows, bool)
@@ -111,7 +111,7 @@ class Filter:
 
 
 def part_of(statement: Statement, stream: str) -> Statement:
-    """The part that reads a stream. QueryError: its filter needs more than a record."""
+    """Return the part that reads a stream. Raises QueryError if its filter needs more than single records."""
     parts = [part for part in statement.parts or (statement,) if part.stream == stream]
     if not parts:
         raise statement.origin.error(f"the filter does not read {stream}", statement.offset)

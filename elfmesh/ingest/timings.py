@@ -1,7 +1,7 @@
-"""How long things took, as histograms: counted always, written out on request.
+"""Histograms of durations. They are always counted, and written on request.
 
-One set for each process, because what is timed is deep inside rooms that do not know an agent. `observe` is
-safe in any thread and costs a microsecond; a race loses a count, never a total order.
+There is one set per process, because the timed code is in rooms that do not depend on the agent. `observe` is
+thread-safe and costs about a microsecond; a race can lose a count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Histogram:
-    """Counts by bound, their sum; `counts` has one more than `BOUNDS_S`, for what is longer."""
+    """Counts by bound, and their sum. `counts` has one more element than `BOUNDS_S`, for longer durations."""
 
     __slots__ = ("counts", "sum_s")
 
@@ -39,7 +39,7 @@ NAMES = {
     "close_lag": "From the end of an interval to its closing, at its master.",
     "loop_lag": "How much later than asked for the event loop came back, once a second.",
 }
-"""Everything that is timed: name -> what it is."""
+"""Names of the histograms with their descriptions."""
 
 TIMINGS: dict[str, Histogram] = {name: Histogram() for name in NAMES}
 
@@ -50,7 +50,7 @@ def observe(name: str, seconds: float) -> None:
 
 @contextmanager
 def timed(name: str) -> Iterator[None]:
-    """Time what is done within, also if it fails."""
+    """Measure the duration of a block, also if it raises."""
     began = time.perf_counter()
     try:
         yield

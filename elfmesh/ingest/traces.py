@@ -1,8 +1,8 @@
-"""The way of an interval over agents as OpenTelemetry spans, where a collector is named (extra `otel`).
+"""OpenTelemetry spans of an interval's way through the agents, if a collector is configured (extra `otel`).
 
-Agents pass no context on: the trace of an interval and the span of its closing, the parent of all others, are
-named by hashing job and number. Spans are per interval, never per record. What cannot be exported is dropped
-after a bounded queue; no interval waits for a collector.
+Agents do not pass trace contexts to each other. The trace of an interval, and the span of its closing, which
+is the parent of all others, have ids that are hashes of job and number. Spans are per interval, never per
+record. They are queued up to a limit and dropped beyond it; no interval waits for a collector.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from elfmesh.srt.messages import SegmentUp
 from elfmesh.version import VERSION
 
 SETTINGS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""OpenTelemetry's own settings: tracing is on where one of them is set."""
+"""OpenTelemetry's own settings; tracing is on if one of them is set."""
 
 CLOSE = "close"
 _traces: Traces | None = None
 
 
 def begin(agent: str, stack: AsyncExitStack) -> None:
-    """Export from now on, until the stack ends, if a collector is named."""
+    """Start exporting, until the stack ends, if a collector is configured."""
     global _traces
     if not any(os.environ.get(name) for name in SETTINGS):
         return
@@ -47,23 +47,23 @@ def end() -> None:
 
 
 def sent(message: Message) -> None:
-    """A message has left: what it carries of intervals is on its way."""
+    """Record that a message with contributions of intervals was sent."""
     if _traces is not None and isinstance(message, SegmentUp):
         for entry in message.segment.entries:
             span("send", message.tree, entry.interval, time.time_ns())
 
 
 def span(what: str, job: bytes, interval: int, began_ns: int) -> None:
-    """Something was done for an interval from `began_ns` (wall clock) until now. Any thread."""
+    """Record work for an interval from `began_ns` (wall clock) until now. Thread-safe."""
     if _traces is not None:
         _traces.span(what, job, interval, began_ns, time.time_ns())
 
 
 def trees_of(job: bytes, trees: tuple[bytes, ...]) -> None:
-    """A job's intervals are reduced in these trees: what is done there is told of the job.
+    """Map the trees in which a job's intervals are reduced to the job.
 
-    An agent that only reduces for others does not know a job's further trees (PARTITIONS): their spans stand
-    in traces of their own.
+    An agent that only reduces for others does not know a job's further trees (PARTITIONS), so the spans of
+    those trees are in traces of their own.
     """
     if _traces is not None:
         _traces.jobs.update(dict.fromkeys(trees, job))
@@ -74,13 +74,13 @@ def is_on() -> bool:
 
 
 def ids_of(job: bytes, interval: int) -> tuple[int, int]:
-    """Number of the trace of an interval, and of the span of its closing."""
+    """Return the ids of an interval's trace and of the span of its closing."""
     digest = hashlib.sha256(b"elfmesh interval" + job + str(interval).encode()).digest()
     return int.from_bytes(digest[:16], "big"), int.from_bytes(digest[16:24], "big")
 
 
 class Traces:
-    """The exporter of one agent; raises ImportError without the extra."""
+    """Exporter of one agent. Raises ImportError without the extra."""
 
     def __init__(self, agent: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -97,7 +97,7 @@ class Traces:
         self.jobs: dict[bytes, bytes] = {}
 
     def span(self, what: str, job: bytes, interval: int, began_ns: int, ended_ns: int) -> None:
-        """Hand a span over. Cost: a queue's."""
+        """Queue a span for export. Cost: one operation of a queue."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, TraceFlags
         from opentelemetry.trace.status import Status, StatusCode

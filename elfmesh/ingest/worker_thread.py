@@ -1,7 +1,7 @@
-"""A thread of one's own, for a sink or a source that may wait long.
+"""Separate thread for a sink or a source that may block for long.
 
-The agent's threads are few and shared by all streams; a database that hangs would stop reading there. This
-one is not waited for at the end: its work is safe to be cut off anywhere, as by a crash.
+The agent's threads are few and shared by all streams, so a database that hangs would stop reading there. The
+shutdown does not wait for this thread: its work must be safe to interrupt anywhere, as by a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Call = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any
 
 
 class WorkerThread:
-    """Runs calls one at a time, in order."""
+    """Thread that runs calls one at a time, in order."""
 
     def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[_Call | None] = SimpleQueue()
@@ -27,14 +27,14 @@ class WorkerThread:
         self._thread.start()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The call's result; its exception is raised here."""
+        """Run a call and return its result or raise its exception."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._queue.put((loop, future, call))
         return await future
 
     def close(self, last: Callable[[], object] = lambda: None) -> None:
-        """End behind the calls that were made, with a last one that may fail; does not wait."""
+        """End the thread after the queued calls and a last one, which may fail; does not wait."""
         self._last = last
         self._queue.put(None)
 
@@ -47,7 +47,7 @@ class WorkerThread:
                 value, error = call(), None
             except BaseException as raised:
                 value, error = None, raised
-            with contextlib.suppress(RuntimeError):  # the loop has ended: no caller waits for it
+            with contextlib.suppress(RuntimeError):  # the loop has ended, so no caller waits for the result
                 loop.call_soon_threadsafe(_settle, future, value, error)
         with contextlib.suppress(Exception):
             self._last()

@@ -1,11 +1,12 @@
-"""The workers of one agent: streams read once, every job fed, every sealed interval on disk before it leaves.
+"""Workers of one agent: they read each stream once for all jobs and make sealed intervals durable.
 
-Owns the jobs that are evaluated here and what the control plane wants of each, one thing after the other; the
-loop over each stream is `elfmesh.ingest.read_loop`. Knows no peer and no master; evaluates nothing itself.
+Owns the jobs that are evaluated here, and executes the control plane's requests for each job in order. The
+loop over each stream is `elfmesh.ingest.read_loop`. Does not depend on peers or masters, and evaluates
+nothing itself.
 
-Invariants: the `Sealed` events of a job follow each other without a gap and are durable before they are
-given; a job that fails stops alone, with a report, and never costs another job a record; nothing is sealed
-early because the agent stops.
+Invariants: the `Sealed` events of a job have no gap and are durable before they are emitted. A job that fails
+stops alone, with a report, and costs no other job a record. No interval is sealed early because the agent
+stops.
 
 Paper: ELF 2.2, 3 (job worker). Guarantees D-1, D-3, D-12.
 """
@@ -51,21 +52,21 @@ class WorkerHost:
     """`Workers` of the pump.
 
     Args:
-        emit: takes the events for the control plane.
+        emit: receives the events for the control plane.
         streams: this agent's streams by name.
         open_reader: opens the reader of a stream.
-        frames: the frame log; only used in the "store" lane.
-        executor: where reading, evaluation and syncing run.
+        frames: the frame log; used only in the lane "store".
+        executor: runs reading, evaluation and syncing.
         wall_us: wall clock.
-        agreed_us: what of a time of the wall clock most agents' clocks show at most.
-        fatal: told of an error that must end the agent.
+        agreed_us: limits a wall-clock time by most agents' clocks.
+        fatal: called with an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
-        memory: the budget of all panes; None: without limit.
+        memory: the budget of all panes; None: no limit.
         tidy: see `Ingest`.
-        seed: of the tables of keys, so that no sender can choose keys that collide.
+        seed: seed of the tables of keys, so that senders cannot choose keys that collide.
         encode: see `JobWorker`.
         labels, lookups: of this agent.
-        cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
+        cpu_s: CPU time of the calling thread; if constant, no job is classified as slow.
         budget, gate, guard: see `Parts`.
     """
 
@@ -141,7 +142,7 @@ class WorkerHost:
             budget.watch(self._costs, self._slow_down)
 
     def start_job(self, effect: ctl.StartWorker) -> None:
-        """Begin a job, or go on with it after a restart."""
+        """Start a job, or continue it after a restart."""
         self._task_queue.command(effect.manifest.job_id, partial(self._start, effect))
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
@@ -154,7 +155,7 @@ class WorkerHost:
         self._task_queue.command(job, partial(self._hold, job, "control", False))
 
     def release(self, job: bytes, stop: int, received: int) -> None:
-        """Intervals of a job below `stop` are closed, revisions up to `received` accounted for."""
+        """Release intervals of a job below `stop`, which are closed, and revisions up to `received`."""
         if not self._task_queue.busy(job):
             self._release(job, stop, received)
             return
@@ -165,7 +166,7 @@ class WorkerHost:
         self._task_queue.command(job, in_turn)
 
     async def close(self) -> None:
-        """Stop reading where we are and flush the frame log."""
+        """Stop reading at the current position and flush the frame log."""
         if self._closing:
             return
         self._closing = True
@@ -180,7 +181,7 @@ class WorkerHost:
         await self._writer.close()
 
     def kill(self) -> None:
-        """Stop at once, finish nothing."""
+        """Stop at once and finish nothing."""
         self._closing = True
         self._writer.stop_waiting()
         self._end_functions()
@@ -194,7 +195,7 @@ class WorkerHost:
 
     @property
     def problem(self) -> str:
-        """Why reading waits; "" as long as the disk has room."""
+        """Return why reading waits; "" while the disk has room."""
         return self._writer.problem
 
     def lacks(self, problem: str) -> None:
@@ -205,11 +206,11 @@ class WorkerHost:
                 self._emit(ctl.WorkerReport(job.manifest.job_id, error=error))
 
     def describe(self) -> dict[str, object]:
-        """What this agent reads and evaluates, for people."""
+        """Return what this agent reads and evaluates, for display."""
         return {name: ingest.stream.describe() for name, ingest in self.ingests.items()}
 
     def describe_jobs(self) -> dict[str, dict[str, object]]:
-        """What each job here costs and holds."""
+        """Return the cost and memory of each job here."""
         return {job.manifest.qualified: describe_job(job) for job in list(self._jobs.values())}
 
     def _costs(self) -> dict[str, Cost]:
@@ -239,7 +240,7 @@ class WorkerHost:
             begin = await ingest.at_rest(partial(self._isolation.begin, job, ingest.stream))
         except StorageError:
             raise
-        except Exception as error:  # one bad job must not hurt the others
+        except Exception as error:  # a job's fault must not affect the others
             log.warning("job %s cannot begin: %r", manifest.qualified, error)
             self._emit(ctl.WorkerReport(manifest.job_id, error=str(error) or type(error).__name__))
             if job is not None:

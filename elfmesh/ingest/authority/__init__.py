@@ -1,1 +1,1 @@
-"""What this host lets run and shows: signatures, grants, hidden fields, the audit log."""
+"""Authorisation on this host: signatures, grants, hidden fields, the audit log."""

@@ -1,10 +1,10 @@
-"""The audit log: who did what, one JSON line an action, each with the hash of the line before.
+"""Audit log of administrative actions: one JSON line per action, each with the hash of the line before.
 
-`audit.log` is written, `audit.log.1` and so on are over, the oldest go. A line is synced before the action
-happens; where it cannot be written, the action is refused. A line has no text of a job, no token and no key.
-The chain goes on from file to file, so changes in the middle are found. A tail that was cut off shows only in
-`audit.head`, which stands beside the log and follows at its own pace: who can write one can write both, so
-keep the newest hash elsewhere (`elf describe agent` shows it).
+`audit.log` is the current file; `audit.log.1` and so on are complete, and the oldest are deleted. A line is
+synced before the action happens; if it cannot be written, the action is refused. A line contains no text of a
+job, no token and no key. The chain of hashes continues across files, so changes in the middle are detected. A
+truncated tail is detected only with `audit.head`, which is written beside the log with a delay. An attacker
+who can write one file can write both, so store the newest hash elsewhere (`elf describe agent` shows it).
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ NAME, HEAD = "audit.log", "audit.head"
 GENESIS = "0" * 64
 AWAY = f"Look at it, then move {NAME} and {HEAD} away."
 HEAD_S = 0.5
-"""How far `audit.head` may be behind a line: to replace a file costs three syncs, for which no action waits.
-A crash leaves it behind as well as it always could, which says of no line that it is there if it is not."""
+"""Greatest delay of `audit.head`, because replacing a file costs three syncs and no action should wait for
+them. A head that is behind after a crash never refers to a missing line."""
 
 TEXT_MAX = 512
 REFUSALS_A_MINUTE = 60
-"""Refused requests that get a line of their own; of more only the number is kept."""
+"""Most refused requests per minute that get a line of their own; further ones are only counted."""
 REFUSED_DAYS = 30
-"""So many days of nothing but refusals, as long as they can be made, fill the files: of a day that has had
-its share only the number is kept, so that who has no rights cannot make the log forget."""
+"""Number of days of nothing but refusals that fill the files. On each day, refusals beyond this share are
+only counted, so that callers without rights cannot displace older entries."""
 _DAY = 24 * 60
 
 _JSON = msgspec.json.Encoder(order="deterministic")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One line.
+    """Line of the audit log.
 
     Attributes:
         seq: 1, 2, ... without a gap.
-        at: microseconds since the epoch, of this host's clock.
-        who: the caller's name, as it was proved or not; see `source`.
-        source: how we know: certificate, token, loopback, unix socket, overlay.
-        job: "namespace/name", where it is about one.
+        at: microseconds since the epoch, by this host's clock.
+        who: the caller's name, verified or not; see `source`.
+        source: how the caller was authenticated: certificate, token, loopback, unix socket, overlay.
+        job: "namespace/name", if the action is about a job.
         digest: SHA-256 of the job's text.
-        why: of a refusal.
-        count: of what stands in one line.
+        why: reason of a refusal.
+        count: number of actions in this line.
         before: hash of the line before.
-        hash: of this line without its hash.
+        hash: hash of this line without this field.
     """
 
     seq: int
@@ -93,10 +93,10 @@ def _decode_head(raw: bytes) -> _Head:
 
 
 class AuditLog:
-    """The log of one agent. May be used by several threads.
+    """Audit log of one agent. Thread-safe.
 
-    `head_s` is how long after a line `audit.head` is written, by a thread of its own; 0: with the line.
-    StorageError: what is there is no chain; it is left as it is.
+    `head_s` is the delay after which a separate thread writes `audit.head`; 0: it is written with the line.
+    Raises StorageError, and changes nothing, if the existing files are not a valid chain.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class AuditLog:
         self._bytes_max, self._files, self._head_s = file_bytes_max, files, head_s
         self._lock, self._keeping = threading.Lock(), threading.Lock()
         self._follower: threading.Timer | None = None
-        self._behind = False  # whether the head could not be written, and has to be before another line
+        self._behind = False  # writing the head failed; it must succeed before another line is written
         self._minute, self._refused, self._unsaid = 0, 0, 0
         self._day, self._refused_bytes = 0, 0
         self._file = storage.open(NAME)
@@ -130,7 +130,7 @@ class AuditLog:
         digest: str = "",
         why: str = "",
     ) -> None:
-        """Add a line, durably. StorageError: what it is about must not happen."""
+        """Write a line durably. If it raises StorageError, the action must not happen."""
         with self._lock:
             if not allowed and self._too_many():
                 self._unsaid += 1
@@ -145,11 +145,11 @@ class AuditLog:
             self._refused_bytes += 0 if allowed else size
 
     def describe(self) -> dict[str, Any]:
-        """The newest line's number and hash, for an operator who keeps them elsewhere."""
+        """Return the newest line's number and hash, for operators who store them elsewhere."""
         return {"lines": self._head.seq, "hash": self._head.hash}
 
     def close(self) -> None:
-        """Give the file back; the head is that of the last line then, if it can be written."""
+        """Close the file; first write the head of the last line, if possible."""
         with self._lock:
             follower, self._follower = self._follower, None
         if follower is not None:
@@ -211,7 +211,10 @@ class AuditLog:
         return len(line)
 
     def _rotate(self) -> None:
-        """Begin another file; the oldest goes. A crash in between leaves a copy, which a start drops."""
+        """Start a new file and delete the oldest.
+
+        A crash in between leaves a copy, which the next start deletes.
+        """
         data = self._file.read()
         numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
         self._storage.write(f"{NAME}.{(numbers[-1] if numbers else 0) + 1}", data)
@@ -221,7 +224,7 @@ class AuditLog:
             self._storage.delete(f"{NAME}.{number}")
 
     def _recovered(self) -> _Head:
-        """The end of the chain. A last line that was not written whole is cut off: it allowed nothing yet."""
+        """Return the end of the chain. An incomplete last line is removed; its action has not happened."""
         where = self._storage.where(NAME)
         data = self._file.read()
         whole = data.rfind(b"\n") + 1
@@ -265,7 +268,7 @@ class AuditLog:
 
 @dataclass(frozen=True, slots=True)
 class AuditedApi:
-    """`Recorder` of the API: writes in a thread."""
+    """`Recorder` of the API; writes in a thread."""
 
     log: AuditLog
     executor: Executor
@@ -300,7 +303,7 @@ def _number(name: str) -> int:
 
 
 def files_of(place: Path) -> list[Path]:
-    """The files of a log, oldest first: of a data directory, or one file alone."""
+    """Return the files of a log, oldest first, for a data directory or a single file."""
     if place.is_dir():
         older = [path for path in place.glob(f"{NAME}.*") if path.suffix[1:].isdecimal()]
         found = sorted(older, key=lambda path: _number(path.name))
@@ -313,7 +316,7 @@ def files_of(place: Path) -> list[Path]:
 
 
 def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
-    """The lines of a file with their numbers. Raises DataError: a line is none, or not as it was written."""
+    """Yield the lines of a file with their numbers. Raises DataError for an invalid or changed line."""
     yield from _entries(path, path.read_bytes())
 
 
@@ -329,7 +332,10 @@ def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
 
 
 def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]:
-    """The first number and the last line of files whose chain is whole, oldest first."""
+    """Check the chain of files, oldest first.
+
+    Returns the first number and the last line. Raises DataError.
+    """
     first, last = 0, None
     for path, data in files:
         for number, entry in _entries(path, data):
@@ -345,7 +351,7 @@ def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]
 
 
 def verify(place: Path) -> tuple[int, int, str]:
-    """The first and last number and the newest hash of a log whose chain is whole, or DataError."""
+    """Check the chain of a log. Returns the first and last number and the newest hash. Raises DataError."""
     paths = files_of(place)
     first, last = check_chain((path, path.read_bytes()) for path in paths)
     if last is None:

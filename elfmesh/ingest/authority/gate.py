@@ -1,7 +1,7 @@
-"""What may run on this host: a text passes the agent's own rules, then its signatures, then a trial.
+"""Admission of versions on this host: the agent's policy, then signatures, then a trial run.
 
-Each is asked when a version is prepared (D-16) and again before anything of it is evaluated, because the
-master in between has only relayed it.
+All three are checked when a version is prepared (D-16) and again before any of it is evaluated, because the
+master only relays versions.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("elf.functions")
 WRITTEN_MAX = 4096
-"""Versions that are not written down again when their worker starts again."""
+"""Versions whose lines in the audit log are not repeated when their worker starts again."""
 
 
 class Gate:
-    """The gate of one agent, by several threads; `audit` takes down what runs here (None: nowhere)."""
+    """Admission of one agent. Thread-safe. `audit` records the versions that run here (None: no record)."""
 
     def __init__(
         self,
@@ -52,15 +52,16 @@ class Gate:
     def tried(self, effect: TryFunctions) -> FunctionsTried:
         try:
             return FunctionsTried(effect.token, self.trial(effect.manifest))
-        except Exception as error:  # whatever it is, it must not cost the agent
+        except Exception as error:  # no fault of a version may end the agent
             log.exception("%s cannot be tried out", effect.manifest.qualified)
             return FunctionsTried(effect.token, str(error) or type(error).__name__)
 
     def trial(self, manifest: Manifest) -> str:
-        """Why a version of a job could not run here, "" if it can: allowed, verified, loaded, tried out.
+        """Return why a version of a job cannot run here, "" if it can.
 
-        A tombstone is obeyed at once: what it ends is over, and on disk as revoked, before this returns "".
-        May start a process; for a thread.
+        Checks permission and signatures, loads the functions and tries them. A tombstone takes effect
+        immediately: before this call returns "", its jobs are ended and recorded on disk as revoked. May
+        start a process; call it in a thread.
         """
         try:
             self._allowed(manifest)
@@ -72,13 +73,13 @@ class Gate:
             self.signatures.check(manifest)
             self.functions.trial(manifest)
         except ElfError as error:
-            with contextlib.suppress(StorageError):  # it is refused in any case
+            with contextlib.suppress(StorageError):  # the version is refused in any case
                 self._write(manifest, "prepare", error.message)
             return error.message
         return ""
 
     def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
-        """Have all versions of a job that may be evaluated checked, durably."""
+        """Check all versions of a job that may be evaluated, and record the admission durably."""
         for stage in stages:
             self._allowed(stage.manifest)
             if signing.is_tombstone(stage.manifest.signed) and self.signatures.needs(stage.manifest):
@@ -92,14 +93,14 @@ class Gate:
         return admitted
 
     def again(self, manifest: Manifest) -> Evaluator | None:
-        """The evaluator for computing an interval of an admitted version again; None: it has no functions."""
+        """Return the evaluator for recomputing an interval of an admitted version; None without functions."""
         self._allowed(manifest)
         if self.signatures.needs(manifest):
             self.signatures.check(manifest)
         return self.functions.again(manifest)
 
     def _write(self, manifest: Manifest, what: str, why: str) -> None:
-        """Write down what becomes of a version here, once in the life of this process if it runs."""
+        """Write the decision on a version to the audit log; an admission once per boot."""
         key = (manifest.job_id, manifest.incarnation, manifest.version)
         if self._audit is None or (not why and key in self._written):
             return
@@ -118,7 +119,7 @@ class Gate:
 
     def _bury(self, manifest: Manifest) -> None:
         if not self.signatures.believes(manifest):
-            return  # nothing of the kind ever ran here
+            return  # no signed version ever ran here
         self.signatures.bury(manifest)
         namespace, _, name = own_name(manifest).partition("/")
         jobs = (f"{namespace}/{name}", f"{namespace}/{canary_name(name)}")
@@ -138,5 +139,5 @@ class Gate:
 
 
 def open_gate(storage: Storage, wall_us: Callable[[], int]) -> Gate:
-    """The gate of an agent without rules: everything may run, but no Python."""
+    """Return the gate of an agent without rules: all jobs may run, but no Python functions."""
     return Gate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))

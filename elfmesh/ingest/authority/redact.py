@@ -1,9 +1,10 @@
-"""Values of hidden fields, blanked where the log is parsed: no reader of records can forget to.
+"""Redaction of hidden fields when the log is parsed, so that no reader of records has to do it.
 
-A hidden field is null. A value that is JSON text keeps its shape, with null for what is hidden in it at any
-depth; any other text of a whole line has `***` behind the names of hidden fields. A whole line of a format
-whose fields have places instead of names is null if one of them is hidden. What has no name stays: a secret
-in a query string is in `path`. Cost: one regex over text columns that are read; Python for rows that match.
+A hidden field is null. A value that is JSON text keeps its structure, with null for hidden fields at any
+depth. In other text of a whole line, `***` replaces the values after the names of hidden fields. If a format
+has positions instead of names and one of its fields is hidden, a whole line is null. Values without a name
+stay: a secret in a query string remains in `path`. Cost: one regular expression over the text columns that
+are read, and Python code for rows that match.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from elfmesh.ingest.parsers.formats import found_columns
 
 UNSHOWN = "a line that cannot be shown: its format has hidden fields"
 DEPTH_MAX = 32
-"""Of JSON in JSON in JSON; what is deeper is blanked as a whole."""
+"""Greatest depth of JSON within JSON strings; deeper values are redacted as a whole."""
 
 
 class Redactor:
-    """Blanks the hidden fields of parsed blocks. May be used by several threads."""
+    """Redactor of the hidden fields of parsed blocks. Thread-safe."""
 
     def __init__(self, rules: FieldRules) -> None:
         self._rules = rules
@@ -82,7 +83,10 @@ class Redactor:
         return pc.replace_with_mask(array, pc.fill_null(mask, False), pa.array(texts, array.type))
 
     def _json(self, text: str, depth: int) -> str | None:
-        """A JSON object or list without hidden values, as it was if it had none; None if it is neither."""
+        """Return a JSON object or list without hidden values, unchanged if it has none.
+
+        None if the text is neither.
+        """
         if text.lstrip()[:1] not in ("{", "["):
             return None
         try:

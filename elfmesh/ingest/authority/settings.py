@@ -1,6 +1,6 @@
-"""What agent.toml says of who may use what here: `[manifests]`, `[namespaces.NAME]`, `[fields]`, `[audit]`.
+"""Settings of authorisation in agent.toml: `[manifests]`, `[namespaces.NAME]`, `[fields]`, `[audit]`.
 
-Owns names, defaults and checks; a setting can only be changed by who can write the file.
+Owns names, defaults and checks. Only a user who can write the file can change a setting.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from elfmesh.errors import ConfigError
 from elfmesh.units import parse_size
 
 AUDIT_BYTES_MIN = 100_000
-"""Below, a file would be over after some hundred actions."""
+"""Least size of a file; a smaller one would be full after some hundred actions."""
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ManifestsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs run here: all, or those that enough keys have signed.
+    """Jobs that may run here: all, or those with enough signatures.
 
     Attributes:
-        require: "signed": every version of every job needs signatures, and so does its end. "off": none does
+        require: "signed": every version of every job, and its deletion, needs signatures. "off": none does
             (Python functions always do, see [functions]).
-        keys: public keys, as `elf key create` prints them; of namespaces that name none of their own.
-        signatures: how many of them must have signed.
+        keys: public keys, as `elf key create` prints them, for namespaces without keys of their own.
+        signatures: number of required signatures.
     """
 
     require: Literal["off", "signed"] = "off"
@@ -38,21 +38,21 @@ class ManifestsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamespaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the jobs of one namespace may use here; what is not listed they may not.
+    """Permissions of the jobs of one namespace here; anything that is not listed is denied.
 
     Attributes:
         streams: streams whose records they may read; patterns such as "shop-*".
         lookups: tables that they may join.
-        sinks: sinks that may carry their results on.
-        columns: fields that they may read, as dotted paths; a field's own fields go with it.
-        deny_columns: fields among them that they may not read, as dotted paths without patterns; whole lines
-            (`_raw`) neither then.
+        sinks: sinks that may store their results.
+        columns: fields that they may read, as dotted paths; nested fields are included.
+        deny_columns: fields among them that they may not read, as dotted paths without patterns. Whole lines
+            (`_raw`) are then denied too.
         reads: other namespaces whose results they may read.
         keys: public keys that sign their manifests, instead of those of [manifests].
-        signatures: how many of these keys must have signed.
-        jobs: how many of their jobs this agent works on at a time.
-        groups: rows of partial aggregates that open intervals of one job may hold; a job with more ends here.
-        sketch: the largest size of a sketch or collected list that a job may ask for.
+        signatures: number of required signatures.
+        jobs: most of their jobs that this agent works on at a time.
+        groups: most rows of partial aggregates in open intervals of one job; a job with more ends here.
+        sketch: the largest size of a sketch or collected list that a job may request.
     """
 
     streams: tuple[str, ...] = ()
@@ -69,12 +69,12 @@ class NamespaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FieldsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Fields of records that are kept from all jobs and from who looks.
+    """Fields of records that are hidden from all jobs and displays.
 
     Attributes:
-        deny: names at any depth, compared without case and punctuation; patterns with "*". The default are
-            names that hold credentials; [] hides nothing.
-        allow: names that are not meant by them.
+        deny: names at any depth, compared without case and punctuation; patterns with "*". The default has
+            names of credentials; [] hides nothing.
+        allow: names that are not hidden although they match.
     """
 
     deny: tuple[str, ...] = DENIED
@@ -82,11 +82,11 @@ class FieldsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The audit log.
+    """Audit log.
 
     Attributes:
-        file_max: size at which a file is over and the next begins.
-        files: how many are kept.
+        file_max: size at which the next file begins.
+        files: number of files that are kept.
     """
 
     file_max: str = "16 MB"
@@ -148,7 +148,7 @@ def check_authority(
 
 
 def _check_keys(keys: tuple[str, ...], signatures: int, where: str, needed: bool) -> None:
-    """Refuse keys that cannot be read, or so few that nothing could ever be signed."""
+    """Raise ConfigError for unreadable keys, or for fewer keys than required signatures."""
     found = {read_key(key, where=f"{where}.keys") for key in keys}
     if needed and len(found) < signatures:
         raise ConfigError(

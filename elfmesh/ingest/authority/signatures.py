@@ -1,8 +1,8 @@
-"""Which signed texts this agent admits: its memory of serials, on disk before anything they allow happens.
+"""Verification of signed versions; the serials that were seen are on disk before an admission takes effect.
 
-One mechanism serves all jobs: a job with functions on an agent that wants all manifests signed satisfies both
-sets of keys by one envelope. The rules of admission are in `control.signing`. A version that cannot be
-admitted is refused as a whole, with the reason.
+The same mechanism serves all jobs. If an agent requires signatures of functions and of manifests, a job with
+functions satisfies both sets of keys with one envelope. `control.signing` has the rules. An invalid version
+is refused as a whole, with the reason.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from elfmesh.sums import json_checked, json_with_sum
 from elfmesh.wire import UNREADABLE
 
 FILE = "functions"
-"""Where serials are remembered: first only those of functions were."""
+"""File of the serials. The name is historical: at first only functions had serials."""
 
 JOBS_MAX = 4096
-"""Jobs whose serials are remembered; beyond that new ones are refused rather than old ones forgotten."""
+"""Most jobs whose serials are stored. Beyond it, new jobs are refused, because a forgotten serial could be
+replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signers:
-    """Whose signatures count (raw public keys), and how many there must be."""
+    """Accepted raw public keys, and the number of required signatures."""
 
     keys: tuple[bytes, ...]
     needed: int = 1
@@ -39,12 +40,12 @@ class Signers:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whose texts may run here.
+    """Keys that are trusted here.
 
     Attributes:
-        functions: who signs Python functions; None: none run here.
-        manifests: who signs jobs; None: they need no signature.
-        namespaces: who signs instead of `manifests` in a namespace.
+        functions: keys for Python functions; None: none run here.
+        manifests: keys for jobs; None: jobs need no signature.
+        namespaces: keys that replace `manifests` in a namespace.
     """
 
     cluster: str = ""
@@ -60,7 +61,7 @@ class Trust:
 
 
 class _Memory(msgspec.Struct):
-    """What is on disk: jobs by the name of their texts, and the versions admitted last by job id.
+    """Content of the file: jobs by the name in their texts, and the versions admitted last by job id.
 
     A version is (version, incarnation, SHA-256 of the payload).
     """
@@ -75,19 +76,22 @@ def decode_memory(raw: bytes) -> _Memory:
 
 @dataclass(slots=True)
 class Admission:
-    """A version that may run until `expires_us` (None: of what has ended); `ended` says why it may not."""
+    """Admission of a version until `expires_us` (None: already ended).
+
+    `ended` is the reason if it may not run.
+    """
 
     expires_us: int | None = None
     ended: str = ""
 
     def over(self, now_us: int) -> str:
-        """Why it may not run any more at this moment, "" if it may."""
+        """Return why the version may not run at this time, "" if it may."""
         expired = self.expires_us is not None and now_us >= self.expires_us
         return self.ended or (signing.EXPIRED if expired else "")
 
 
 class EndedHere(RuntimeFailure):
-    """A version was revoked or has expired, after it was good."""
+    """An admitted version was revoked or has expired."""
 
     def __init__(self, message: str, why: str) -> None:
         super().__init__(message)
@@ -95,7 +99,7 @@ class EndedHere(RuntimeFailure):
 
 
 class Signatures:
-    """The admissions of one agent. May be used by several threads."""
+    """Admissions of one agent. Thread-safe."""
 
     def __init__(self, trust: Trust, storage: Storage, wall_us: Callable[[], int]) -> None:
         self.trust, self._storage, self._wall_us = trust, storage, wall_us
@@ -114,17 +118,20 @@ class Signatures:
         return self.trust.of_job(manifest.namespace) is not None or bool(ql.parse(manifest.text).functions)
 
     def believes(self, manifest: Manifest) -> bool:
-        """Whether a signature of such a version by any key counts here."""
+        """Return whether a signature of such a version by any key is valid here."""
         functions = bool(ql.parse(manifest.text).functions) and self.trust.functions is not None
         return functions or self.trust.of_job(manifest.namespace) is not None
 
     def check(self, manifest: Manifest) -> None:
-        """Verify a version, and change nothing. RuntimeFailure has the reason of a refusal."""
+        """Verify a version without changing any state. Raises RuntimeFailure with the reason of a refusal."""
         with self._lock:
             self._admitted(manifest, self._memory)
 
     def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
-        """Verify all versions of a job that need signatures, by the version that evaluates them."""
+        """Verify all versions of a job that need signatures.
+
+        Returns admissions by the version that evaluates them.
+        """
         wanted = [stage for stage in stages if self.needs(stage.manifest)]
         if not wanted:
             return {}
@@ -152,7 +159,7 @@ class Signatures:
         return found
 
     def bury(self, manifest: Manifest) -> None:
-        """Take the tombstone of a job: on disk first, then what it ends is over."""
+        """Apply the tombstone of a job: record it on disk, then end the job."""
         signers = self._signers(manifest)
         job = own_name(manifest)
         with self._lock:
@@ -182,7 +189,10 @@ class Signatures:
         self._memory = memory
 
     def _admitted(self, manifest: Manifest, memory: _Memory) -> tuple[signing.Envelope, signing.Remembered]:
-        """The envelope, and what to remember of it; RuntimeFailure with the reason if refused."""
+        """Return the envelope and the data to store for it.
+
+        Raises RuntimeFailure with the reason of a refusal.
+        """
         signers = self._signers(manifest)
         if not manifest.signed:
             verb = "are" if ql.parse(manifest.text).functions else "is"

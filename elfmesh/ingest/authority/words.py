@@ -1,8 +1,8 @@
-"""Where the value ends that stands behind the name of a hidden field, in text that is no JSON.
+"""Detection of the end of a hidden field's value in text that is not JSON.
 
-Knows `name=value`, `name: value`, `"name": "value"` at any depth of escaping, `name => value`,
-`<name>value</name>`, `--name value`, headers. Where the end of a value is unclear, more is blanked rather
-than less. Linear in the text.
+Recognises `name=value`, `name: value`, `"name": "value"` at any depth of escaping, `name => value`,
+`<name>value</name>`, `--name value`, and headers. If the end of a value is ambiguous, more is redacted rather
+than less. Cost: linear in the text.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re2
 
 BLANK = "***"
 _WHOLE_LINE = ("cookie", "cookies", "authorization")
-"""Their values have blanks, quotes and semicolons of their own."""
+"""Fields whose values contain blanks, quotes and semicolons."""
 
 _SCHEMES = ("bearer", "basic", "digest", "token", "negotiate", "apikey")
-"""Words before a credential."""
+"""Words that precede a credential."""
 
 _CLOSES = {"[": "]", "{": "}", "(": ")"}
 _EITHER = {opens: re.compile(f"[{re.escape(opens + closes)}]") for opens, closes in _CLOSES.items()}
@@ -26,18 +26,18 @@ TAG_CHARS = 64
 _TAG = re.compile(r"<(?:[\w.-]*:)?\Z")
 _BLANKS = re.compile(r"[ \t]*")
 _ESCAPED = re.compile(r"\\+u00(2d|5f|3[0-9]|[46][1-9a-f]|[57][0-9a])", re.IGNORECASE)
-"""Letters, digits, `-` and `_` as JSON may spell them."""
+"""Letters, digits, `-` and `_` in JSON's escaped spelling."""
 
 
 def spelled(pattern: str) -> str:
-    """A name as it is compared, as the regex of its spellings: letters with what is none between them."""
+    """Return a regular expression for the spellings of a name: its letters with punctuation between them."""
     return r"[-_. ]{0,2}".join(
         r"[\w-]*" if letter == "*" else r"\w" if letter == "?" else re.escape(letter) for letter in pattern
     )
 
 
 class Words:
-    """Blanks values behind names; `hides` says whether a name as it was written is meant."""
+    """Redactor of values after names; `hides` decides for each name in its original spelling."""
 
     def __init__(self, deny: Sequence[str], hides: Callable[[str], bool]) -> None:
         names = "|".join(sorted(map(spelled, (*deny, *_WHOLE_LINE)), key=len, reverse=True))
@@ -48,7 +48,7 @@ class Words:
         self._hides = hides
 
     def __call__(self, text: str) -> str:
-        """The text without those values; as it was if there are none."""
+        """Return the text without those values; the same text if there are none."""
         plain = _ESCAPED.sub(lambda found: chr(int(found.group(1), 16)), text)
         shown = self._blanked(plain)
         return text if shown == plain else shown
@@ -61,9 +61,9 @@ class Words:
             if start < at or not self._hides(name):
                 continue
             if gap.isspace() and not name.startswith("-"):
-                continue  # words of a sentence; an option has its value behind a blank
+                continue  # words of a sentence; only an option has a blank before its value
             if gap == ">" and not _TAG.search(text[max(0, start - TAG_CHARS) : start]):
-                continue  # no tag, or the end of one
+                continue  # not a tag, or a closing tag
             end = self._end(text, name, gap, start, begins)
             if end > begins:
                 out += [text[at:begins], BLANK]
@@ -104,9 +104,9 @@ def _quote_at(text: str, at: int) -> tuple[int, str, int] | None:
 
 
 def _closed(text: str, at: int, quote: str, depth: int, *, keep: bool = False) -> int:
-    """Behind the quote that ends a value, or before it (`keep`); the end of the text if there is none.
+    """Return the position after the quote that ends a value, or before it (`keep`); else the text's end.
 
-    A quote that fewer backslashes stand before ends what the value is part of, and is never taken.
+    A quote with fewer backslashes ends the enclosing string and is never consumed.
     """
     while (found := text.find(quote, at)) >= 0:
         slashes = 0
@@ -130,7 +130,7 @@ def _folded(text: str, at: int) -> int:
 
 
 def _bracketed(text: str, at: int) -> int:
-    """Behind the bracket that closes the one at `at`; the end of the text if none does."""
+    """Return the position after the bracket that closes the one at `at`; the end of the text if none does."""
     opens, depth = text[at], 0
     for found in _EITHER[opens].finditer(text, at):
         depth += 1 if found.group() == opens else -1

@@ -1,1 +1,1 @@
-"""What the agent may take from its host, and who gives way first when that is not enough."""
+"""Limits on the agent's use of its host, and the choice of jobs to slow down under overload."""

@@ -1,10 +1,10 @@
-"""How much processor time may still be used: a bucket that fills with the clock and is emptied by work.
+"""Token bucket of processor time: the clock fills it, and work empties it.
 
-Owns arithmetic only; the clock and what work cost come from outside. What it says is a delay: no job is
-stopped in the middle of anything, the next piece of work waits.
+Owns only arithmetic; the caller provides the clock and the cost of work. The result is a delay before the
+next piece of work; running work is never interrupted.
 
-Invariants: over any stretch of t seconds no more than `cores * (t + BURST_S)` plus one piece of work begins;
-a job waits at most DEBT_S: even with a tiny allowance there is progress, and a watermark that moves.
+Invariants: in any t seconds, no more than `cores * (t + BURST_S)` plus one piece of work begins. A job waits
+at most OVERDRAFT_S, so even a tiny allowance permits progress and a moving watermark.
 
 Paper: none.
 """
@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 BURST_S = 0.5
-"""Seconds of filling that may be saved up: a burst of lines after silence is read at once."""
+"""Seconds of filling that can be saved, so that a burst of lines after silence is read at once."""
 
 OVERDRAFT_S = 2.0
-"""The longest that a job waits: what a piece of work cost beyond that is forgiven."""
+"""Greatest delay; the cost of a piece of work beyond it is forgiven."""
 
 
 class Allowance:
-    """See the module. Used by several threads: a race costs a little accuracy, nothing else.
+    """Token bucket of processor time. Several threads may use it; a race only costs a little accuracy.
 
     Args:
-        cores: how fast it fills, in processor seconds per second.
-        clock: seconds that never go back.
+        cores: rate of filling, in processor seconds per second.
+        clock: monotonic seconds.
     """
 
     def __init__(self, cores: float, clock: Callable[[], float]) -> None:
@@ -36,7 +36,7 @@ class Allowance:
         self._level_s = cores * BURST_S
 
     def charge(self, cpu_s: float) -> None:
-        """Work was done that cost so much."""
+        """Subtract the cost of finished work."""
         now = self._clock()
         filled = self._level_s + (now - self._at) * self.cores
         self._at = now
@@ -44,16 +44,16 @@ class Allowance:
 
     @property
     def delay_s(self) -> float:
-        """How long to wait before more is begun; 0: not at all."""
+        """Return how long to wait before more work begins; 0: no wait."""
         return max(0.0, -self._level_s / self.cores - (self._clock() - self._at))
 
 
 class ProcessAllowance:
-    """The same for a whole process: what it used is read from the system, not told.
+    """Token bucket for a whole process; the used time is read from the system.
 
     Args:
-        cores, clock: as above.
-        used_s: processor seconds of all its threads so far.
+        cores, clock: as in `Allowance`.
+        used_s: processor seconds of all threads so far.
     """
 
     def __init__(self, cores: float, clock: Callable[[], float], used_s: Callable[[], float]) -> None:
@@ -63,7 +63,7 @@ class ProcessAllowance:
 
     @property
     def delay_s(self) -> float:
-        """How long to wait before more is begun. Cost: one system call."""
+        """Return how long to wait before more work begins. Cost: one system call."""
         used_s = self._used_s()
         self._allowance.charge(used_s - self._seen_s)
         self._seen_s = used_s

@@ -1,8 +1,8 @@
-"""A control group of the agent's own (cgroup v2), where the system has delegated a part of the tree to it.
+"""Control group of the agent (cgroup v2), if the system has delegated a subtree to it.
 
-The agent moves itself into a child group, because processes and limits of children cannot be in the same
-group, and writes cpu.max and memory.high there. Where that fails, nothing is left half done. See
-docs.kernel.org, "Control Group v2", "Delegation" and "No Internal Process Constraint".
+The agent moves itself into a child group, because a group cannot have both processes and limits for children,
+and writes cpu.max and memory.high there. If this fails, no partial change remains. See docs.kernel.org,
+"Control Group v2", "Delegation" and "No Internal Process Constraint".
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 PERIOD_US = 100_000
 CHILD = "elf-agent"
 CPU_ROOM = 1.1
-"""The kernel's limit on all threads lies above that of reading: else what peers wait for would stand, too."""
+"""Factor by which the kernel's limit exceeds that of reading, so that requests of peers are not throttled
+too."""
 
 
 def apply(
@@ -24,7 +25,10 @@ def apply(
     mount: Path = Path("/sys/fs/cgroup"),
     own: Path = Path("/proc/self/cgroup"),
 ) -> str:
-    """Move into a group of our own with these limits (None, 0: no limit); "" if in force, else why not."""
+    """Move into an own group with these limits (None, 0: no limit).
+
+    Returns "" if in force, else the reason.
+    """
     wanted = [name for name, given in (("cpu", cores), ("memory", memory_bytes)) if given]
     if not wanted:
         return ""
@@ -32,7 +36,7 @@ def apply(
         group = _own_group(mount, own)
         if group is None:
             return "this system has no cgroup v2 tree"
-        if group.name == CHILD:  # of an agent that ran here before us
+        if group.name == CHILD:  # left by an earlier agent
             group = group.parent
         lacking = set(wanted) - set((group / "cgroup.controllers").read_text().split())
         if lacking:

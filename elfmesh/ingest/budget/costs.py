@@ -1,6 +1,6 @@
-"""What one job costs its agent, and what it is held to while there is not enough for all.
+"""Cost of one job at its agent, and its limits while resources are short.
 
-Owns the sums. Written by the thread that evaluates, one at a time; read by any thread.
+Written by the evaluating thread, one at a time; read by any thread.
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ from elfmesh.cbt.budget import Account
 from elfmesh.ingest.budget.allowance import Allowance
 
 SEAL_S = 0.002
-"""What an interval costs the agent beyond its seal, on other threads and once for each job: merging, the
-register's vote, the last steps of the query and the record."""
+"""Cost of an interval beyond its seal, on other threads and once per job: merging, the register's vote, the
+last steps of the query and the record."""
 
 
 @dataclass(slots=True)
 class JobCost:
-    """See the module.
+    """Cost and limits of one job.
 
     Attributes:
-        cpu_s: processor seconds of its operators, inserts and seals, and its part of what was read and parsed
-            for several jobs.
-        lines: lines it was given, those that it left out included.
-        lines_shed: of those, lines it left out because there was no room or its allowance was used up.
+        cpu_s: processor seconds of its operators, inserts and seals, and its share of common parsing.
+        lines: lines that were delivered to it, including shed ones.
+        lines_shed: lines that were dropped because there was no room or its allowance was used up.
         seal_s: processor seconds of its last poll in which it sealed an interval.
-        open_bytes: what its open intervals hold, as of the last lines.
-        allowance: what it may use from now on; None: as much as it wants.
-        sheds: beyond it, blocks are left out and counted; else its reader waits.
-        slowed: why and since when, for people; "" if it is not slowed down.
-        memory: what its open intervals hold, against its share; None: there is no limit.
-        crowds: why its memory is given up before that of others, for people; "" if it is not.
+        open_bytes: bytes of its open intervals at the last delivery.
+        allowance: its limit of processor time; None: no limit.
+        sheds: above the allowance, blocks are dropped and counted; otherwise its reader waits.
+        slowed: reason and start of the limit, for display; "" without a limit.
+        memory: account of its open intervals against its share; None: no limit.
+        crowds: why its memory is spilled before that of others, for display; "" if it is not.
     """
 
     cpu_s: float = 0.0
@@ -47,13 +46,13 @@ class JobCost:
     _yielded: int = 0
 
     def charge(self, evaluated_s: float, parsed_s: float, intervals: int = 0) -> None:
-        """A poll has cost so much, and sealed so many intervals, which an allowance has to pay for too."""
+        """Add the cost of a poll, and charge the allowance for it and for the sealed intervals."""
         self.cpu_s += evaluated_s + parsed_s
         if self.allowance is not None:
             self.allowance.charge(evaluated_s + parsed_s + intervals * SEAL_S)
 
     def holds(self, open_bytes: int) -> bool:
-        """What its open intervals hold now; whether there is something new to say of its share."""
+        """Update the bytes of its open intervals. Returns whether `crowds` has changed."""
         self.open_bytes = open_bytes
         memory, before = self.memory, self.crowds
         if memory is None:
@@ -70,17 +69,17 @@ class JobCost:
 
     @property
     def delay_s(self) -> float:
-        """How long its next poll has to wait, if it is read by itself and loses nothing."""
+        """Return how long its next poll must wait; 0 if the job sheds."""
         return 0.0 if self.allowance is None or self.sheds else self.allowance.delay_s
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether its open intervals keep others from what memory there is, and cannot go to disk."""
+        """Return whether its open intervals use memory that others need, and cannot be spilled."""
         return self.memory is not None and self.memory.is_in_the_way
 
     @property
     def is_beyond(self) -> bool:
-        """Whether it has used up the time it may use, and the next block is to be left out."""
+        """Return whether its allowance is used up, so that the next block must be dropped."""
         return self.sheds and self.allowance is not None and self.allowance.delay_s > 0
 
     def describe(self) -> dict[str, Any]:

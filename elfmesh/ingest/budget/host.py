@@ -1,7 +1,7 @@
-"""The processor time of one agent: what reading waits for, and the watchdog's second hand.
+"""Processor time of one agent: delays of reading, and the watchdog's timer.
 
-Owns clocks and the timer; the arithmetic is `allowance`, the decision `watchdog`. Only reading waits: what
-peers and people ask for runs on the loop, which is never held up, and what it uses is taken off what reading
+Owns clocks and the timer; `allowance` has the arithmetic and `watchdog` the decision. Only reading waits.
+Requests of peers and users run on the event loop, which is never delayed; their cost reduces what reading
 gets.
 """
 
@@ -23,17 +23,17 @@ WATCH_S = 1.0
 
 
 class HostBudget:
-    """See the module.
+    """Processor time of one agent.
 
     Args:
-        cores: of the agent; None: as much as it takes.
-        job_share: of that, or of one core, what the worst job gets while there is not enough, and all jobs
-            together that are read by themselves.
-        clock: seconds that never go back.
+        cores: limit of the agent; None: no limit.
+        job_share: share of the limit, or of one core, for the most expensive job under overload, and for all
+            jobs together that are read apart.
+        clock: monotonic seconds.
         used_s: processor seconds of the process.
 
     Attributes:
-        waited_s: seconds that some stream has waited for the agent's allowance.
+        waited_s: seconds that a stream has waited for the agent's allowance.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class HostBudget:
         self._allowance = None if cores is None else ProcessAllowance(cores, clock, used_s)
         self._watchdog = None if cores is None else Watchdog(cores, job_share)
         self._apart = Allowance((cores or 1.0) * job_share, clock)
-        self._waiting: dict[str, float] = {}  # stream -> since when it waits
-        self._waited: dict[str, float] = {}  # stream -> seconds since the last look
+        self._waiting: dict[str, float] = {}  # stream -> start of its wait
+        self._waited: dict[str, float] = {}  # stream -> seconds waited since the last observation
         self._timer: asyncio.TimerHandle | None = None
         self._looked_at = clock()
         self._slowed: dict[str, tuple[str, str]] = {}
         self.waited_s = 0.0
 
     def delay_s(self, stream: str) -> float:
-        """How long a stream's next poll has to wait; asked again and again while it does."""
+        """Return how long a stream's next poll must wait. Called repeatedly while it waits."""
         if self._allowance is None:
             return 0.0
         delay_s, now = self._allowance.delay_s, self._clock()
@@ -69,11 +69,11 @@ class HostBudget:
 
     @property
     def of_apart(self) -> Allowance:
-        """What all jobs that are read by themselves get together, as long as the watchdog names none."""
+        """Return the common allowance of all jobs that are read apart and are not slowed individually."""
         return self._apart
 
     def watch(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[Verdict], None]) -> None:
-        """Look every second who costs what, until `close`; nothing without a limit."""
+        """Observe the cost of jobs once a second, until `close`. Does nothing without a limit."""
         if self._watchdog is not None:
             self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._look, costs, obey)
 
@@ -101,11 +101,11 @@ class HostBudget:
 
     @property
     def slowed(self) -> dict[str, str]:
-        """Job -> why it is slowed down."""
+        """Return the slowed jobs with the reasons."""
         return dict(self._slowed.values())
 
     def carry_out(self, verdict: Verdict, cost: JobCost, job: str) -> None:
-        """Hold a job to its allowance, or let it go, and say so."""
+        """Apply the watchdog's verdict to a job, and log it."""
         if verdict.cores is None:
             cost.allowance, cost.slowed = None, ""
             self._slowed.pop(verdict.job, None)

@@ -1,6 +1,7 @@
-"""The agent's priority on its host: nice, and the class of its disk traffic.
+"""Priority of the agent's process on its host: nice, and the class of its disk traffic.
 
-For the whole process only, because a slower thread would keep the interpreter's lock while it is not run.
+The priority applies to the whole process, because a thread with a lower one would keep the interpreter's lock
+while it is not scheduled.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import platform
 
 log = logging.getLogger("elf.agent")
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30, "ppc64le": 273, "s390x": 282}
-"""Number of the system call, which the C library does not wrap."""
+"""Numbers of the system call, which the C library does not wrap."""
 
 _IO = {"best-effort": (2 << 13) | 7, "idle": 3 << 13}
-"""Class and, of best effort, the last of its eight levels."""
+"""Class; for best effort also the lowest of its eight levels."""
 
 
 def lower(nice: int | None, io_class: str) -> None:
-    """Stand back; threads that are begun after this do as well. What the system refuses is a warning."""
+    """Lower the priority of this process and its later threads. A refusal of the system is a warning."""
     if nice is not None and nice > os.getpriority(os.PRIO_PROCESS, 0):
         os.setpriority(os.PRIO_PROCESS, 0, nice)
     if io_class:

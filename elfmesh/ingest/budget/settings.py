@@ -11,40 +11,40 @@ from elfmesh.errors import ConfigError
 from elfmesh.units import parse_size
 
 MEMORY_BYTES_MIN = 16_000_000
-"""Below, every batch would go to disk."""
+"""Least memory; with less, every batch would be spilled."""
 
 DISK_BYTES_MIN = 1_000_000
-"""Below, the frame log would be rewritten all the time."""
+"""Least disk space; with less, the frame log would be rewritten continually."""
 
 PROCESS_BYTES_MIN = 128_000_000
-"""Below, an agent with one job would be slowed down for ever."""
+"""Least memory of the process; with less, an agent with one job would be throttled permanently."""
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agent may take from its host.
+    """Limits on the agent's use of its host.
 
     Attributes:
-        cpu_percent: of one core, for the whole process: 50 is half a core, 200 two of them. Reading waits for
-            it; what agents say to each other never does. Unset: no limit.
-        job_share: of `cpu_percent`, or of one core, where that is unset, and of the memory of open intervals:
-            what the job that takes most gets while there is not enough for all.
-        nice: how much the host's own work goes first, 0 to 19. Unset: as the agent was started.
-        engine: when what evaluates jobs (Arrow, numpy, SQL) is loaded: as the agent starts, or with its first
-            "job": an agent without jobs holds half as much memory, and the first job begins seconds later.
-        io_class: "idle": the disk only when no other process wants it; "best-effort": after others of that
-            class. "": as the agent was started.
-        process_memory: what the process may take before the kernel takes pages back from it (memory.high of
-            its own cgroup); "0" for no limit.
-        memory: for what records leave behind: half of it for the open intervals of all jobs, a quarter for
-            sealed intervals of one job that are not closed (above that the job stops reading), the rest for
-            blocks that are being read. The process itself takes about 100 MB more.
-        spill: disk space under the data directory for open intervals that do not fit in memory; "0" for none.
-            When neither has room, reading waits.
-        disk: what the frame log may take: contributions that are not closed yet. At this size reading
-            waits, or goes on and drops what there is no room for, as the stream's `on_overload` says; "0"
-            for no limit. While it is rewritten, it takes up to as much again.
-        self_check: one interval in so many of the jobs that are led here is verified against the raw logs of
-            all its agents (`elf verify`); 0 for none. It costs each of them a read of all its logs.
+        cpu_percent: limit of the whole process in percent of one core: 50 is half a core, 200 two cores.
+            Reading waits for it; communication of agents never does. Unset: no limit.
+        job_share: share of `cpu_percent` (or of one core if that is unset) and of the memory of open
+            intervals for the most expensive job under overload.
+        nice: nice value of the process, 0 to 19. Unset: unchanged.
+        engine: when the evaluator of jobs (Arrow, numpy, SQL) is loaded: at the start, or with the first
+            "job". An agent without jobs then needs half the memory, and the first job starts seconds later.
+        io_class: "idle": use the disk only when no other process does; "best-effort": the lowest level of
+            that class. "": unchanged.
+        process_memory: memory of the process above which the kernel reclaims pages (memory.high of its own
+            cgroup); "0" for no limit.
+        memory: memory for the data of records: half for the open intervals of all jobs, a quarter for
+            sealed intervals of one job that are not closed (above it the job stops reading), the rest for
+            blocks that are being read. The process itself needs about 100 MB more.
+        spill: disk space under the data directory for open intervals that do not fit in memory; "0" for
+            none. If neither has room, reading waits.
+        disk: size of the frame log: contributions that are not closed yet. At this size reading waits, or
+            continues and drops what does not fit, depending on the stream's `on_overload`; "0" for no
+            limit. A rewrite of the log temporarily needs up to the same size again.
+        self_check: verify one in so many intervals of the jobs whose master is here against the raw logs of
+            all their agents (`elf verify`); 0 for none. Each check reads all logs of these agents.
     """
 
     cpu_percent: float | None = None
@@ -85,7 +85,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_limits(limits: LimitsConfig, where: str) -> None:
-    """Raise ConfigError for what cannot be; `where`: the section, with its file."""
+    """Check the limits; `where` is the file and section. Raises ConfigError."""
     for key in ("memory", "spill", "disk", "process_memory"):
         try:
             parse_size(getattr(limits, key))

@@ -1,15 +1,15 @@
-"""Who gives way when an agent has less processor than its jobs want: the one that costs most, first.
+"""Choice of the jobs to slow down when an agent has less processor time than its jobs need.
 
-Once a second it is told how long reading had to wait for the agent's allowance and what each job has cost.
-While it waits again and again, the worst job is given an allowance of its own; if that was not enough, the
-one that is worst then is given one, or half of what it had. When there is room again the last one to be
-slowed down is the first to be let go. Owns the decision. Slows no job down itself.
+Once a second the watchdog observes how long reading waited for the agent's allowance and what each job cost.
+If reading waits repeatedly, the most expensive job gets an allowance of its own. If that is not enough, the
+job that is then most expensive gets one, or half of its previous one. When there is room again, the job that
+was slowed last is released first. Owns the decision, and does not slow any job itself.
 
-Invariants: a job is slowed down only while, over WINDOW seconds, reading waited; among jobs of streams that
-lose nothing (`on_overload = "wait"`) only one that takes more than its share, since to wait by turns would
-help no job; a job that had to be slowed down soon after it was let go waits twice as long the next time.
+Invariants: a job is slowed only if reading waited during the last WINDOW seconds. In streams that lose
+nothing (`on_overload = "wait"`), only a job that uses more than its share is slowed, because equal delays
+would help no job. A job that must be slowed again soon after its release stays slowed twice as long.
 
-Paper: none; shedding by cost instead of at random follows from one bad job being the usual reason.
+Paper: none. Shedding is by cost instead of random, because overload is usually caused by one bad job.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 WINDOW = 5
-"""Observations, a second each: a burst is over by then."""
+"""Observations per decision, one per second; most bursts are shorter."""
 
 WAITED = 0.25
-"""Share of the time that reading waited: more is overload."""
+"""Share of time that reading waited above which the agent is overloaded."""
 
 ROOM = 0.05
-"""Less is room for more."""
+"""Share of time that reading waited below which there is room."""
 
 CALM, CALM_MAX = 10, 320
-"""Observations with room before a job is let go; doubled for one that was soon back."""
+"""Observations with room before a job is released; doubled if it is soon slowed again."""
 
 CORES_MIN = 0.001
-"""An allowance is not halved below: a job would not end a poll in minutes."""
+"""Least allowance; with less, a poll of the job would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a job has cost since it began.
+    """Cost of a job since its start.
 
     Attributes:
         cpu_s: processor seconds.
-        sheds: its stream drops what there is no room for.
+        sheds: the job's stream drops what there is no room for.
     """
 
     cpu_s: float
@@ -49,7 +49,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A job's allowance from now on, in cores; None: as much as it wants. `was_cores`: what it had used."""
+    """New allowance of a job in cores; None: no limit. `was_cores` is its use so far."""
 
     job: str
     cores: float | None
@@ -57,11 +57,11 @@ class Verdict:
 
 
 class Watchdog:
-    """See the module.
+    """Decision which jobs to slow down.
 
     Args:
         cores: the agent's allowance.
-        share: of it, what the worst job keeps.
+        share: share of it that the most expensive job keeps.
     """
 
     def __init__(self, cores: float, share: float) -> None:
@@ -73,11 +73,11 @@ class Watchdog:
         self.slowed: dict[str, float] = {}
 
     def observe(self, waited: float, costs: Mapping[str, Cost]) -> Verdict | None:
-        """A second has passed.
+        """Process the observations of one second.
 
         Args:
-            waited: share of it that reading waited for the allowance.
-            costs: of all jobs here.
+            waited: share of the second that reading waited for the allowance.
+            costs: costs of all jobs here.
 
         Cost: one pass over the jobs.
         """
@@ -118,6 +118,6 @@ class Watchdog:
             known = self._penalty.get(worst)
             self._penalty[worst] = CALM if known is None else min(known * 2, CALM_MAX)
         self.slowed[worst] = cores
-        self._waited.clear()  # what follows shows whether that was enough
+        self._waited.clear()  # new observations decide whether that was enough
         self._costs.clear()
         return Verdict(worst, cores, used[worst])

@@ -1,1 +1,1 @@
-"""Python functions of jobs: signed, verified here, and evaluated in processes of their own."""
+"""Python functions of jobs: their admission, and their evaluation in confined processes."""

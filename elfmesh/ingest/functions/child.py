@@ -1,14 +1,14 @@
-"""The process in which the Python functions of one job are evaluated: a script that imports nothing of ours.
+"""Process that evaluates the Python functions of one job: a script that imports no module of elfmesh.
 
-Started by `process.WorkerProcess` as `python -I child.py PARENT`. Before the first line of a source runs, the
-process has no descriptor but its pipes and /dev/null, it has given up its rights, and both layers confine it:
-`landlock` from before Arrow is imported, which makes threads, and `seccomp` for all threads. Without one of
-them it loads nothing, unless its parent says that this was accepted.
+`process.WorkerProcess` starts it as `python -I child.py PARENT`. Before it runs any source, the process has
+closed all descriptors except its pipes and /dev/null, dropped its privileges, and is confined by two layers:
+`landlock` before Arrow is imported, because Arrow starts threads, and `seccomp` for all threads. Without one
+of them it loads no function, unless its parent declares that this is accepted.
 
-Frames on both pipes: eight bytes of length, big-endian, then so many bytes. First comes one JSON object with
-the functions and limits; the answer is {} or {"error": text}. Then batches: the function's number as one
-byte, and an Arrow IPC stream of its arguments; the answer is an Arrow IPC stream with the columns `value` and
-`failed`, or, after an empty frame, a text that says how the function broke its contract.
+Frames on both pipes have eight bytes of length, big-endian, then the data. The first is a JSON object with
+the functions and limits; the answer is {} or {"error": text}. Then follow batches: the function's number as
+one byte, and an Arrow IPC stream of its arguments. The answer is an Arrow IPC stream with the columns `value`
+and `failed`, or an empty frame and a text that describes how the function broke its contract.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ANONYMOUS = 65534
-"""Who a worker of root's agent becomes: who owns nothing."""
+"""User of a worker if the agent runs as root: a user that owns no files."""
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 FILES_MAX = 64
-"""Descriptors: enough to import a library while a function is evaluated."""
+"""Most descriptors: enough to import a library while a function is evaluated."""
 
 OUT_OF_MEMORY = 77
-"""Exit code of a process that has met its limit: what it holds by then is not worth going on with."""
+"""Exit code of a process that reached its memory limit, after which it cannot continue reliably."""
 
 HALVINGS_MAX = 64
-"""Calls by which the records of a batch are sought that a vectorised function cannot take."""
+"""Most calls in the search for the records of a batch for which a vectorised function fails."""
 
 ERROR_CHARS_MAX = 300
 _LENGTH = struct.Struct(">Q")
 
 
 class Broken(Exception):
-    """A function broke its contract: what it returned is no column of the declared type and length."""
+    """A function broke its contract: its result is not a column of the declared type and length."""
 
 
 def main() -> NoReturn:
     source, sink = _take_pipes()
     parent = int(sys.argv[1])
-    sizes = os.open("/proc/self/statm", os.O_RDONLY)  # not to be opened later
+    sizes = os.open("/proc/self/statm", os.O_RDONLY)  # cannot be opened later
     landlock, seccomp = _beside("landlock"), _beside("seccomp")
     absent = _hold(lambda: landlock.restrict(landlock.library_paths()))
     first = _read(source)
@@ -91,7 +91,10 @@ def main() -> NoReturn:
 
 
 class Columns:
-    """Arrow on one thread; used once before threads and files are forbidden, so that none is wanted later."""
+    """Arrow on one thread.
+
+    It is used once before threads and files are forbidden, so that it needs neither later.
+    """
 
     def __init__(self, arrow: Any) -> None:
         self.arrow = arrow
@@ -99,7 +102,7 @@ class Columns:
         self.written = arrow.ipc.IpcWriteOptions(use_threads=False)
         batch = arrow.record_batch({"a": [1, None], "b": ["x", None]})
         self.read(self.write(batch)).column(0).cast(arrow.float64())
-        times = arrow.array([0], arrow.timestamp("us", "UTC"))  # a time zone is looked up in files
+        times = arrow.array([0], arrow.timestamp("us", "UTC"))  # reads the files of time zones
         arrow.compute.hour(arrow.array(times.to_pylist(), times.type))
 
     def read(self, data: bytes) -> Any:
@@ -115,7 +118,7 @@ class Columns:
 
 
 class Function:
-    """One loaded function."""
+    """Loaded function."""
 
     def __init__(self, order: dict[str, Any], columns: Columns) -> None:
         self._name, self._columns, self._arrow = order["name"], columns, columns.arrow
@@ -124,7 +127,7 @@ class Function:
         space: dict[str, Any] = {"__name__": self._name, "__builtins__": __builtins__}
         exec(
             compile(order["source"], f"<{self._name}>", "exec", dont_inherit=True), space
-        )  # what this is for
+        )  # intended: runs the job's code
         if not callable(space.get(self._name)):
             raise TypeError(f"the source does not define a function {self._name}")
         self._function: Callable[..., Any] = space[self._name]
@@ -151,7 +154,7 @@ class Function:
                 values.append(function(*row))
             except MemoryError:
                 raise
-            except BaseException as error:  # SystemExit as well: it ends nothing here
+            except BaseException as error:  # includes SystemExit, which must not end the process
                 values.append(None)
                 failed[at] = True
                 errors.append(_error_text(error))
@@ -175,7 +178,10 @@ class Function:
         return arrow.array(values, type=self._gives), arrow.array(failed, arrow.bool_())
 
     def _columnwise(self, batch: Any, errors: list[str]) -> tuple[Any, Any]:
-        """One call for all records; if it raises, halves of them, until what it cannot take is found."""
+        """Call the function once for all records.
+
+        If it raises, halve the batch until the failing records are found.
+        """
         arrow, rows = self._arrow, batch.num_rows
         pieces: dict[int, Any] = {}
         failed = [False] * rows
@@ -220,7 +226,10 @@ class Function:
 
 
 def _objects(column: Any, failed: list[bool], errors: list[str]) -> list[Any]:
-    """A column's values; marks records whose value is none of Python's, such as a time in the year 20000."""
+    """Return a column's values.
+
+    Marks records whose value Python cannot represent, such as a time in the year 20000.
+    """
     try:
         values: list[Any] = column.to_pylist()
         return values
@@ -239,7 +248,7 @@ def _objects(column: Any, failed: list[bool], errors: list[str]) -> list[Any]:
     return values
 
 
-# -- what the process may do -------------------------------------------------------------------------------
+# -- confinement -------------------------------------------------------------------------------------------
 
 
 def _take_pipes() -> tuple[int, int]:
@@ -283,7 +292,9 @@ def _give_up_rights(parent: int) -> None:
         os.setresgid(ANONYMOUS, ANONYMOUS, ANONYMOUS)
         os.setresuid(ANONYMOUS, ANONYMOUS, ANONYMOUS)
     _set("PR_SET_DUMPABLE", PR_SET_DUMPABLE, 0)
-    _set("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user would take it back
+    _set(
+        "PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, signal.SIGKILL
+    )  # must follow the change of the user, which resets it
     if os.getppid() != parent:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -291,7 +302,7 @@ def _give_up_rights(parent: int) -> None:
 
 
 def _limit(memory_bytes: int, sizes: int) -> None:
-    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files."""
+    """Limit memory (beyond the interpreter's and Arrow's); forbid processes, threads and file writes."""
     taken = int(os.pread(sizes, 256, 0).split()[0]) * resource.getpagesize()
     os.close(sizes)
     for kind, most in (
@@ -311,7 +322,7 @@ def _no_more_files() -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """A processor for somewhat longer than a batch may take: the parent ends what takes too long before."""
+    """Limit processor time to somewhat more than a batch may take; the parent enforces the shorter limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime + 2 * seconds) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))

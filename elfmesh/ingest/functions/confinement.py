@@ -1,4 +1,4 @@
-"""What this host confines Python functions with (`landlock`, `seccomp`), and who may read this process."""
+"""Confinement of Python functions by the kernel (`landlock`, `seccomp`); protection of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PR_SET_DUMPABLE = 4
 
 
 def absent() -> str:
-    """Which layers this host lacks, each with the reason; "" if it has both. Cost: two system calls."""
+    """Return the layers that this host lacks, with the reasons; "" if it has both. Cost: two system calls."""
     if not sys.platform.startswith("linux"):
         return "Landlock and seccomp: they are Linux's"
     found = []
@@ -25,17 +25,17 @@ def absent() -> str:
 
 
 def off_here(absent: str) -> str:
-    """Why functions are off on a host that lacks what holds them in; "" if it lacks nothing."""
+    """Return why functions are off on a host that lacks a layer; "" if it lacks none."""
     if not absent:
         return ""
     return f"Python functions are off here: {absent} ([functions] dangerously_without_sandbox accepts that)"
 
 
 def hide_memory() -> None:
-    """Let no process of the same user trace this one or read its memory; it leaves no core dump either.
+    """Forbid the user's other processes to trace this one or read its memory; disable core dumps.
 
-    Its files in /proc belong to root from then on, so only root and this process can open `environ`, `fd`,
-    `io` and `maps`. Programs that it executes begin without the flag.
+    Its files in /proc then belong to root, so only root and this process can open `environ`, `fd`, `io` and
+    `maps`. Programs that it executes start without this protection.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -1,9 +1,9 @@
-"""The functions of one job's version, evaluated: batches, strikes, what becomes of records without values.
+"""Evaluation of the functions of one version of a job: batches, failures, and records without values.
 
-After three strikes within a window the functions are off: every record that needs one is counted as
-`function_error`, and `problem` says why. `call` never raises because of what a function does, and takes at
-most two time limits and two starts per batch. A batch whose worker failed is tried once more by a fresh one,
-so that a slow leak or a stalled host costs no record; a record that raises costs that record.
+After three failures (strikes) within a window the functions are off: every record that needs one is counted
+as `function_error`, and `problem` has the reason. `call` never raises because of a function, and takes at
+most two time limits and two starts per batch. A batch whose worker failed is tried once more by a new worker,
+so that a slow leak or a stalled host costs no record. A record for which a function raises is lost.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from elfmesh.text import printable
 
 log = logging.getLogger("elf.functions")
 BATCH_ROWS = 8192
-"""Records that a time limit is for."""
+"""Records per batch, the unit of the time limit."""
 
 STRIKES = 3
 STRIKE_WINDOW_S = 60.0
 HOPELESS_ROWS_MIN = 20
-"""A batch of so many records of which none has a value is a strike: a few may all be hostile."""
+"""Records of a batch from which a batch without any value is a strike; fewer may all be malicious."""
 
 
 class Evaluator:
-    """`FunctionSource` of one statement; its process begins with the first batch.
+    """`FunctionSource` of one statement; its process starts with the first batch.
 
-    `call` is for one thread at a time, `end` and `close` for any.
+    One thread at a time may use `call`; any thread may use `end` and `close`.
 
     Args:
-        note: told in a line what went wrong; the first time of each kind.
-        expires_us: when the signature ends, in wall-clock microseconds; None: never.
+        note: called with a description of the first fault of each kind.
+        expires_us: expiry of the signature, in wall-clock microseconds; None: never.
         wall_us: wall clock.
-        monotonic: for the window of strikes.
+        monotonic: clock for the window of strikes.
     """
 
     def __init__(
@@ -92,7 +92,10 @@ class Evaluator:
         return Computed(whole, failed if failed.any() else None)
 
     def check(self) -> None:
-        """Evaluate every function over a record of nulls, and over none: the test before it is used."""
+        """Evaluate every function over a record of nulls and over no record, before it is used.
+
+        Raises DataError.
+        """
         for number, function in enumerate(self._functions):
             for rows in (1, 0):
                 columns = [pa.nulls(rows, kind) for _, kind in function.takes]
@@ -106,11 +109,11 @@ class Evaluator:
         self._stop()
 
     def end(self, why: str) -> None:
-        """Have the functions off from now on, whatever is being evaluated."""
+        """Turn the functions off, even during an evaluation."""
         self._off(why)
 
     def _is_over(self) -> bool:
-        """Whether nothing is to be evaluated any more; another thread may have said so meanwhile."""
+        """Return whether evaluation must stop; another thread may have requested it."""
         return bool(self.problem) or self.closed
 
     def _stop(self) -> None:
@@ -147,7 +150,7 @@ class Evaluator:
                 self._process = WorkerProcess(self._functions, self._limits)
                 self.restarts += 1
             process = self._process
-        if self._is_over():  # meanwhile
+        if self._is_over():  # ended by another thread
             self._stop()
             raise WorkerFailed("it was ended")
         return process
@@ -173,11 +176,11 @@ class Evaluator:
 
 
 def local_evaluator(statement: Statement, note: Callable[[str], None] = lambda _text: None) -> Evaluator:
-    """The evaluator of a statement whose text is trusted by its user; it ends with this process.
+    """Return the evaluator of a statement whose text its user trusts; it ends with this process.
 
-    It is confined as on an agent. Where the kernel lacks a layer, the log says so, and it is evaluated
-    nonetheless: by trusting the text, its user has accepted that. DataError: its functions do not survive the
-    test.
+    The functions are confined as on an agent. If the kernel lacks a layer, a log message reports it and they
+    are evaluated nevertheless, because the user accepts this by trusting the text. Raises DataError if the
+    functions fail the test.
     """
     if absent := confinement.absent():
         log.warning("Python functions can do here what you can: %s", absent)

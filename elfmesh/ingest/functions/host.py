@@ -1,7 +1,7 @@
-"""The Python functions of one agent: tried out before a version is prepared, evaluated once it is admitted.
+"""Python functions of one agent: tested before a version is prepared, evaluated after its admission.
 
-Nothing is evaluated that `authority.signatures` has not admitted, and nothing where the kernel lacks what
-confines a worker, unless the configuration accepts that.
+Functions that `authority.signatures` has not admitted are never evaluated. Neither are any on a kernel that
+cannot confine a worker, unless the configuration accepts that.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = logging.getLogger("elf.functions")
 
 
 class FunctionHost:
-    """The functions of one agent. May be used by several threads.
+    """Python functions of one agent. Thread-safe.
 
-    `off` says why no functions run on this host, with any signature; "" if they do.
+    `off` is the reason why no functions run on this host, even with signatures; "" if they do.
     """
 
     def __init__(self, signatures: Signatures, limits: Limits, wall_us: Callable[[], int]) -> None:
@@ -43,7 +43,10 @@ class FunctionHost:
         self._open: dict[str, list[Evaluator]] = {}
 
     def trial(self, manifest: Manifest) -> None:
-        """Load an admitted version's functions and evaluate them once. Starts a process; for a thread."""
+        """Load an admitted version's functions and evaluate them once.
+
+        Starts a process; call it in a thread.
+        """
         functions = ql.parse(manifest.text).functions
         if not functions:
             return
@@ -63,10 +66,10 @@ class FunctionHost:
         admissions: Mapping[int, Admission],
         note: Callable[[str], None] = lambda _text: None,
     ) -> dict[int, Evaluator]:
-        """Evaluators for the versions of a job, by version; those without functions have none.
+        """Return evaluators for the versions of a job, by version; versions without functions have none.
 
-        What was revoked or has expired, and everything where `off` says why, has an evaluator that is off:
-        records are counted, not evaluated. `note` is told in a line what goes wrong.
+        For revoked or expired versions, and for all if `off` is set, the evaluator is off: it counts records
+        and does not evaluate them. `note` is called with a description of each fault.
         """
         found: dict[int, Evaluator] = {}
         for stage in stages:
@@ -85,7 +88,7 @@ class FunctionHost:
         return found
 
     def again(self, manifest: Manifest) -> Evaluator | None:
-        """An evaluator for an admitted version that computes an interval again; None: it needs none."""
+        """Return an evaluator for recomputing an interval of an admitted version; None if it needs none."""
         functions = ql.parse(manifest.text).functions
         if functions and self.off:
             raise RuntimeFailure(self.off)
@@ -99,7 +102,7 @@ class FunctionHost:
                 evaluator.end(why)
 
     def describe(self) -> dict[str, Any]:
-        """For people: whose functions run here, and by job the state of their workers."""
+        """Return, for display, whose functions run here and the state of their workers by job."""
         signers = self.signatures.trust.functions
         if signers is None:
             return {"python": "off by configuration", "jobs": {}}
@@ -120,14 +123,14 @@ class FunctionHost:
 
     @property
     def risk(self) -> str:
-        """What the configuration accepts by `dangerously_without_sandbox`, in a line; "" if nothing."""
+        """Return the risk that `dangerously_without_sandbox` accepts, as one line; "" if none."""
         if self.off or not self._absent or self.signatures.trust.functions is None:
             return ""
         return f"functions are not held in: {self._absent} (dangerously_without_sandbox)"
 
     @property
     def problem(self) -> str:
-        """Which functions are off, in a line; "" if none: all of them, where `off` says why."""
+        """Return which functions are off, as one line; "" if none. All are off if `off` is set."""
         if self.off and self.signatures.trust.functions is not None:
             return self.off
         found = [

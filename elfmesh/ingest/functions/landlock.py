@@ -1,10 +1,10 @@
-"""Landlock: a worker of Python functions reads Python's libraries, and nothing else of the file system.
+"""Landlock: a worker of Python functions may read Python's libraries and nothing else of the file system.
 
-A worker loads this file by its path before anything else, so it imports nothing of ours. All rights over
-files, TCP ports, signals and abstract sockets that the kernel's Landlock knows are taken, and only reading
-below `library_paths` is given back. That counts for the calling thread and those that it makes, so `restrict`
-refuses a process with others. `seccomp` confines what Landlock does not know (modes, owners, times, other
-sockets, signals before ABI 6); names and sizes of files stay visible.
+A worker loads this file by its path before anything else, so it imports no module of elfmesh. It revokes all
+rights over files, TCP ports, signals and abstract sockets that the kernel's Landlock supports, and grants
+only reading below `library_paths`. This applies to the calling thread and its children, so `restrict` raises
+in a process with other threads. `seccomp` covers what Landlock does not (modes, owners, times, other sockets,
+signals before ABI 6). Names and sizes of files stay visible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 1
 _BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = (13, 14, 15, 15, 16)
-"""How many rights over files the ABIs from 1 on know; those after the last know as many."""
+"""Number of file rights that each ABI from 1 on supports; later ABIs support as many as the last."""
 
 _CONNECT_AND_BIND, _ABSTRACT_AND_SIGNAL = 0b11, 0b11
 _NETWORK_ABI, _SCOPE_ABI = 4, 6
@@ -33,18 +33,18 @@ _WHY = {
 SYSTEM_PATHS = (
     "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/lib/locale",
 )  # fmt: skip
-"""What libraries of the system read beside themselves: where others are, time zones, letters."""
+"""Files that system libraries read besides libraries: the linker cache, time zones, locales."""
 
 
 def abi() -> int:
-    """The version of this kernel's Landlock. Raises OSError: it has none; the text says why."""
+    """Return the version of this kernel's Landlock. Raises OSError with the reason if there is none."""
     return _call(_CREATE, None, 0, _VERSION)
 
 
 def library_paths() -> list[str]:
-    """The directories that this process imports from and has libraries of, and `SYSTEM_PATHS`.
+    """Return the directories of this process's Python modules and libraries, and `SYSTEM_PATHS`.
 
-    A directory outside Python's own prefixes that a .pth file has added, such as a checkout, is left out.
+    Directories outside Python's prefixes that a .pth file has added, such as a checkout, are excluded.
     """
     prefixes = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)]
     found = {Path(path).resolve() for path in sys.path if path}
@@ -56,9 +56,10 @@ def library_paths() -> list[str]:
 
 
 def restrict(readable: Iterable[str]) -> None:
-    """Leave this process only reading below some paths; absent ones are left out.
+    """Restrict this process to reading below these paths; missing ones are ignored.
 
-    OSError: the kernel refuses, or the process has several threads. Nothing is certain then.
+    Raises OSError if the kernel refuses or the process has several threads. The restrictions may then be
+    incomplete.
     """
     version = abi()
     if len(list(Path("/proc/self/task").iterdir())) != 1:

@@ -1,4 +1,4 @@
-"""What one job at one agent was admitted with: until when, and who evaluates its Python functions."""
+"""Admissions of one job at one agent: their expiry, and the evaluators of its Python functions."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from elfmesh.ingest.authority.signatures import Admission
 from elfmesh.ingest.functions.evaluator import Evaluator
 
 NOTES_MAX = 3
-"""Newest reasons kept for people."""
+"""Number of the newest reasons that are kept for display."""
 
 
 class Grouping(Protocol):
-    """What evaluates a job."""
+    """Interface of the evaluator of a job."""
 
     @property
-    def groups(self) -> int:
-        """PAO rows of the open intervals."""
-        ...
+    def groups(self) -> int: ...
 
 
 class JobFunctions:
-    """The evaluators and the needed admissions of a job by version; none until `admit`."""
+    """Evaluators and required admissions of a job by version; empty before `admit`."""
 
     def __init__(self) -> None:
         self.evaluators: Mapping[int, Evaluator] = {}
@@ -36,7 +34,7 @@ class JobFunctions:
         self._notes: dict[str, None] = {}
 
     def admit(self, gate: Gate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
-        """Have all versions checked; raises what `Gate.admit` and `check` do."""
+        """Check all versions. Raises what `Gate.admit` and `check` raise."""
         self.admissions = gate.admit(stages)
         grant = gate.policy.grant(stages[0].manifest.namespace)
         self._groups_max = None if grant is None else grant.groups
@@ -44,9 +42,9 @@ class JobFunctions:
         self.check(wall_us())
 
     def check(self, now_us: int) -> None:
-        """See that no version without functions is over: the others count their own records.
+        """Raise if the admission of a version without functions has ended; the others count failed records.
 
-        An interval keeps the version that it began with, so an older one may expire before it has ended.
+        An interval keeps the version with which it began, so an older version may expire before it ends.
         """
         for version, admission in self.admissions.items():
             why = admission.over(now_us)
@@ -55,7 +53,7 @@ class JobFunctions:
                 raise RuntimeFailure(f"version {version} may no longer run here: {why}")
 
     def check_groups(self, worker: Grouping) -> None:
-        """See that the open intervals hold no more than the job's namespace may have here."""
+        """Raise if the open intervals have more rows than the job's namespace may have here."""
         if self._groups_max is not None and (groups := worker.groups) > self._groups_max:
             raise RuntimeFailure(
                 f"open intervals hold {groups} groups here, over the {self._groups_max} of its namespace",
@@ -81,5 +79,8 @@ class JobFunctions:
 
 
 def has_functions(stages: Sequence[Stage]) -> bool:
-    """Whether a version brings Python functions: it waits for a process then, and shares no reader."""
+    """Return whether a version has Python functions.
+
+    Such a job waits for a process, so it does not share a reader.
+    """
     return any(ql.parse(stage.manifest.text).functions for stage in stages)

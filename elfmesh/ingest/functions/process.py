@@ -1,8 +1,8 @@
-"""The parent's side of a worker process: started, asked under a deadline, ended for certain.
+"""Parent's side of a worker process: start, calls with a deadline, and reliable termination.
 
-No call takes longer than its deadline. A child that missed it is dead when the exception is raised. Lengths
-and everything else it sends are checked. It dies with this process, even by SIGKILL, because its parent is a
-thread that lives as long as the process.
+No call takes longer than its deadline. If a child misses it, the child is dead when the exception is raised.
+Lengths and all other data from the child are checked. The child dies with this process, even after SIGKILL,
+because the thread that starts children lives as long as the process.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ else:
 
 SCRIPT = Path(__file__).with_name("child.py")
 START_S = 30.0
-"""How long a worker may take until its functions are loaded: half a second where nothing else runs, over ten
-on a host that others keep busy. What is not loaded in time is a strike."""
+"""Longest time until a worker has loaded its functions. It takes half a second on an idle host and over ten
+on a busy one. A timeout is a strike."""
 
 ANSWER_BYTES_MAX = 64 << 20
-"""Values of one batch."""
+"""Most bytes of the values of one batch."""
 
 TEXT_BYTES_MAX = 4096
 _LENGTH = struct.Struct(">Q")
@@ -56,9 +56,10 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a worker of functions may take: seconds per batch, and memory beyond the interpreter's.
+    """Limits of a worker: seconds per batch, and memory beyond the interpreter's.
 
-    `confined`: it loads nothing where the kernel lacks Landlock or seccomp; False: the layers there must do.
+    With `confined`, it loads nothing if the kernel lacks Landlock or seccomp; otherwise it uses the layers
+    that exist.
     """
 
     seconds: float = 1.0
@@ -67,12 +68,12 @@ class Limits:
 
 
 class WorkerFailed(RuntimeFailure):
-    """The worker is gone, or broke its contract; the message says how."""
+    """The worker has died or broke its contract; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a function made of one batch: values, bool of the records without one, and the first error."""
+    """Result of a function for one batch: values, bool of the records without one, and the first error."""
 
     values: pa.Array
     failed: pa.Array
@@ -85,11 +86,11 @@ class _Deadline(NamedTuple):
 
 
 class WorkerProcess:
-    """A running worker; functions are asked by number. WorkerFailed: a source cannot be loaded."""
+    """Running worker; functions are called by number. Raises WorkerFailed if a source cannot be loaded."""
 
     def __init__(self, functions: Sequence[PythonFunction], limits: Limits) -> None:
         self._functions, self._limits = functions, limits
-        self._using = threading.RLock()  # the pipes: a number that is closed may be another file's at once
+        self._using = threading.RLock()  # guards the pipes: numbers of closed files are reused
         self._closed = False
         try:
             self._process = _nursery().submit(_spawn).result()
@@ -124,7 +125,7 @@ class WorkerProcess:
         return self._process.pid
 
     def call(self, number: int, columns: Sequence[pa.Array], rows: int) -> Answer:
-        """One function over one batch. Raises WorkerFailed: there are no values; the process is gone."""
+        """Call one function for one batch. After WorkerFailed there are no values and the process is dead."""
         with self._using:
             if self._closed:
                 raise WorkerFailed("it was ended")
@@ -148,7 +149,10 @@ class WorkerProcess:
             raise WorkerFailed(f"the worker's answer cannot be used: {error}") from None
 
     def kill(self) -> None:
-        """End it, and what it may have started; harmless when repeated. Any thread: who asks it hears so."""
+        """Kill the worker and its children; may be repeated.
+
+        Thread-safe: a running call raises WorkerFailed.
+        """
         process = self._process
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -162,7 +166,7 @@ class WorkerProcess:
                     with contextlib.suppress(OSError):
                         pipe.close()
 
-    # -- frames under a deadline -------------------------------------------------------------------------
+    # -- frames with a deadline ---------------------------------------------------------------------------
 
     def _send(self, data: bytes, deadline: _Deadline) -> None:
         view = memoryview(_LENGTH.pack(len(data)) + data)
@@ -222,7 +226,7 @@ def _within(seconds: float) -> _Deadline:
 
 @lru_cache(maxsize=1)
 def _nursery() -> ThreadPoolExecutor:
-    """A thread that never ends: a child hears of the death of the thread that made it."""
+    """Return a thread that never ends, because a child is killed when the thread that started it ends."""
     return ThreadPoolExecutor(1, thread_name_prefix="elf-functions")
 
 

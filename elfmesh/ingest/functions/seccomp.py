@@ -1,11 +1,11 @@
-"""seccomp: the system calls that a worker of Python functions may make; all others are refused.
+"""seccomp: the system calls that a worker of Python functions may make; all others fail.
 
-A worker loads this file by its path, so it imports nothing of ours. The list names what is allowed, so new
-calls are refused; none changes files, makes processes, threads or sockets, or reaches another process
-(arguments are checked where that decides). The filter counts for all threads and the rest of the process. A
-call by another convention (32 bits) ends the process. The list was made from what CPython 3.11 to 3.13,
-pyarrow and numpy call after they are loaded; other calls answer EPERM, or ENOSYS where libraries know to do
-without it.
+A worker loads this file by its path, so it imports no module of elfmesh. The list contains what is allowed,
+so new calls are refused. No listed call changes files, creates processes, threads or sockets, or affects
+another process; where needed, arguments are checked. The filter applies to all threads for the rest of the
+process. A call with another convention (32 bits) kills the process. The list contains the calls that CPython
+3.11 to 3.13, pyarrow and numpy make after loading. Other calls fail with EPERM, or with ENOSYS if libraries
+have a fallback.
 """
 
 from __future__ import annotations
@@ -39,19 +39,21 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "getcpu": (309, 168), "sched_yield": (24, 124), "sched_getaffinity": (204, 123),
     "exit": (60, 93), "exit_group": (231, 94),
 }  # fmt: skip
-"""Calls with any arguments: their numbers on x86_64 and aarch64; None: it does not have that one."""
+"""Calls with any arguments: their numbers on x86_64 and aarch64; None: the architecture lacks the call."""
 
 _CHANGES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000 | 0o10000000 | 0o20000000
-"""Flags of open, the same on both: to write, create, truncate, append, O_ASYNC, O_PATH, O_TMPFILE."""
+"""Flags of open, equal on both: write, create, truncate, append, O_ASYNC, O_PATH, O_TMPFILE."""
 
 _OWN_FLAGS = (0, 1, 2, 3, 1030)
-"""Commands of fcntl: duplicate a descriptor, get and set its flag, get its mode. Not who gets its signals."""
+"""Commands of fcntl: duplicate a descriptor, get and set its flag, get its mode; not the receiver of its
+signals."""
 
 _TERMINAL_OR_INHERIT = (0x5401, 0x5450, 0x5451)
-"""Requests of ioctl: whether it is a terminal, and whether it outlives exec."""
+"""Requests of ioctl: whether it is a terminal, and whether it stays open across exec."""
 
 _NEWER = 424
-"""From here on calls have one number everywhere. Libraries try them before older ones: they answer ENOSYS."""
+"""Calls from this number on are equal on all architectures. They fail with ENOSYS, because libraries try them
+first."""
 
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _NUMBER_AT, _CONVENTION_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -61,10 +63,10 @@ _SET_FILTER, _ACTION_AVAILABLE, _ALL_THREADS = 1, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What differs between architectures.
+    """Architecture of the machine.
 
-    `column` is of `CALLS`, `convention` as the kernel names it to filters; `checked` has calls whose argument
-    counts.
+    `column` is the column in `CALLS`; `convention` is the kernel's name for filters; `checked` has calls
+    whose arguments are checked.
     """
 
     column: int
@@ -86,7 +88,7 @@ ARCHITECTURES = {
 
 
 def architecture() -> Architecture:
-    """This machine's. Raises OSError: its calls are not listed here."""
+    """Return this machine's architecture. Raises OSError if its calls are not listed here."""
     machine = os.uname().machine
     found = ARCHITECTURES.get(machine)
     if found is None or sys.maxsize < 1 << 32:
@@ -95,14 +97,14 @@ def architecture() -> Architecture:
 
 
 def check() -> None:
-    """See that this kernel has what `restrict` needs; changes nothing."""
+    """Raise if this kernel lacks what `restrict` needs; changes nothing."""
     _call(architecture(), _ACTION_AVAILABLE, 0, struct.pack("I", REFUSE))
 
 
 def restrict() -> None:
-    """Leave all threads of this process the listed calls; it can gain no rights any more (no_new_privs).
+    """Restrict all threads of this process to the listed calls, and forbid new privileges (no_new_privs).
 
-    OSError: the kernel refuses. Nothing is certain then.
+    Raises OSError if the kernel refuses. The restrictions may then be incomplete.
     """
     here = architecture()
     program = ctypes.create_string_buffer(program_of(here, os.getpid()))
@@ -112,7 +114,7 @@ def restrict() -> None:
 
 
 def program_of(here: Architecture, pid: int) -> bytes:
-    """The filter as the kernel takes it; the process `pid` is the only one that may get its signals."""
+    """Return the filter program for the kernel; signals may be sent only to the process `pid`."""
     made = [
         _step(_LOAD, _CONVENTION_AT), _step(_EQUAL, here.convention, 1, 0), _step(_RETURN, KILL),
         _step(_LOAD, _NUMBER_AT),

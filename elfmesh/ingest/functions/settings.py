@@ -1,4 +1,4 @@
-"""What agent.toml says of Python functions: whose may run here, and how much each worker may take."""
+"""Settings of Python functions in agent.toml: whose functions may run here, and the limits of a worker."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from elfmesh.units import parse_duration_us, parse_size
 
 TIME_S_MIN = 0.01
 MEMORY_BYTES_MIN = 16_000_000
-"""Below, no batch would fit beside its values."""
+"""Least memory; with less, no batch would fit together with its values."""
 
 
 class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What code of others may run here.
+    """Permission and limits of Python functions.
 
     Attributes:
-        python: "off": none. "signed": functions of jobs that enough of the keys have signed.
+        python: "off": none run. "signed": functions of jobs with enough signatures by the keys.
         keys: public keys, as `elf key create` prints them.
-        signatures: how many of them must have signed a job.
-        time: for one batch of at most 8192 records; a worker that takes longer is ended.
-        memory: of each worker, beyond the 60 MB or so of its interpreter.
-        dangerously_without_sandbox: evaluate them also where the kernel lacks Landlock or seccomp: a function
-            can then do what the agent's user can.
+        signatures: number of required signatures.
+        time: limit for one batch of at most 8192 records; a worker that takes longer is killed.
+        memory: limit of each worker, beyond about 60 MB of its interpreter.
+        dangerously_without_sandbox: evaluate them even if the kernel lacks Landlock or seccomp. A function
+            then has the rights of the agent's user.
     """
 
     python: Literal["off", "signed"] = "off"
@@ -68,10 +68,10 @@ def check_functions(functions: FunctionsConfig, where: str) -> None:
 
 
 def check_host(functions: FunctionsConfig, where: str) -> None:
-    """See that the functions that a configuration lets run could run on this host.
+    """Check that the functions that a configuration allows can run on this host.
 
     Raises:
-        ConfigError: they would be off, because the kernel lacks what holds them in.
+        ConfigError: The functions would be off, because the kernel cannot confine them.
     """
     if functions.python == "off" or functions.dangerously_without_sandbox:
         return

@@ -1,1 +1,1 @@
-"""Streams that are not files: what comes in is spooled, and then read as any log."""
+"""Inputs of streams that are not files: they write to a spool on disk, which is read like a log."""

@@ -1,7 +1,7 @@
-"""Where a stream listens: `udp://HOST:PORT`, `tcp://HOST:PORT`, `http://HOST:PORT`, `unix:///PATH`.
+"""Listening addresses of streams: `udp://HOST:PORT`, `tcp://HOST:PORT`, `http://HOST:PORT`, `unix:///PATH`.
 
-`program://NAMESPACE/NAME` listens nowhere: the programs of this name insert into it (docs/programs.md).
-A unix socket is one of datagrams, as /dev/log is; `unix-stream:///PATH` is one of connections.
+`program://NAMESPACE/NAME` opens no socket; programs of this name insert into the stream (docs/programs.md).
+`unix:///PATH` is a datagram socket, like /dev/log; `unix-stream:///PATH` accepts connections.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from elfmesh.errors import ConfigError
 
 SCHEMES = ("udp", "tcp", "unix", "unix-stream", "http", "program")
 UNIX_PATH_BYTES_MAX = 100
-"""What the kernel takes, with a little left."""
+"""Longest path of a unix socket: the kernel's limit, with some margin."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A parsed address of a scheme in SCHEMES; `path` is of unix, or the name of a program."""
+    """Parsed address, with a scheme in SCHEMES; `path` is for unix sockets, or the name of a program."""
 
     scheme: str
     host: str = ""
@@ -28,10 +28,10 @@ class Address:
 
 
 def parse_listen(text: str, *, where: str) -> Address:
-    """Read a `listen` of a stream.
+    """Parse the `listen` setting of a stream.
 
-    ConfigError: no such scheme or address, or one that other hosts can reach, because nothing here
-    authenticates senders, who can fill the spool and the answers.
+    Raises ConfigError for an unknown scheme, an invalid address, or one that other hosts can reach. Senders
+    are not authenticated, and could fill the spool and falsify results.
     """
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in SCHEMES:

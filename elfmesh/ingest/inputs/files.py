@@ -1,4 +1,4 @@
-"""Names of spools and their journals made durable: what fails here may be tried again."""
+"""Durable renames and deletions of spool files; a failed operation may be repeated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The inputs of one agent: the receivers and spools of streams that are not files.
+"""Inputs of one agent: the receivers and spools of streams that are not files.
 
-The readers of these streams learn here what was lost before it could be spooled.
+The readers of these streams are notified of input that was lost before it could be spooled.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from elfmesh.ingest.sources import StreamReader
 
 LOOK_S = 1.0
-"""How often the kernel is asked what it has dropped."""
+"""Interval at which the kernel's counters of dropped input are read."""
 
 
 class Receiver(Protocol):
-    """Something that puts lines into a spool."""
+    """Receives lines and writes them to a spool."""
 
     def look(self) -> None: ...
 
@@ -54,11 +54,11 @@ def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
 
 
 class Inputs:
-    """The receivers and spools of one agent.
+    """Receivers and spools of one agent.
 
     Attributes:
-        streams: as their readers see them: those that are no files are the files of their spools.
-        others: from where others than jobs would read after a restart.
+        streams: configurations for the readers; a stream that is not a file has the files of its spool.
+        others: the positions from which other readers than jobs would read after a restart.
     """
 
     def __init__(self, streams: Mapping[str, StreamConfig], directory: Path, executor: Executor) -> None:
@@ -71,7 +71,7 @@ class Inputs:
         self._configs = {name: config for name, config in streams.items() if _is_input(config)}
         self._sockets: dict[str, tuple[Address, socket.socket]] = {}
         self._programs: dict[str, str] = {}
-        self._notified: set[str] = set()  # streams whose losses are reported
+        self._notified: set[str] = set()  # streams whose losses were reported
         self._writers: dict[str, SpoolWriter] = {}
         self._lookup_task: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ class Inputs:
         self._lookup_task = asyncio.get_running_loop().create_task(self._look())
 
     async def close(self) -> None:
-        """Take no more; what was acknowledged is durable. Harmless when repeated."""
+        """Stop receiving; acknowledged input is durable. May be called repeatedly."""
         if self._closed:
             return
         self._closed = True
@@ -119,10 +119,10 @@ class Inputs:
     def reader(
         self, name: str, config: StreamConfig, formats: StreamFormat, *, for_jobs: bool = False
     ) -> StreamReader:
-        """The reader of a stream, of files or of a spool.
+        """Return the reader of a stream, of files or of a spool.
 
-        It tells what is lost from now on; the first one for jobs tells all that was lost since the agent
-        began, because its job may go on after a restart.
+        It reports losses from now on. The first reader for jobs reports all losses since the agent's start,
+        because its job may continue after a restart.
         """
         from elfmesh.ingest.sources import StreamReader
 
@@ -137,7 +137,7 @@ class Inputs:
         return SpoolReader(config.path, formats, lambda: counters.lost, notified)
 
     def describe(self) -> dict[str, Any]:
-        """For people: where each listens, what it took, and why it waits."""
+        """Return, for display, the address of each input, what it received, and why it waits."""
         found = {}
         for name, writer in self._writers.items():
             config = self._configs[name]
@@ -146,7 +146,7 @@ class Inputs:
         return found
 
     def inserts(self, program: str, stream: str | None) -> Inserts:
-        """Where a program may insert: the stream of this name, or the only one there is."""
+        """Return where a program may insert: the stream of this name, or the only one."""
         found = {
             name: receiver
             for name, receiver in self._receivers.items()

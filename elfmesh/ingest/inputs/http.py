@@ -1,11 +1,11 @@
-"""HTTP: lines in the body of a POST, answered with 200 only when they are durable.
+"""HTTP input: lines in the body of a POST; the answer is 200 only when they are durable.
 
     curl --data-binary @events.ndjson http://127.0.0.1:8080/
 
-A body (plain or gzip) is taken whole or not at all, so after another answer than 200 the sender may repeat
-it. 413: the body, unfolded, or a line of it is over the limit; 400: broken gzip; 415: another encoding; 429:
-too many requests at once; 503: the spool has no room for now. After a connection that broke without an
-answer, a repeated body counts twice.
+A body (plain or gzip) is stored completely or not at all, so the sender may repeat it after any other answer
+than 200. 413: the decompressed body, or a line of it, exceeds the limit; 400: broken gzip; 415: another
+encoding; 429: too many concurrent requests; 503: the spool has no room. If a connection breaks without an
+answer and the sender repeats the body, it may count twice.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 BODY_BYTES_MAX = 16 << 20
 REQUESTS_MAX = 32
-"""At once: together with the limit on a body this bounds what senders can make us hold."""
+"""Most concurrent requests; together with the limit of a body this bounds their memory."""
 
 BODY_S = 60.0
-"""For a body to come: who sends a byte a minute takes one of few places."""
+"""Time limit for a body, because a slow sender occupies one of few slots."""
 
 RETRY_S = 5
 READ_BYTES = 64 << 10
@@ -40,14 +40,14 @@ class _Refused(RemoteError):
 
 
 class Posts:
-    """Takes the bodies of POST requests."""
+    """Handler of POST requests."""
 
     def __init__(self, writer: SpoolWriter, *, body_bytes_max: int = BODY_BYTES_MAX) -> None:
         self._writer, self._max = writer, body_bytes_max
         self._requests = 0
         app = web.Application()
         app.router.add_post("/{any:.*}", self._post)
-        # Bodies are unfolded here, under a limit.
+        # Bodies are decompressed here, under a limit.
         self._runner = web.AppRunner(
             app, access_log=None, auto_decompress=False, shutdown_timeout=0.2, handler_cancellation=False
         )
@@ -92,7 +92,7 @@ class Posts:
             raise _Refused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
         if self._writer.waiting:
             raise _Refused(503, self._writer.counters.problem)
-        # Once it is in the queue it will be written, so the answer waits for that.
+        # The answer waits even if the request is cancelled, because queued lines will be written.
         await self._writer.put(b"\n".join(lines) + b"\n", len(lines))
         return len(lines)
 
@@ -117,7 +117,7 @@ class Posts:
 
 
 class _Gunzip:
-    """Unfolds gzip a little at a time, all its members."""
+    """Incremental decompression of gzip, with all its members."""
 
     def __init__(self, step: int) -> None:
         self._step = min(step, 1 << 20)

@@ -1,7 +1,7 @@
-"""What programs insert: records with a position, durable before they are acknowledged, never twice.
+"""Inserts of programs: records with a position, durable before they are acknowledged, stored at most once.
 
-An insert names its producer and a position that grows. One whose position the spool has already is
-acknowledged and not written again, so a program may repeat an insert without an answer.
+An insert has a producer and an increasing position. An insert at or below the producer's stored position is
+acknowledged without writing, so a program may repeat an insert that was not answered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.limits import LINE_BYTES_MAX
 
 LOCKS_MAX = 64
-"""Inserts under way at once in one stream; more are told to come again."""
+"""Most concurrent inserts in one stream; further ones are asked to retry."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Producer:
 
 
 class Inserts:
-    """Takes the inserts of one stream from a program ("namespace/name")."""
+    """Receiver of one stream's inserts from a program ("namespace/name")."""
 
     def __init__(self, program: str, writer: SpoolWriter) -> None:
         self.program = program
@@ -35,19 +35,19 @@ class Inserts:
     def look(self) -> None: ...
 
     async def close(self) -> None:
-        """What is being written is the writer's business."""
+        """The spool's writer finishes pending writes."""
 
     def position(self, producer: str) -> int | None:
         assert self._writer.spool.positions is not None
         return self._writer.spool.positions.last(producer)
 
     async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
-        """Take records; returns the producer's newest position once they are durable.
+        """Store records; returns the producer's newest position when they are durable.
 
         Raises:
-            UsageError: a line is too long, or there is no room for another producer.
-            RuntimeFailure: the spool has no room now.
-            Unreachable: too much is under way; no record was stored.
+            UsageError: A line is too long, or there are too many producers.
+            RuntimeFailure: The spool has no room.
+            Unreachable: Too many inserts are in progress; no record was stored.
         """
         if any(len(line) > LINE_BYTES_MAX for line in lines):
             raise UsageError(f"a record is longer than {LINE_BYTES_MAX} bytes; no record was stored")
@@ -55,7 +55,8 @@ class Inserts:
             raise Unreachable("too many inserts at once; no record of this insert was stored")
         mine = self._producers.setdefault(producer, _Producer(asyncio.Lock()))
         mine.waiting += 1
-        # What is in the queue of the spool will be written: no reader may look at the position before.
+        # Queued records will be written, so the position must not be read before, even if the caller is
+        # cancelled.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(mine, producer, position, lines)))
 
     async def _in_turn(self, mine: _Producer, producer: str, position: int, lines: list[bytes]) -> int:

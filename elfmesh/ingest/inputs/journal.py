@@ -1,7 +1,7 @@
-"""The systemd journal: `journalctl` as a child, its JSON in the spool, its cursor as the place to go on from.
+"""Input from the systemd journal: a child `journalctl`, its JSON in the spool, its cursor as position.
 
-The cursor is in every entry, so after a restart the child begins behind the last durable line, and nothing is
-lost or repeated as long as the journal still has it. The child is started again when it ends by itself.
+Every entry contains the cursor. After a restart the child begins after the last durable line, so nothing is
+lost or repeated while the journal still has it. If the child ends by itself, it is started again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CURSOR = "__CURSOR"
 
 
 class Journal:
-    """Follows the journal.
+    """Follower of the journal.
 
     Args:
-        matches: as journalctl's (`_SYSTEMD_UNIT=nginx.service`); none: everything.
-        from_end: where to begin when the spool has nothing: with the next entry, or with the oldest.
+        matches: matches of journalctl (`_SYSTEMD_UNIT=nginx.service`); none: the whole journal.
+        from_end: with an empty spool, begin with the next entry instead of the oldest.
     """
 
     def __init__(

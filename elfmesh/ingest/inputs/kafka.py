@@ -1,9 +1,9 @@
-"""A Kafka topic: its messages are lines of the spool, each once; what is on disk says where to go on.
+"""Input from a Kafka topic: each message is one line of the spool, stored once; the disk has the position.
 
-Before messages go to the spool, their partitions, offsets, lengths and begin in the spool are written beside
-it (`kafka_place`). After a crash the spool's length tells which of them are there; no offset is kept anywhere
-else, and no consumer group. Newlines become spaces in JSON and `#012` elsewhere; a message without a value is
-no line. See guarantees D-1 and docs/adr/0017-formats-and-spools.md.
+Before messages are written to the spool, their partitions, offsets, lengths and start in the spool are
+written beside it (`kafka_place`). After a crash, the spool's length shows which of them it contains. Offsets
+are stored nowhere else, and there is no consumer group. Newlines become spaces in JSON and `#012` elsewhere;
+a message without a value is skipped. See guarantees D-1 and docs/adr/0017-formats-and-spools.md.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from elfmesh.storage.storage import DiskStorage
 log = logging.getLogger("elf.inputs")
 BATCH_MESSAGES = 500
 QUEUE_KILOBYTES = "16384"
-"""What may have been fetched and not taken: bounds a batch."""
+"""Kilobytes that may be fetched in advance; bounds a batch."""
 
 POLL_S, ANSWER_S = 0.2, 10.0
 LOOK_S = 30.0
-"""How often the topic is asked whether it has more partitions."""
+"""Interval at which the topic's partitions are listed again."""
 
 AGAIN_MIN_S, AGAIN_MAX_S = 0.5, 30.0
 
 
 class KafkaMessages:
-    """Reads a topic into a spool that no one else writes to.
+    """Reader of a topic into a spool that has no other writer.
 
-    `from_end` says where to begin with partitions when nothing was read yet.
+    `from_end` selects the starting offset of partitions from which nothing was read yet.
     """
 
     def __init__(self, writer: SpoolWriter, config: KafkaInput, *, from_end: bool) -> None:
@@ -48,13 +48,13 @@ class KafkaMessages:
         self._storage = DiskStorage(writer.spool.path.parent)
         self._thread = WorkerThread(f"kafka-{writer.name}")
         self._offsets: dict[int, int] = {}
-        self._begun: bool | None = None  # whether anything was read before this start; None: not asked yet
+        self._begun: bool | None = None  # whether an earlier start read anything; None: unknown
         self._task = watched(self._run(), writer.name, writer.counters)
 
     def look(self) -> None: ...
 
     async def close(self) -> None:
-        """Take no more; what was put is finished by the writer."""
+        """Stop receiving; the writer finishes queued lines."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._thread.close()
@@ -70,7 +70,7 @@ class KafkaMessages:
             except (KafkaException, StorageError) as error:
                 why = str(error)[:300]
             else:
-                continue  # there are more partitions
+                continue  # new partitions
             pause = AGAIN_MIN_S if counters.messages > before else min(AGAIN_MAX_S, pause * 2)
             if counters.problem != why:
                 log.warning("stream %s: the topic is not read: %s", self._writer.name, why)
@@ -84,7 +84,7 @@ class KafkaMessages:
                 "queued.max.messages.kbytes": QUEUE_KILOBYTES,
                 **self._config.options,
                 "bootstrap.servers": ",".join(self._config.servers),
-                "group.id": "elfmesh",  # needed by the library; nothing is committed there
+                "group.id": "elfmesh",  # required by the library; nothing is committed
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
@@ -115,7 +115,7 @@ class KafkaMessages:
         return sorted(topic.partitions)
 
     def _assign(self, consumer: Consumer) -> list[int]:
-        """Begin where the spool ends; in the thread."""
+        """Start where the spool ends; runs in the thread."""
         if self._begun is None:
             self._begun = self._recall()
         partitions, places = self._partitions(consumer), []

@@ -1,4 +1,4 @@
-"""What a stream is told of the Kafka topic it comes from: `kafka = {...}` of agent.toml."""
+"""Setting of a stream that comes from a Kafka topic: `kafka = {...}` of agent.toml."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ OWN = frozenset(
         "transactional.id",
     }
 )
-"""Properties that source and sink set themselves, because what they promise depends on them."""
+"""Properties that the source and the sink set themselves, because their guarantees depend on them."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,239}")
 _SERVER = re.compile(r"[^\s,]+:\d{1,5}")
 
 
 class KafkaInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A topic as a stream.
+    """Kafka topic as a stream.
 
     Attributes:
         servers: brokers, HOST:PORT.
-        topic: whose messages are the stream's lines.
-        partitions: those that this agent reads; none: all. Give each partition to one agent.
+        topic: topic whose messages are the stream's lines.
+        partitions: partitions that this agent reads; none: all. Assign each partition to one agent.
         options: further properties of librdkafka, such as security.protocol.
     """
 
@@ -48,7 +48,7 @@ class KafkaInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def check_kafka(servers: tuple[str, ...], topic: str, options: Mapping[str, str], where: str) -> None:
-    """What types alone cannot say of brokers and a topic; ConfigError names file, key and what to do."""
+    """Check the values of a Kafka setting. Raises ConfigError with file, key and remedy."""
     if not _TOPIC.fullmatch(topic):
         raise ConfigError(f"{topic!r} is not a valid topic name", where=f"{where}.topic")
     for server in servers:

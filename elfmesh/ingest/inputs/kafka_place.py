@@ -1,7 +1,7 @@
-"""Up to where a Kafka topic has been read: `kafka.place` beside the spool that the messages go to.
+"""Position of a Kafka topic: `kafka.place` beside the spool of its messages.
 
-The file is replaced before each batch goes to the spool, so the spool ends in front of the batch, within it
-or behind it; where it ends elsewhere, the file is of an earlier time. See guarantees D-1.
+The file is replaced before each batch is written to the spool, so the spool ends before, within or after the
+batch. If it ends elsewhere, the file is from another time. See guarantees D-1.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ PLACE = "kafka.place"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What is written before a batch.
+    """Position that is written before a batch.
 
     Attributes:
-        offsets: by partition, the first offset that is not in the spool in front of the batch.
-        inode: of the spool's file that the batch goes to; 0: an earlier release has not said.
-        begin: length of that file in front of the batch.
+        offsets: by partition, the first offset that is not in the spool before the batch.
+        inode: inode of the spool's file for the batch; 0 in files of an earlier release.
+        begin: length of that file before the batch.
         batch: partition, offset and bytes in the spool of each message, in order.
     """
 
@@ -40,17 +40,17 @@ class Place(msgspec.Struct, frozen=True):
         return self.begin + sum(nbytes for _, _, nbytes in self.batch)
 
     def fits(self, inode: int, size: int) -> bool:
-        """Whether a spool whose newest file is so long can be what was written after this.
+        """Return whether the spool's newest file, with this size, can be the result of writing the batch.
 
-        The spool begins another, empty file only behind a batch. A file with another inode that is not empty
-        is the batch's in a copied directory.
+        The spool starts a new, empty file only after a batch. A non-empty file with another inode is the
+        batch's file in a copied directory.
         """
         if self.inode == 0 or (inode != self.inode and size == 0):
             return True
         return self.begin <= size <= self.stop
 
     def reached(self, inode: int, size: int) -> dict[int, int]:
-        """By partition, the first offset that is not in a spool whose newest file is so long."""
+        """Return, by partition, the first offset that is not in a spool whose newest file has this size."""
         found = dict(self.offsets)
         is_batchs = inode == self.inode or (self.inode != 0 and size > 0)
         left = (size if is_batchs else self.stop) - self.begin
@@ -63,7 +63,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def read_place(storage: Storage, topic: str, inode: int, size: int) -> dict[int, int] | None:
-    """By partition, where reading goes on behind a spool that ends there; None: nothing was read."""
+    """Return, by partition, the offset at which reading continues; None if nothing was read."""
     data = storage.read(PLACE)
     if data is None:
         return None

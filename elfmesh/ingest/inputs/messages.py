@@ -1,7 +1,7 @@
-"""A byte stream cut into messages: RFC 6587's octet counting where a message begins so, else lines.
+"""Framing of a byte stream into messages: RFC 6587's octet counting, or lines.
 
-`<` behind a number and a space is octet counting; a message of lines ends at a newline or a NUL. In the spool
-a message is one line: a newline within it becomes `#012`, as syslog daemons write it.
+A number, a space and `<` begin a counted message; other messages end at a newline or a NUL. In the spool a
+message is one line: a newline in it becomes `#012`, as syslog daemons write it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ def one_line(message: bytes) -> bytes:
 
 
 class MessageCutter:
-    """Cuts what one sender sends; messages above `bytes_max` are left out and counted."""
+    """Framing of one sender's bytes; messages above `bytes_max` are dropped and counted."""
 
     def __init__(self, bytes_max: int = LINE_BYTES_MAX) -> None:
         self.overlong = 0
         self._max = bytes_max
         self._rest = b""
-        self._skip = 0  # of a counted message that is too long, bytes to come
-        self._dropping = False  # a line that is too long, up to its end
+        self._skip = 0  # remaining bytes of a counted message that is too long
+        self._dropping = False  # skip a line that is too long, up to its end
 
     def push(self, chunk: bytes) -> list[bytes]:
-        """The lines of the messages that `chunk` completes. Cost: holds at most one message."""
+        """Return the lines of the messages that `chunk` completes.
+
+        Cost: keeps at most one message in memory.
+        """
         data, self._rest = self._rest + chunk, b""
         lines: list[bytes] = []
         at = 0
@@ -79,7 +82,10 @@ class MessageCutter:
             self._dropping, self._rest = True, b""
 
     def finish(self) -> list[bytes]:
-        """The last message, if its sender left without ending it; of a counted one, a part is none."""
+        """Return the last message if it has no newline at the end.
+
+        An incomplete counted message is dropped.
+        """
         rest, self._rest = self._rest, b""
         line = b"" if _COUNTED.match(rest) else one_line(rest)
         return [line] if line else []

@@ -1,7 +1,7 @@
-"""Senders of lines: TCP, UDP and unix sockets, each message durable before the next is read.
+"""Receivers of lines over TCP, UDP and unix sockets; each message is durable before the next is read.
 
-TCP and unix senders block while the spool waits. What the kernel drops of UDP meanwhile is read from its
-counters and becomes a loss of the stream (`source_gap`).
+TCP and unix senders block while the spool waits. Datagrams that the kernel drops meanwhile are read from its
+counters and reported as a loss of the stream (`source_gap`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECTIONS_MAX = 256
 DATAGRAM_BYTES_MAX = 256 << 10
 BATCH_MESSAGES_MAX = 4096
 RECEIVE_BUFFER_BYTES = 4 << 20
-"""Asked of the kernel for datagrams: what comes during a sync must wait there."""
+"""Requested size of the kernel's buffer for datagrams, which must hold those that arrive during a sync."""
 
 BACKLOG = 128
 _UDP_TABLES = ("/proc/net/udp", "/proc/net/udp6")
@@ -72,7 +72,7 @@ def _remove_stale(path: str) -> None:
 
 
 class Datagrams:
-    """Reads datagrams from one bound socket."""
+    """Receiver of datagrams from one bound socket."""
 
     def __init__(self, sock: socket.socket, writer: SpoolWriter) -> None:
         self._sock, self._writer = sock, writer
@@ -112,7 +112,7 @@ class Datagrams:
 
 
 class Connections:
-    """Reads lines or counted messages from the connections of one socket."""
+    """Receiver of lines or counted messages from the connections of one socket."""
 
     def __init__(self, writer: SpoolWriter, connections_max: int = CONNECTIONS_MAX) -> None:
         self._writer, self._max = writer, connections_max
@@ -128,7 +128,7 @@ class Connections:
     def look(self) -> None: ...
 
     async def close(self) -> None:
-        """Take no more, and end those there are; what was not durable their senders still have."""
+        """Stop receiving and close the connections; senders still have the messages that are not durable."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -167,7 +167,7 @@ class Connections:
 
 
 def kernel_drops(inode: int) -> int:
-    """How many datagrams the kernel has dropped for want of room at a UDP socket; 0 where it does not say."""
+    """Return how many datagrams the kernel has dropped at a UDP socket for lack of room; 0 if unknown."""
     for table in _UDP_TABLES:
         try:
             rows = Path(table).read_text().splitlines()[1:]

@@ -1,9 +1,9 @@
-"""Which insert of which producer a spool holds: `positions.log`, a journal beside it, written before it.
+"""Positions of producers whose inserts a spool contains: `positions.log`, a journal that is written first.
 
-Each line says what is about to be appended to the spool and where; it is true once the spool has grown to the
-end it names. After a crash only the last line is in doubt, and the spool's size decides: a partial append is
-cut off again. A line whose append never happened is recognised by the next one, which begins where it had
-begun.
+Each line announces an append to the spool with its range. The append has happened when the spool has reached
+the end of the range. After a crash only the last line is in doubt, and the size of the spool decides: a
+partial append is cut off. A line whose append never happened is detected because the next line has the same
+start.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ from elfmesh.storage.results.segment import write_all
 
 FILE_NAME = "positions.log"
 COMPACT_BYTES = 1 << 20
-"""The journal is rewritten when it is so long: it then has one line per producer."""
+"""Size at which the journal is rewritten, with one line per producer."""
 
 PRODUCERS_MAX = 1024
-"""Named producers of one stream; one more is refused, as forgetting one would let its repetition in."""
+"""Most named producers of one stream. Further ones are refused, because a forgotten producer's repeats would
+be stored twice."""
 
 UNNAMED_MAX = 256
-"""Producers that live as long as a process; the one that was silent longest is forgotten."""
+"""Most producers that last as long as a process; the one that was silent longest is forgotten."""
 
 UNNAMED = "~"
-"""What the name of a producer begins with that lives as long as its process."""
+"""First character of the name of a producer that lasts as long as its process."""
 
 SenderMark: TypeAlias = tuple[str, int]
 """A producer and its position."""
 
 _Intent: TypeAlias = tuple[tuple[SenderMark, ...], int, int, int]
-"""Marks, inode, start and stop of one append."""
+"""Positions, inode, start and stop of one append."""
 
 
 class TooManyProducers(RemoteError):
-    """There is no room for another named producer."""
+    """There are too many named producers."""
 
 
 class Positions:
-    """The newest position of each producer of one spool.
+    """Newest position of each producer of one spool.
 
     Args:
-        inode, size: of the file that the spool is writing, whose torn line has been cut.
+        inode, size: of the spool's current file, after an incomplete line was cut off.
         rotated: inode -> size of its older segments.
-        cut: cuts the spool's file to a size, durably: the last insert had reached it in part.
+        cut: truncates the spool's file durably, to remove a partial append.
     """
 
     def __init__(
@@ -62,23 +63,23 @@ class Positions:
         self._last: OrderedDict[str, int] = OrderedDict()
         self._named = 0
         part = self._restore(inode, size, rotated)
-        if part is not None:  # before the journal forgets that it was intended
+        if part is not None:  # before the journal no longer records the append
             cut(part)
         self._fd = -1
         self._compact()
 
     def last(self, producer: str) -> int | None:
-        """The newest position of a producer, None if it has none here. Any thread."""
+        """Return the newest position of a producer, None if there is none. Thread-safe."""
         return self._last.get(producer)
 
     def check_room(self, producer: str) -> None:
-        """Raise TooManyProducers if a producer is new and no place is left for it. Any thread."""
+        """Raise TooManyProducers if a producer is new and there is no room for it. Thread-safe."""
         new = producer not in self._last and not producer.startswith(UNNAMED)
         if new and self._named >= PRODUCERS_MAX:
             raise TooManyProducers(f"{self._named} producers already have positions here")
 
     def intend(self, marks: Sequence[SenderMark], inode: int, start: int, stop: int) -> None:
-        """Say durably what is about to be appended; after an OSError nothing may be appended."""
+        """Announce an append durably; after an OSError nothing may be appended."""
         size = os.fstat(self._fd).st_size
         try:
             write_all(self._fd, _line((marks, inode, start, stop)))
@@ -90,7 +91,7 @@ class Positions:
     def applied(self, marks: Sequence[SenderMark]) -> None:
         self._take(marks)
         if os.fstat(self._fd).st_size > COMPACT_BYTES:
-            with contextlib.suppress(OSError):  # no room: the long one says the same
+            with contextlib.suppress(OSError):  # no room: keep the long journal, which is equivalent
                 self._compact()
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class Positions:
             if after is not None:
                 done = after[1] != file or after[2] >= stop
             else:
-                # A segment that is gone was read, so it was whole.
+                # A missing segment was read by all jobs, so it was complete.
                 done = file not in sizes or sizes[file] >= stop
                 if not done and file == inode and size > start:
                     part = start
@@ -132,7 +133,7 @@ class Positions:
                 where=str(self._path),
                 hint="`elf repair` leaves such lines out: what they named may then be taken twice.",
             )
-        whole = data[: data.rfind(b"\n") + 1]  # what is behind was torn in the write: nothing follows it
+        whole = data[: data.rfind(b"\n") + 1]  # the rest is an incomplete last line
         return [
             msgspec.json.decode(text.partition(b" ")[2], type=_Intent) for text in whole.splitlines() if text
         ]
@@ -154,7 +155,7 @@ class Positions:
 
 
 def check_journal(directory: Path, *, has_lines: bool) -> None:
-    """Every insert has its line here: a spool with lines has a journal with lines."""
+    """Check that a spool with lines has a journal with lines. Raises otherwise."""
     path = directory / FILE_NAME
     if has_lines and (not path.exists() or b"\n" not in path.read_bytes()):
         hint = "Without it, what producers insert again counts twice. `elf repair` begins it again."
@@ -162,7 +163,7 @@ def check_journal(directory: Path, *, has_lines: bool) -> None:
 
 
 def damaged_lines(data: bytes) -> list[int]:
-    """The offsets of lines of a journal whose checksum is wrong; a torn last line is none of them."""
+    """Return the offsets of lines with a wrong checksum, without an incomplete last line."""
     found, at = [], 0
     for line in data.splitlines(keepends=True):
         checksum, _, body = line.rstrip(b"\n").partition(b" ")
@@ -178,4 +179,4 @@ def _line(value: tuple[Sequence[SenderMark], int, int, int]) -> bytes:
 
 
 EMPTY = _line(((), 0, 0, 0))
-"""A journal of no producer."""
+"""Journal without producers."""

@@ -1,9 +1,9 @@
-"""Input from the network or a pipe, on disk first, so that it is a log like any other.
+"""Spool: input from the network or a pipe is first written to disk, and then read like any other log.
 
-A stream's segments are `spool.log`, which grows, and those rotated away from it (`spool.log.00000001`, ...).
-The ordinary follower reads them. What `append` has returned from is durable, and whole lines; a torn line at
-the end is cut off at the next start, because it was not acknowledged. The newest rotated segment
-stays, so that the last line is always there. Calls are synchronous and come one at a time.
+A stream's segments are `spool.log`, which grows, and rotated ones (`spool.log.00000001`, ...). The ordinary
+follower reads them. When `append` returns, the data is durable and consists of complete lines. An incomplete
+last line was not acknowledged, and the next start removes it. The newest rotated segment is kept, so that the
+last line always exists. Calls are synchronous and must not overlap.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ FILE_NAME = "spool.log"
 NEXT_NAME = "next.log"
 SEGMENT_BYTES = 64 << 20
 SEGMENTS_MIN = 4
-"""A spool is divided into at least so many, so that a part of it can be given up."""
+"""Least number of segments of a spool, so that a part of it can be deleted."""
 
 TAIL_BYTES = 1 << 16
 _ROTATED = re.compile(re.escape(FILE_NAME) + r"\.(\d{8,})")
 
 
 class SpoolFull(RuntimeFailure):
-    """There is no room: what is there has not been read yet, or the disk is full."""
+    """The spool has no room: its lines were not read yet, or the disk is full."""
 
 
 class Spool:
-    """The segments of one stream, in a directory of its own; `positions` is None without producers."""
+    """Segments of one stream, in a directory of their own; `positions` is None without producers."""
 
     def __init__(self, directory: Path, limit_bytes: int, *, positioned: bool = False) -> None:
         self.path = directory / FILE_NAME
@@ -55,18 +55,18 @@ class Spool:
 
     @property
     def end(self) -> tuple[int, int]:
-        """Where the next line goes: inode and length of the file that grows."""
+        """Return where the next line is written: inode and length of the current file."""
         return os.fstat(self._fd).st_ino, self._size
 
     @property
     def over(self) -> bool:
-        """Whether the next line needs that an old segment goes."""
+        """Return whether an old segment must be deleted before the next line."""
         return self.nbytes >= self._limit
 
     def append(self, data: bytes, marks: Sequence[SenderMark] = ()) -> None:
-        """Write whole lines, with the positions they bring their producers to; durable on return.
+        """Write complete lines, with the new positions of their producers; durable on return.
 
-        SpoolFull: nothing was written; `give_up_read` may make room.
+        Raises SpoolFull if there is no room; nothing was written then, and `give_up_read` may make room.
         """
         if self.nbytes + len(data) > self._limit + self._segment_bytes or self.over:
             raise SpoolFull(f"{self.nbytes} bytes wait to be read")
@@ -87,9 +87,9 @@ class Spool:
             self._rotate()
 
     def give_up_read(self, restarts: Iterable[Sequence[FilePosition]]) -> bool:
-        """Delete the oldest segments that no job needs until there is room; whether there is.
+        """Delete the oldest segments that no job needs, until there is room. Returns whether there is.
 
-        `restarts` has by job from where a restart would read.
+        `restarts` has the restart positions of each job.
         """
         needed = min((self._needed_from(places) for places in restarts), default=len(self._rotated))
         spare = min(needed, len(self._rotated) - 1)
@@ -112,13 +112,13 @@ class Spool:
             self.positions.close()
 
     def _needed_from(self, places: Sequence[FilePosition]) -> int:
-        """The first rotated segment that a job may still read, by its number in our list.
+        """Return the index of the first rotated segment that a job may still read.
 
-        Segments are read in order: those before the oldest with unread bytes are read, and those behind the
-        newest that the job knows have not been seen yet.
+        Segments are read in order. Those before the oldest segment with unread bytes were read; the job has
+        not seen those after the newest one that it knows.
         """
         ours = [place for place in places if str(Path(place.path).parent) == str(self._directory)]
-        if not ours:  # a job of another stream
+        if not ours:  # the job reads another stream
             return len(self._rotated)
         by_inode = {place.inode: place for place in ours}
         known = -1
@@ -135,7 +135,7 @@ class Spool:
         return len(self._rotated) if os.fstat(self._fd).st_ino in by_inode else known + 1
 
     def _rotate(self) -> None:
-        """Go on in a new file; as long as there can be none, this one grows on."""
+        """Start a new file; if that fails, the current one continues to grow."""
         last = self._rotated[-1][0].name if self._rotated else f"{FILE_NAME}.0"
         number = int(last.rpartition(".")[2]) + 1
         rotated = self._directory / f"{FILE_NAME}.{number:08d}"
@@ -192,12 +192,12 @@ class Spool:
 
 
 def whole_lines_of(path: Path) -> int:
-    """Bytes of a segment up to the end of its last whole line. Cost: reads all of it."""
+    """Return the bytes of a segment up to the end of its last complete line. Cost: reads all of it."""
     return path.read_bytes().rfind(b"\n") + 1
 
 
 def _tail(path: Path) -> bytes:
-    """The last lines of a file, at least one of them whole."""
+    """Return the end of a file, with at least one complete line."""
     size = path.stat().st_size
     room = TAIL_BYTES
     with path.open("rb") as file:

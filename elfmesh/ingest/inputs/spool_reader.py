@@ -1,4 +1,4 @@
-"""Reading a stream whose source is not a file: the files of its spool, and what was lost before spooling."""
+"""Reader of a spooled stream: the files of its spool, and the losses before spooling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elfmesh.ingest.sources.reader import Delivery
 
 
 class SpoolReader(StreamReader):
-    """Reads a spool, and tells the jobs what never reached it (`lost`, of which `notified` is known)."""
+    """Reader of a spool that reports losses before spooling to the jobs (`notified` of `lost`)."""
 
     def __init__(
         self, pattern: str, formats: StreamFormat, lost: Callable[[], int], notified: int = 0
@@ -22,7 +22,7 @@ class SpoolReader(StreamReader):
         self._notified = notified
 
     def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
-        """As of files; what was lost meanwhile is a gap of every job."""
+        """As for files; losses since the last poll become a gap of every job."""
         lost = self._lost()
         if lost > self._notified:
             why = f"{lost - self._notified} messages were gone before they could be taken"

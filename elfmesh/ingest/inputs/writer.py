@@ -1,7 +1,7 @@
-"""Many senders, one spool: what came meanwhile is written and synced together, and each sender is told after.
+"""Writer of a spool for many senders: writes and syncs queued lines together, then notifies the senders.
 
-A sender has at most one `put` under way and waits in it until its lines are durable. That is the
-back-pressure and bounds the queue. Lives on the loop; the disk is touched in a lane of the executor.
+A sender has at most one `put` in progress and waits in it until its lines are durable. This provides
+back-pressure and bounds the queue. It runs on the event loop; the disk is accessed in a lane of the executor.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Restarts = Callable[[], Awaitable[Sequence[Sequence[FilePosition]]]]
 
 @dataclass
 class Counters:
-    """What an input has seen, for people and for the jobs.
+    """Counters of an input.
 
     Attributes:
-        nbytes: of the messages taken, as they stand in the spool.
-        lost: datagrams that the kernel had no room for, messages that brokers had dropped.
-        overlong: messages beyond the limit on a line, left out.
-        refused: connections and requests turned away.
-        problem: why nothing is taken at the moment; "" if all is well.
+        nbytes: bytes of the received messages, as in the spool.
+        lost: datagrams that the kernel dropped, and messages that brokers deleted before they were read.
+        overlong: dropped messages that exceed the limit of a line.
+        refused: refused connections and requests.
+        problem: why nothing is received at the moment; "" if there is no problem.
     """
 
     connections: int = 0
@@ -46,7 +46,7 @@ class Counters:
 
 
 def watched(work: Coroutine[Any, Any, None], name: str, counters: Counters) -> asyncio.Task[None]:
-    """A task that runs for ever; if it ends by an error, that is said where people look."""
+    """Run a task that should never end; an error that ends it is logged and shown as the input's problem."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -59,9 +59,9 @@ def watched(work: Coroutine[Any, Any, None], name: str, counters: Counters) -> a
 
 
 class SpoolWriter:
-    """Writes to one spool, in the executor's lane `spool:NAME`.
+    """Writer of one spool, in the executor's lane `spool:NAME`.
 
-    `restarts` gives from where each job would read after a restart.
+    `restarts` returns the restart positions of each job.
     """
 
     def __init__(self, name: str, spool: Spool, executor: Executor, restarts: Restarts) -> None:
@@ -73,7 +73,7 @@ class SpoolWriter:
         self._task = watched(self._run(), name, self.counters)
 
     async def put(self, data: bytes, messages: int, mark: SenderMark | None = None) -> None:
-        """Have whole lines written; returns when they are durable, however long that takes."""
+        """Write complete lines; returns when they are durable, however long that takes."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((data, messages, future, mark))
         self._wake.set()
@@ -84,7 +84,10 @@ class SpoolWriter:
         return bool(self.counters.problem)
 
     async def close(self) -> None:
-        """Give the spool back; who waits in `put` is told that nothing is known of its lines."""
+        """Close the spool.
+
+        Callers that wait in `put` get an error that leaves the outcome of their lines open.
+        """
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         for entry in self._queue:
@@ -135,7 +138,7 @@ class SpoolWriter:
                 return
 
     async def _make_room(self) -> bool:
-        if not self.spool.over:  # the disk is full, not the spool
+        if not self.spool.over:  # the disk is full, but not the spool
             return False
         restarts = await self._restarts()
         return await self._executor.run(self._lane, lambda: self.spool.give_up_read(restarts))

@@ -1,4 +1,4 @@
-"""Log formats: a block of whole lines becomes an Arrow batch with only the columns that some job needs."""
+"""Log formats: parsers from a block of complete lines to an Arrow batch with only the needed columns."""
 
 from elfmesh.ingest.parsers.base import META_COLUMNS, Parsed, Parser
 from elfmesh.ingest.parsers.formats import (

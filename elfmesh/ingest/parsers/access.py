@@ -3,10 +3,10 @@ r"""Web server access logs: Common Log Format and Combined Log Format.
     host ident user [17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 1234 "referer" "agent" any more
 
 The native scanner (see `scanner`), or else numpy over all lines of a block, reads the lines in which every
-field stands where an undisputed line has it. Other lines go through a regular expression, which is the
-definition; a property test holds the three equal. The request is split on spaces: method, path, ...,
-protocol; without a space all of it is the path. `bytes` "-" is null. Escapes stay as logged. A combined line
-that was cut off in referer or agent still counts. More fields may follow.
+field has an unambiguous position. Other lines are matched by a regular expression, which is the definition; a
+property test compares the three. The request is split at spaces: method, path, ..., protocol; without a space
+all of it is the path. `bytes` "-" is null. Escapes are kept. A combined line that was truncated in referer or
+agent is valid. More fields may follow.
 
 Deviation: the design notes measured pyarrow.csv with delimiter ' ' for this. It merges lines at an unbalanced
 quote, unescapes `\x22`, and needs a fixed number of fields.
@@ -32,7 +32,7 @@ INTEGERS = ("status", "bytes")
 VHOST_COLUMNS = ("vhost", "port")
 QUOTE, BACKSLASH, OPEN, CLOSE, DASH, ZERO, NINE = b'"\\[]-09'
 DIGITS_MAX = 18
-"""Of a byte count: what surely fits int64."""
+"""Digits of a byte count that always fit into int64."""
 
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _HEAD = r"([^ ]+) ([^ ]+) (.+?) \[(.*?)\] "
@@ -47,14 +47,14 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 @cache
 def _compiled(end: str) -> list[Any]:
-    """The definition of a line, by RE2: Python's `re` takes minutes for 16 KB with several `.*?`."""
+    """Compile the definition of a line for RE2, because Python's `re` can take minutes for 16 KB."""
     import re2
 
     return [re2.compile(_HEAD + request + _NUMBERS + end) for request in (_QUOTED, r'"(.*?)"')]
 
 
 class AccessParser(Parser):
-    """Parses `combined` (the default) or `common` access logs."""
+    """Parser of `combined` (the default) or `common` access logs."""
 
     def __init__(self, source: str = "", host: str = "", *, combined: bool = True) -> None:
         super().__init__(source, host)
@@ -67,7 +67,10 @@ class AccessParser(Parser):
         return self._known
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """Cut what the fast way is certain of; take the rest line by line, in the order of the lines."""
+        """Read unambiguous lines by the fast path and the others line by line.
+
+        Rows keep the order of the lines.
+        """
         names = [name for name in wanted if name in self._known]
         if not len(lines):
             return Columns({name: _empty(name) for name in names})
@@ -106,7 +109,7 @@ class AccessParser(Parser):
         return Columns(LazyArrays(makers), rows, samples)
 
     def slow_columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """The definition: every line through the regular expression. For tests."""
+        """Read every line by the regular expression, the definition. For tests."""
         names = [name for name in wanted if name in self._known]
         rows, arrays, samples = self._slow(lines, np.arange(len(lines)), names)
         return Columns(arrays, rows, samples)
@@ -161,9 +164,9 @@ def _typed(name: str, values: list[str | None]) -> pa.Array:
 
 
 class _Scan:
-    """Where every field of every line stands, and of which lines that is certain.
+    """Positions of every field of every line, and the lines in which they are unambiguous.
 
-    Positions of uncertain lines are meaningless until `keep` has dropped those lines.
+    The positions of other lines are meaningless until `keep` has dropped these lines.
     """
 
     def __init__(self, lines: Lines, combined: bool) -> None:
@@ -230,7 +233,7 @@ class _Scan:
 
 
 def _positions(lines: Lines, byte: int, past: int) -> Positions:
-    """Where a byte occurs, with enough sentinels behind that a few more can always be looked at."""
+    """Return the positions of a byte, with enough sentinels at the end to read a few more."""
     found = np.flatnonzero(lines.buffer[:past] == byte)
     return np.concatenate([found, np.full(8, past, found.dtype)])
 
@@ -253,7 +256,7 @@ def _integers(
 
 
 class VhostParser(AccessParser):
-    """Access logs with the virtual host in front of each line, as Apache's `%v:%p` or `%v` write it."""
+    """Parser of access logs with the virtual host first, as Apache's `%v:%p` or `%v` write it."""
 
     def __init__(self, source: str = "", host: str = "", *, combined: bool = True) -> None:
         super().__init__(source, host, combined=combined)

@@ -1,8 +1,8 @@
-"""What every parser is: a block of whole lines in, one Arrow batch with only the asked columns out.
+"""Base of all parsers: from a block of complete lines to one Arrow batch with the requested columns.
 
-Every format has the columns `_raw`, `_source` and `_host`. `lines` counts non-blank lines, and each is one of
-`rows` or one of `errors`. A bad line never costs a neighbour and never raises. A column the format does not
-have is all null.
+Every format has the columns `_raw`, `_source` and `_host`. `lines` counts non-blank lines; each is one of
+`rows` or one of `errors`. An invalid line never affects other lines and never raises. A column that the
+format does not have is all null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from elfmesh.ingest.parsers.lines import Lines
 
 META_COLUMNS = ("_raw", "_source", "_host")
 TIMESTAMP_FIELDS = ("ts", "timestamp", "@timestamp", "time", "created_at", "eventTime")
-"""Where `ts` is taken from when no field is declared: per record, the first of these that is there."""
+"""Fields from which `ts` is taken if no field is declared: for each record, the first one that exists."""
 
 SAMPLES_MAX = 3
 SAMPLE_CHARACTERS_MAX = 160
@@ -32,7 +32,7 @@ Read = TypeVar("Read")
 
 
 class LazyArrays(Mapping[str, pa.Array]):
-    """Columns by name, each made when it is first asked for and then kept; a maker may run twice."""
+    """Columns by name; each is made at its first use and then cached. Two threads may make it twice."""
 
     __slots__ = ("_made", "_makers")
 
@@ -59,16 +59,14 @@ class LazyArrays(Mapping[str, pa.Array]):
 
 @dataclass(slots=True)
 class Parsed:
-    """One parsed block.
+    """Parsed block.
 
     Attributes:
-        arrays: the asked columns in the asked order, by dotted path; a column that a filter spares is never
-            built.
-        lines: non-blank lines read, good or bad.
+        arrays: the requested columns in the requested order, by dotted path; unused ones are never built.
+        lines: non-blank lines, valid or not.
         errors: lines that could not be parsed; `rows + errors == lines`.
         samples: up to three reasons, each with the start of the offending text, unescaped.
-        unfit: the row of each single value that did not fit its column's type and became null; a row that has
-            several is there several times.
+        unfit: the row of each value that did not fit its column's type and became null; rows may repeat.
         replaced: lines in which malformed UTF-8 was replaced by U+FFFD.
     """
 
@@ -89,19 +87,19 @@ class Parsed:
         return self.select(tuple(self.arrays))
 
     def select(self, names: Sequence[str]) -> pa.RecordBatch:
-        """Some of the columns, in this order; only these are made."""
+        """Return some of the columns, in this order; only these are built."""
         return make_batch([self.arrays[name] for name in names], names, self.rows)
 
 
 @dataclass(slots=True)
 class Columns:
-    """What a format makes of a block's lines.
+    """Columns that a format has extracted from the lines of a block.
 
     Attributes:
-        arrays: by column name; all of the length of `rows`. A name that is missing is all null.
-        rows: which lines are good, ascending; None means all of them.
-        samples: reason per bad line, for at most the first three.
-        unfit: as in `Parsed`: places within `rows`.
+        arrays: by column name, each with the length of `rows`; a missing name is all null.
+        rows: the valid lines, ascending; None: all.
+        samples: a reason for each of the first three invalid lines.
+        unfit: as in `Parsed`: indices into `rows`.
     """
 
     arrays: Mapping[str, pa.Array]
@@ -111,13 +109,13 @@ class Columns:
 
 
 class Parser(ABC):
-    """Parses the blocks of one file or stream, in order; one block at a time, not thread-safe."""
+    """Parser of the blocks of one file or stream, in order. Not thread-safe."""
 
     name = ""
     framing: Framing | None = None
-    """Which lines are one record; None: each is one."""
+    """Rule for records of several lines; None: each line is a record."""
     hide: Callable[[Parser, Parsed], Parsed] | None = None
-    """What blanks the values that no job here may read; None: nothing."""
+    """Redacts hidden fields; None: there are none."""
 
     def __init__(self, source: str = "", host: str = "") -> None:
         self.source = source
@@ -125,22 +123,22 @@ class Parser(ABC):
 
     @abstractmethod
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """Cut the wanted columns (never `_raw` and its like) out of non-blank lines."""
+        """Extract the requested columns (never `_raw`, `_source` or `_host`) from non-blank lines."""
 
     def known_columns(self) -> tuple[str, ...] | None:
-        """The format's own columns, in the order `SELECT *` means; None while only the data tells."""
+        """Return the format's own columns, in the order of `SELECT *`; None if they depend on the data."""
         return None
 
     def header_columns(self, block: bytes) -> tuple[str, ...] | None:
-        """The columns that the head of a file names, if it does; nothing of the block is used up."""
+        """Return the columns that the head of a file declares, if any; does not consume the block."""
         return None
 
     def line_fields(self, text: str) -> Iterable[str]:
-        """The columns that one line shows, where only the data tells."""
+        """Return the columns of one line, for formats whose columns depend on the data."""
         return ()
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
-        """Parse one block of whole lines into these columns; the last newline may be missing."""
+        """Parse one block of complete lines into these columns; the last newline may be missing."""
         lines = Lines(block)
         return self.parse_lines(lines if self.framing is None else self.framing.merge(lines), columns)
 
@@ -199,14 +197,14 @@ def _rows_before(parts: Sequence[Parsed]) -> list[int]:
 
 
 def make_batch(arrays: list[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
-    """A batch that keeps its number of rows even without columns (`SELECT count(*)` asks for none)."""
+    """Make a batch that keeps its number of rows even without columns (`SELECT count(*)` requests none)."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
 def sample(reason: str, text: str) -> str:
-    """One line of an error report: the reason and the start of the text it is about."""
+    """Return one line of an error report: the reason and the start of the text."""
     cut = text if len(text) <= SAMPLE_CHARACTERS_MAX else text[:SAMPLE_CHARACTERS_MAX] + "..."
     return f"{reason}: {cut}"
 
@@ -214,7 +212,7 @@ def sample(reason: str, text: str) -> str:
 def read_each(
     texts: Iterable[tuple[int, str]], read: Callable[[str], Read | None], sampled: Callable[[str], str]
 ) -> tuple[list[int], list[Read], list[str]]:
-    """Lines one by one: the rows that `read` takes, what it makes of them, and samples of the others."""
+    """Parse lines one by one. Returns the valid rows, their values, and samples of the invalid lines."""
     rows: list[int] = []
     found: list[Read] = []
     samples: list[str] = []

@@ -1,8 +1,8 @@
-"""What the scanner says about the fields of a block, and how that becomes Arrow columns.
+"""Cells: the scanner's description of the fields of a block, and their conversion to Arrow columns.
 
-A cell is a kind (one byte) and 64 bits: a number, or where in the block a text stands. A column is copied
-only when it is asked for. Lines that the scanner refused are put in value by value. csrc/scan.h repeats the
-numbers of the kinds.
+A cell is a kind (one byte) and 64 bits: a number, or the position of a text in the block. A column is copied
+only when it is requested. Values of lines that the scanner refused are added one by one. csrc/scan.h repeats
+the numbers of the kinds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Grid:
-    """The cells of some fields of all lines of a block.
+    """Cells of some fields of all lines of a block.
 
     Attributes:
-        side: texts that stand nowhere in the block; they follow on it in their positions.
-        others: values that no cell can hold, by the number that is in it.
+        side: texts that are not in the block; their positions continue after the block's.
+        others: values that no cell can hold; the cell contains the index.
         kinds, words: both [slots, rows]; a scan fills them, refused lines with nulls.
     """
 
@@ -62,7 +62,7 @@ class Grid:
         self.words[slot, row] = word
 
     def drop(self, rows: Words) -> Words | None:
-        """Leave out some rows; those that are left, None for all."""
+        """Drop some rows; returns the remaining ones, None for all."""
         if not len(rows):
             return None
         left = np.delete(np.arange(self.kinds.shape[1]), rows)
@@ -71,7 +71,7 @@ class Grid:
         return left
 
     def field(self, slots: Sequence[int]) -> Field:
-        """One field that may stand in several slots: of each row the first that is not null."""
+        """Return a field that may be in several slots: for each row the first slot that is not null."""
         filled = [slot for slot in slots if self.scan.present(self.kinds[slot]) != 1 << NULL]
         first, *more = filled or slots[:1]
         kinds, words = self.kinds[first], self.words[first]
@@ -83,7 +83,7 @@ class Grid:
 
 
 class Field:
-    """One field of all rows: the cells of one column to be. Nothing may be put into its grid any more."""
+    """Field of all rows: the cells of one future column. Its grid must not change any more."""
 
     __slots__ = ("_grid", "kinds", "present", "words")
 
@@ -92,13 +92,13 @@ class Field:
         self.kinds = kinds
         self.words = words
         self.present: int = grid.scan.present(kinds) & ~(1 << NULL)
-        """A bit for every kind but null that occurs."""
+        """One bit for every kind except null that occurs."""
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def column(self, kind: pa.DataType) -> pa.Array:
-        """The column of a type that all cells fit: bool, int64, float64 (integers too), string or null."""
+        """Return the column with a type that all cells fit: bool, int64, float64, string or null."""
         if pa.types.is_null(kind) or not self.present:
             return pa.nulls(len(self), kind)
         if pa.types.is_string(kind):
@@ -110,7 +110,7 @@ class Field:
         return self._fixed("f", kind, 8 * len(self))
 
     def times(self) -> pa.Array:
-        """Event times: what the scanner cannot read goes to the slow path, value by value."""
+        """Return event times; values that the scanner cannot read use the slow path, one by one."""
         from elfmesh.ingest.parsers.schema import timestamps
 
         grid = self._grid
@@ -125,7 +125,7 @@ class Field:
         )
 
     def values(self) -> list[Any]:
-        """All cells as Python values; the slow path's way to look at them."""
+        """Return all cells as Python values, for the slow path."""
         values: list[Any] = self._strings().to_pylist()
         others = self._grid.others
         for row in np.flatnonzero(
@@ -162,7 +162,7 @@ class Field:
 
 
 def _pooled(count: int, kind: Any) -> np.ndarray[Any, Any]:
-    """Uninitialised memory of Arrow's pool, because first touches of fresh pages cost more than the scan."""
+    """Return uninitialised memory of Arrow's pool, because page faults would cost more than the scan."""
     return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
 
 
@@ -172,14 +172,14 @@ def _validity(scan: Any, kinds: Kinds) -> pa.Buffer | None:
 
 
 def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
-    """A string column of slices `[start, end)` of a block of valid UTF-8."""
+    """Return a string column of slices `[start, end)` of a block of valid UTF-8."""
     grid = Grid(scan, data, 1, 0)
     words = starts << LENGTH_BITS | (ends - starts)
     return Field(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())
 
 
 def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
-    """Event times of a string column by the query language's own reading; what is no time is null."""
+    """Convert a string column to event times as the query language does; invalid times are null."""
     data = texts.buffers()[2]
     if scan is None or data is None or not len(texts):
         from elfmesh.ql.values.times import to_timestamp_us

@@ -1,9 +1,9 @@
-"""Times as logs write them without a zone or a year, read so that each reading gives the same.
+"""Times without a zone or a year, interpreted so that reading a line again gives the same time.
 
-A time without a zone is of the zone that the stream declares, UTC by default. A time without a year (RFC
-3164's `Oct 11 22:14:15`) is of the declared year, or else the latest one that is not after the file's time of
-change (plus a day, for hosts whose clocks differ). A line that is read again within a year of its writing
-gets the same year. The clock is asked for standard input only.
+A time without a zone uses the stream's declared zone, UTC by default. A time without a year (RFC 3164's `Oct
+11 22:14:15`) uses the declared year, or else the latest year in which it is not after the file's modification
+time (plus a day, because clocks differ). A line that is read again within a year gets the same year. The
+clock is read only for standard input.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from elfmesh.ql.values.zones import to_instant, zone
 
 YEAR_FROM, YEAR_TO = 1970, 9999
 LEAP_YEARS_APART = 8
-"""Years back in which a 29 February is surely found (1896 to 1904 was the longest stretch without)."""
+"""Years back in which there is always a 29 February (the longest gap was 1896 to 1904)."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d{2}):(?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?"
@@ -46,7 +46,7 @@ _RESPELT = (
     (r"^\s*(\d{4})/(\d{2})/(\d{2})([ T-]\d)", r"\1-\2-\3\4"),
     (r"^(\d{4})(\d{2})(\d{2}) (\d{2}:\d{2}:\d{2}(?:\.\d+)?)$", r"\1-\2-\3 \4"),
 )
-"""Shapes that become ISO-8601 by other signs."""
+"""Patterns that become ISO-8601 by replacing separators."""
 
 _RARE_FIRST = re.compile(r"[A-Za-z]{3} [ \d]\d |\d{4}/|\d{4} \d|\d{8} ")
 PEEK_MAX = 16
@@ -56,7 +56,7 @@ _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 
 @dataclass(frozen=True)
 class LocalClock:
-    """How a stream's times are to be understood: the IANA zone, and the year (None: by the file's time)."""
+    """Interpretation of times: the IANA zone, and the year (None: by the file's modification time)."""
 
     zone: str = "UTC"
     year: int | None = None
@@ -75,14 +75,14 @@ class LocalClock:
             )
 
     def reference_us(self, source: str) -> int:
-        """What no line of a file can be after; of what is no file (any more), when reading began."""
+        """Return an upper bound for the times in a file; if there is no file, the time when reading began."""
         try:
             return Path(source).stat().st_mtime_ns // 1000 if source and source != "-" else self._began_us
         except (OSError, ValueError):
             return self._began_us
 
     def times(self, texts: pa.Array, scan: Any, source: str) -> pa.Array:
-        # No text is of two shapes, so the order decides what it costs and never what it means.
+        # No text matches two patterns, so their order affects only the cost.
         first = next((text for text in texts[:PEEK_MAX].to_pylist() if text), "")
         readers = [lambda left: event_times(left, scan), lambda left: self._rare(left, source)]
         if _RARE_FIRST.match(first):
@@ -99,7 +99,7 @@ class LocalClock:
         return pc.if_else(local.fill_null(False), self._to_utc(known), known)
 
     def _to_utc(self, times: pa.Array) -> pa.Array:
-        """Read as of the zone what was read as UTC, as the query language does it."""
+        """Convert local times of the zone, which were read as UTC, to UTC, as the query language does."""
         return to_instant(times, zone(self.zone))
 
     def _rare(self, texts: pa.Array, source: str) -> pa.Array:

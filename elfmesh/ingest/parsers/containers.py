@@ -35,7 +35,7 @@ DOCKER_PARTS = PartFraming(r'"stream":"(?P<stream>\w*)"', r'^\{"log":"', r'^\{"l
 
 
 class ContainerParser(Parser):
-    """Lines are parsed by `inner`, then those of one record are joined as `parts` says."""
+    """Parser whose `inner` parses the lines; the parts of one record are then joined according to `parts`."""
 
     def __init__(
         self, source: str, host: str, *, name: str, inner: Parser, parts: PartFraming, message: str

@@ -1,10 +1,10 @@
-"""csv: RFC 4180 quoting, comma, one record a line; tsv: the same with a tab.
+"""csv: RFC 4180 quoting, comma, one record per line; tsv: the same with a tab.
 
-The columns are declared or the file's first line. A quoted newline is not supported. An empty field is null.
-A line with another number of fields, or with text beside a quoted field, is an error; so is every line for a
-column that the first line names twice. Python's csv module, strict, is the definition. A block goes through
-pyarrow's reader whole; lines whose quotes do not open and close at commas go to the csv module one by one. A
-property test holds the two equal.
+The columns are declared or taken from the file's first line. Quoted newlines are not supported. An empty
+field is null. A line with another number of fields, or with text beside a quoted field, is an error; so is
+every line for a column that the first line names twice. Python's csv module, strict, is the definition. Whole
+blocks are read by pyarrow's reader; lines whose quotes do not open and close at commas are read by the csv
+module. A property test compares the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
 
 
 class CsvParser(TextParser):
-    """Parses separated lines; without `header` the first line that is parsed has the column names."""
+    """Parser of separated lines; without `header`, the first parsed line has the column names."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class CsvParser(TextParser):
         return super().parse(block, columns)
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """By pyarrow's reader what it surely reads alike, the rest by the csv module, line by line."""
+        """Read lines by pyarrow where it certainly agrees with the csv module, else line by line."""
         header = self.header or ()
         wanted = [name for name in names if name in header]
         twice = [name for name in wanted if header.count(name) > 1]
@@ -85,7 +85,7 @@ class CsvParser(TextParser):
 
 
 def csv_row(text: str, delimiter: str = COMMA) -> list[str]:
-    """The fields of one csv line; [] when the quoting is broken."""
+    """Return the fields of one csv line; [] if the quoting is invalid."""
     try:
         return next(csv.reader([text], strict=True, delimiter=delimiter), [])
     except csv.Error:
@@ -157,7 +157,7 @@ def _read_block(
 
 
 def _odd_lines(lines: Lines, delimiter: int) -> Positions:
-    """The lines in which a quote stands where neither a field begins or ends nor a quote is doubled."""
+    """Return the lines with a quote that neither begins or ends a field nor is doubled."""
     if b'"' not in lines.data:
         return np.zeros(0, np.int64)
     buffer = lines.buffer
@@ -178,9 +178,9 @@ def _odd_lines(lines: Lines, delimiter: int) -> Positions:
 def _read_csv(
     data: bytes | pa.Buffer, rows: int, width: int, places: Sequence[int], room: int, delimiter: str
 ) -> tuple[list[pa.Array], Positions] | None:
-    """The columns at some places, and which rows have another number of fields and are in none of them.
+    """Return some columns, and the rows with another number of fields, which the columns do not contain.
 
-    None when those are more than there is room for, or the rows are not what the lines are.
+    Returns None if there are more such rows than `room`, or if the rows do not correspond to the lines.
     """
     import pyarrow.csv as arrow_csv
 

@@ -1,7 +1,7 @@
-"""Formats by name: what `--format` and `format =` may say, and the parsers of one stream.
+"""Formats by name, for `--format` and `format =`, and the parsers of one stream.
 
-`auto` decides by the first lines of each file; a definite format is a name of `kinds.KINDS`, some with an
-argument behind a colon (`csv:a,b,c`, `regex:PATTERN`, `grok:PATTERN`).
+`auto` decides by the first lines of each file. Other names are in `kinds.KINDS`, some with an argument after
+a colon (`csv:a,b,c`, `regex:PATTERN`, `grok:PATTERN`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DIRECTIVES = {"w3c": b"#Fields:", AUTO: b"#Fields:"}
 
 
 class StreamFormat:
-    """The declared format of one stream; makes the parser of each of its files.
+    """Declared format of one stream; makes the parsers of its files.
 
     Args:
         declared: column types by name: bool, int, float or string.
-        timestamp: the field that `ts` is taken from; None tries the usual names.
-        clock: what times mean that name no zone or no year.
-        patterns: grok patterns by name, asked before ours.
-        framing: which lines are one record; None: what the format says.
+        timestamp: the field of `ts`; None tries the usual names.
+        clock: interpretation of times without a zone or a year.
+        patterns: grok patterns by name, which override the built-in ones.
+        framing: rule for records of several lines; None: the format's own.
     """
 
     def __init__(
@@ -63,24 +63,24 @@ class StreamFormat:
         )
         self._framing = framing
         self.hide: Callable[[Parser, Parsed], Parsed] | None = None
-        """What blanks values in what its parsers give; see `Parser`."""
+        """Redacts hidden fields in the results of its parsers; see `Parser`."""
         _check_argument(spec, self.name, bool(argument), bool(colon))
         self.static_schema = self._static_schema()
-        """The columns with their types, where they are known before any data is seen; else None."""
+        """The columns with their types if they do not depend on the data; else None."""
         self.framing = framing
-        """Which lines are one record, for the reader that cuts blocks; None: each is one."""
+        """Rule for records of several lines, for the reader that cuts blocks; None: each line is a record."""
         if self.name != AUTO:
             self.framing = self.named_parser(self.name, "", None).framing
         elif framing is None:
             self.framing = AutoFraming(self)
         self.directive = DIRECTIVES.get(self.name, b"")
-        """How lines begin that say what the lines behind them mean; b"": the format has none."""
+        """Prefix of lines that describe the following lines; b"" if the format has none."""
 
     def parser(self, source: str = "", *, head: bytes | None = None) -> Parser:
-        """The parser of one file.
+        """Return the parser of one file.
 
-        `head` has the first bytes of the file when reading starts in its middle: the csv header is there, and
-        `auto` decides by it. None when reading starts at the beginning.
+        If reading starts in the middle of a file, `head` has the file's first bytes, which contain the csv
+        header and are used by `auto`. None if reading starts at the beginning.
         """
         if self.name == AUTO:
             parser: Parser = AutoParser(self, source, self._request.host, head)
@@ -134,7 +134,7 @@ def _check_argument(spec: str, name: str, given: bool, colon: bool) -> None:
 
 
 class AutoFraming(Framing):
-    """The framing of the format that the first lines of a file are taken for."""
+    """Framing of the format that `auto` chooses for a file."""
 
     def __init__(self, formats: StreamFormat) -> None:
         super().__init__()
@@ -153,9 +153,9 @@ class AutoFraming(Framing):
 
 
 class AutoParser(Parser):
-    """Chooses a format by the first lines and then is that format.
+    """Parser that chooses a format by the first lines of a file.
 
-    Until `chosen` is set every line is an error; `candidates` are the formats that the last block may be in.
+    Until `chosen` is set, every line is an error; `candidates` are the possible formats of the last block.
     """
 
     name = AUTO
@@ -183,9 +183,9 @@ class AutoParser(Parser):
         return self._inner.parse(block, columns)
 
     def choose(self, block: bytes) -> None:
-        """Decide by a block, if nothing has been told yet; none of its lines is used up."""
+        """Choose a format by a block, unless one is chosen already; does not consume the block."""
         if self._inner is None:
-            name = sniff(self._head or b"") or sniff(block)  # a file may begin with what no format has
+            name = sniff(self._head or b"") or sniff(block)  # the file's first lines may not match any format
             if name:
                 self._inner = self._formats.named_parser(name, self.source, self._head)
             else:
@@ -200,30 +200,33 @@ class AutoParser(Parser):
 
 
 def known_columns(spec: str) -> tuple[str, ...] | None:
-    """The columns of a format that are known before any data is seen; None when only the data tells."""
+    """Return the columns of a format that do not depend on the data; None if they do."""
     schema = static_schema(spec)
     return None if schema is None else tuple(schema.names)
 
 
 def static_schema(spec: str) -> pa.Schema | None:
-    """The same as a schema with types, for refusing unknown columns before any data is read."""
+    """Return these columns with types, to refuse unknown columns before any data is read."""
     return StreamFormat(spec).static_schema
 
 
 def found_columns(parser: Parser) -> tuple[str, ...] | None:
-    """The columns a parser has learnt from its data (a csv header, the format `auto` chose); None if open."""
+    """Return the columns that a parser found in its data (a csv header, the format `auto` chose).
+
+    None if open.
+    """
     inner = parser.inner if isinstance(parser, AutoParser) else parser
     known = None if inner is None else inner.known_columns()
     return None if known is None else tuple(dict.fromkeys((*known, "ts", *META_COLUMNS)))
 
 
 def discover_columns(parser: Parser, block: bytes) -> tuple[str, ...]:
-    """What `SELECT *` means: a format's own columns, or the fields in a stream's first block.
+    """Return the columns of `SELECT *`: a format's own columns, or the fields in a stream's first block.
 
-    `_raw`, `_source` and `_host` are not among them, nor fields that a json or logfmt stream brings later.
+    They do not include `_raw`, `_source` and `_host`, nor fields that later records add in json or logfmt.
     """
     if isinstance(parser, AutoParser):
-        parser.choose(block)  # not by parsing: that would take the header off a csv file
+        parser.choose(block)  # parsing would consume the header of a csv file
         parser = parser.inner or parser
     known = parser.known_columns() or parser.header_columns(block)
     if known is not None:

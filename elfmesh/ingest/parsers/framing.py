@@ -1,15 +1,15 @@
-"""Records of several lines: which lines belong together, for reading and for parsing (D-1).
+"""Framing: rules for records of several lines, for reading and parsing (D-1).
 
-A record is the bytes from the beginning of its first line to the end of its last one; offsets are only ever
-at its beginning. The reader and the parser use the same rule on the same bytes, so reading again from any
-offset gives the same records. A record that reaches a bound ends there. The time-out ends a record that
-nothing follows, and the offset behind it is stored. Blank lines belong to the record they stand in.
+A record extends from the beginning of its first line to the end of its last one; offsets are always at the
+beginning of a record. The reader and the parser apply the same rule to the same bytes, so reading again from
+any offset gives the same records. A record that reaches a limit ends there. The timeout ends a record that is
+followed by nothing, and the offset after it is stored. Blank lines belong to the surrounding record.
 
     start:PATTERN      a line that matches begins a record
-    continue:PATTERN   a line that matches goes on with the record before it
-    indent             a line that begins with a space or tab goes on
+    continue:PATTERN   a line that matches continues the record before it
+    indent             a line that begins with a space or tab continues the record
     timestamp          a line that begins with a date or time begins a record
-    trace              indented lines, `Caused by:` and the like go on: Java's, .NET's and Go's stack traces
+    trace              indented lines, `Caused by:` and similar continue: stack traces of Java, .NET and Go
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _STAMP = (
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large a record may become: lines that are not blank, and bytes."""
+    """Limits of a record: non-blank lines, and bytes."""
 
     lines: int = LINES_MAX
     nbytes: int = BYTES_MAX
 
 
 class Framing(ABC):
-    """A rule which lines belong together; after `timeout_s` without growth a file's last record ends."""
+    """Rule for records of several lines; after `timeout_s` without growth, a file's last record ends."""
 
     def __init__(self, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.bounds = bounds or Bounds()
@@ -59,10 +59,10 @@ class Framing(ABC):
 
     @abstractmethod
     def complete(self, data: bytes) -> int:
-        """How many of the first bytes of `data`, which begins with a record, are closed records."""
+        """Return how many of the first bytes of `data`, which begins with a record, are complete records."""
 
     def fresh(self) -> Framing:
-        """The same rule for one more file; one that learns from its file begins again."""
+        """Return the rule for another file; a rule that learns from its file starts without knowledge."""
         return self
 
     def merge(self, lines: Lines) -> Lines:
@@ -70,7 +70,7 @@ class Framing(ABC):
 
 
 class LineFraming(Framing):
-    """Neighbouring lines, by an RE2 pattern whose match begins a record, or goes on with one."""
+    """Rule for adjacent lines: a match of an RE2 pattern begins a record, or continues one."""
 
     def __init__(
         self, pattern: str, *, begins: bool, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S
@@ -128,10 +128,10 @@ class LineFraming(Framing):
 
 
 class PartFraming(Framing):
-    """Container logs: a line that is marked as partial goes on in the next one of the same stream.
+    """Rule for container logs: a partial line continues in the next line of the same output stream.
 
-    Records of two streams may overlap; one that was begun first is closed first where it reaches a bound.
-    Partial lines match `partial` and, if given, not `unless`.
+    Records of two output streams may overlap. At a limit, the record that began first ends first. Partial
+    lines match `partial` and, if given, not `unless`.
     """
 
     def __init__(self, stream: str, partial: str, unless: str = "", bounds: Bounds | None = None) -> None:
@@ -139,7 +139,7 @@ class PartFraming(Framing):
         self._stream, self._partial, self._unless = stream, partial, unless
 
     def complete(self, data: bytes) -> int:
-        """Up to the first record that is open, or that ends behind the beginning of one that is."""
+        """Return the position of the first record that is open or ends after the start of an open one."""
         lines, skipped = raw_lines(data)
         numbers, opened = self.records(lines)
         if not opened:
@@ -150,7 +150,7 @@ class PartFraming(Framing):
         return int(lines.starts[first]) + skipped
 
     def records(self, lines: Lines) -> tuple[Positions, Sequence[int]]:
-        """The number of each line's record, in the order of their beginnings, and which are open."""
+        """Return the number of each line's record, in the order of their beginnings, and the open records."""
         numbers = np.arange(len(lines))
         if not len(lines):
             return numbers, ()
@@ -183,9 +183,9 @@ class PartFraming(Framing):
 
 
 def raw_lines(data: bytes) -> tuple[Lines, int]:
-    """The lines of some bytes with offsets that are those of the bytes, and how many come before them.
+    """Return the lines of some bytes, with offsets into these, and the number of bytes before the lines.
 
-    Malformed UTF-8 is replaced by as many question marks, so that nothing moves.
+    Malformed UTF-8 is replaced by equally many question marks, so that offsets do not change.
     """
     body = data.removeprefix(BYTE_ORDER_MARK)
     lines = Lines(body)
@@ -203,7 +203,7 @@ def _same_length(line: bytes) -> bytes:
 
 
 def parse_framing(spec: str, *, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> Framing | None:
-    """The rule of a `multiline` setting; None for "". Raises ConfigError: no such rule, or not RE2."""
+    """Parse a `multiline` setting; None for "". Raises ConfigError for an unknown rule or invalid RE2."""
     if not spec:
         return None
     kind, colon, pattern = spec.partition(":")

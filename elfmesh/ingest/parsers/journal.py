@@ -1,9 +1,9 @@
 """systemd's journal in its export format (`journalctl -o export`, systemd-journal-remote).
 
-A record is the fields `NAME=value`, one a line, up to an empty line; a value with bytes that a line cannot
-have is its name alone, eight bytes of its length (little endian), the bytes, and a newline. Columns are the
-fields as text; `ts` is __REALTIME_TIMESTAMP; of a repeated field the first. Cost: Python for every field of
-every record, about a third of a microsecond each.
+A record consists of fields `NAME=value`, one per line, up to an empty line. A value that does not fit into a
+line has its name alone, eight bytes of its length (little endian), the bytes, and a newline. Columns are the
+fields as strings; `ts` is __REALTIME_TIMESTAMP; of a repeated field the first is used. Cost: Python code for
+every field of every record, about a third of a microsecond each.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FIELDS_MAX = 1024
 
 
 class ExportFraming(Framing):
-    """Records end at an empty line that is not within a value."""
+    """Framing of records that end at an empty line outside a value."""
 
     def complete(self, data: bytes) -> int:
-        """Up to the end of the last whole record; one that is too long ends at an empty line."""
+        """Return the end of the last complete record; a record that is too long ends at an empty line."""
         end = 0
         for _, stop, _ in entries(data, self.bounds.nbytes):
             end = stop
@@ -38,14 +38,14 @@ class ExportFraming(Framing):
 
 
 def entries(data: bytes, bytes_max: int) -> Iterator[tuple[int, int, dict[str, str] | None]]:
-    """The closed records of some bytes: begin, end (behind the empty line), fields (None: broken)."""
+    """Yield the complete records: begin, end (after the empty line), fields (None: invalid)."""
     at = 0
     while at < len(data):
         if data.startswith(b"\n", at):
             at += 1
             continue
         stop, fields = _entry(data, at)
-        if stop < 0:  # not closed yet, or never
+        if stop < 0:  # incomplete
             if len(data) - at < bytes_max:
                 return
             blank = data.find(b"\n\n", at)
@@ -55,7 +55,7 @@ def entries(data: bytes, bytes_max: int) -> Iterator[tuple[int, int, dict[str, s
 
 
 def _entry(data: bytes, at: int) -> tuple[int, dict[str, str] | None]:
-    """Where a record that begins here ends (-1: beyond the data), and its fields."""
+    """Return the end of the record that begins here (-1: after the data), and its fields."""
     fields: dict[str, str] = {}
     broken = False
     while True:
@@ -81,7 +81,7 @@ def _entry(data: bytes, at: int) -> tuple[int, dict[str, str] | None]:
 
 
 class JournaldParser(JsonParser):
-    """Parses the journal's JSON (`journalctl -o json`): JSON whose time has other names."""
+    """Parser of the journal's JSON (`journalctl -o json`), which has other names for the time."""
 
     name = "journald"
 
@@ -99,7 +99,7 @@ class JournaldParser(JsonParser):
 
 
 class ExportParser(Parser):
-    """Parses the journal's export format."""
+    """Parser of the journal's export format."""
 
     name = "journald_export"
 
@@ -115,7 +115,7 @@ class ExportParser(Parser):
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
         found = list(entries(block + b"\n\n", 0))
         self._records = [fields for _, _, fields in found]
-        # The lines as such are not asked for: _raw is made of the records' bytes, repaired where malformed.
+        # Lines are not used here: _raw consists of the records' bytes, with malformed UTF-8 replaced.
         texts = [
             block[begin:stop].rstrip(b"\n").decode("utf-8", "replace").encode() for begin, stop, _ in found
         ]

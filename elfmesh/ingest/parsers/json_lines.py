@@ -1,11 +1,11 @@
-"""NDJSON: one JSON object a line, read straight into the fields that are asked for.
+"""NDJSON: one JSON object per line; only the requested fields are decoded.
 
-msgspec defines what a line means. The native scanner (see `scanner`) leaves lines it is not certain of to it;
-a property test holds the two equal. Without the scanner a block is decoded with one call into objects that
-have only the asked fields, provided that every line begins with `{` and ends with `}` and there are as many
-objects as lines: such a boundary between lines can only be one between documents. Otherwise each line is
-decoded alone. A line that is no object is an error. A dotted path goes into nested objects, else to a key
-with literal dots, at any depth. Of duplicate keys the last wins.
+msgspec defines the meaning of a line. The native scanner (see `scanner`) leaves uncertain lines to it; a
+property test compares the two. Without the scanner, one call decodes a block into objects that have only the
+requested fields, provided that every line begins with `{` and ends with `}` and there are as many objects as
+lines, because only then is each line one document. Otherwise each line is decoded separately. A line that is
+not an object is an error. A dotted path refers to nested objects, else to a key with literal dots, at any
+depth. Of duplicate keys the last wins.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 
 
 class JsonParser(Parser):
-    """Parses NDJSON; `schema` has the types of the stream's columns, shared by its files.
+    """Parser of NDJSON; `schema` has the types of the stream's columns, shared by its files.
 
-    `timestamp` is the declared field that `ts` is taken from; None tries the usual names.
+    `timestamp` is the declared field of `ts`; None tries the usual names.
     """
 
     name = "json"
@@ -59,9 +59,9 @@ class JsonParser(Parser):
         return self._decoded(lines, plan, wanted) if scanned is None else scanned
 
     def _scanned(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns | None:
-        """Columns by the scanner, with lines that it refused decoded; None: not worth it.
+        """Read columns by the scanner and decode the lines that it refused; None if it refused too many.
 
-        Types settle here, for every column in the order of `wanted`; only the copying is put off.
+        Types are determined here, for every column in the order of `wanted`; only the copying is deferred.
         """
         found = _scan(lines, plan)
         if found is None:
@@ -126,7 +126,7 @@ def _same(array: pa.Array) -> pa.Array:
 
 
 def _plain_kind(field: Field) -> pa.DataType | None:
-    """The type Arrow would infer for the values of a field; None if they are of several kinds."""
+    """Return the type that Arrow would infer for the values of a field; None if they have several kinds."""
     if field.present & ~TEXT_MASK == 0:
         return pa.string() if field.present else pa.null()
     if field.present == 1 << BOOL:
@@ -191,7 +191,7 @@ def _reason(error: Exception) -> str:
 
 
 def json_fields(text: str) -> tuple[str, ...]:
-    """The names of one object's own fields; nothing for a line that is no object."""
+    """Return the names of one object's own fields; none if the line is not an object."""
     try:
         return tuple(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
     except _DECODE_ERRORS:

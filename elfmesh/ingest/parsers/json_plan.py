@@ -1,7 +1,6 @@
-"""A set of dotted paths as what reads them from JSON: a msgspec decoder, and a description for the scanner.
+"""Reading plan for a set of dotted paths in JSON: a msgspec decoder, and a description for the scanner.
 
-A path means nested objects first; where that leads nowhere, a key that literally contains the dots, at any
-depth.
+A path refers to nested objects first; if they do not exist, to a key with literal dots, at any depth.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ import msgspec
 
 Getter = Callable[[list[Any]], list[Any]]
 PARTS_MAX = 16
-"""Longer paths are nested or one key: what a path may mean grows with the square of its parts."""
+"""Greatest number of parts of a path with all interpretations, which grow with the square of the parts.
+Longer paths are nested or one key."""
 
 
 class Tree:
-    """The asked paths as nested names.
+    """Requested paths as a tree of names.
 
-    `asked`: a path ends here. `kind` is what the decoder makes of an object here (None: a dict); `slot` the
-    scanner's place for it (-1: none).
+    `asked`: a path ends here. `kind` is the decoder's class for an object here (None: a dict); `slot` is the
+    scanner's slot (-1: none).
     """
 
     __slots__ = ("asked", "children", "kind", "slot")
@@ -40,12 +40,12 @@ class Tree:
 
 
 class Plan:
-    """A decoder for a set of dotted paths, and how to read each path from what it returns."""
+    """Decoder for a set of dotted paths, and the access to each path in its results."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._root = Tree()
         self.slots: dict[str, tuple[int, ...]] = {}
-        """By path: the scanner's slots of its readings, best first."""
+        """For each path: the scanner's slots of its interpretations, best first."""
         count = 0
         for path in paths:
             readings = _readings(path)
@@ -68,7 +68,7 @@ class Plan:
         return self._compiled[1]
 
     def values(self, path: str, objects: list[Any], cache: dict[str, list[Any]]) -> list[Any]:
-        """The value at `path` in every object, None where there is none."""
+        """Return the value at `path` in every object, None if there is none."""
         if path not in cache:
             cache[path] = self._getters[path](objects)
         return cache[path]
@@ -108,9 +108,9 @@ class Plan:
 
 
 def describe(root: Tree, slots: int) -> bytes:
-    """A tree of names for the scanner.
+    """Encode a tree of names for the scanner.
 
-    Nodes, parents first: slot plus one, number of names, and for each its node, length and text.
+    Nodes, parents first: slot plus one, number of names, and for each name its node, length and text.
     """
     nodes = list(root.walk())
     number = {id(node): at for at, node in enumerate(nodes)}
@@ -124,7 +124,7 @@ def describe(root: Tree, slots: int) -> bytes:
 
 
 def _readings(path: str) -> list[list[str]]:
-    """The keys a dotted path may mean, best first: all nested, then with one key that contains dots."""
+    """Return the interpretations of a dotted path, best first: nested, then with keys that contain dots."""
     parts = path.split(".")
     readings = [parts]
     if len(parts) > PARTS_MAX:
@@ -138,9 +138,9 @@ def _readings(path: str) -> list[list[str]]:
 
 
 def _struct(node: Tree) -> Any:
-    """A msgspec type for an object with the node's children; sets the `kind` of every inner object.
+    """Return a msgspec type for an object with the node's children; sets the `kind` of every inner object.
 
-    A node that is asked for itself and has children is decoded whole (kind None) and walked as a dict.
+    A requested node with children is decoded completely (kind None) and accessed as a dict.
     """
     fields: list[Any] = []
     for number, (name, child) in enumerate(node.children.items()):

@@ -1,4 +1,4 @@
-"""The table of formats: for each name its parser, its looks, and its columns if they are always the same."""
+"""Table of formats: for each name its parser, its recognition, and its columns if they are fixed."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Types = Mapping[str, pa.DataType]
 
 @dataclass
 class Request:
-    """What a parser is made from.
+    """Arguments for the construction of a parser.
 
-    `argument` stands behind the format's name and a colon. `head` has the first bytes of the file where
-    reading begins in its middle.
+    `argument` follows the format's name and a colon. `head` has the first bytes of the file if reading begins
+    in its middle.
     """
 
     argument: str
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Kind:
-    """One format; whether it may ("?"), must ("!") or must not ("") have an argument behind its name."""
+    """Format; its name may ("?"), must ("!") or must not ("") have an argument."""
 
     make: Callable[[Request], Parser]
     columns: Callable[[Request], tuple[Names, Types] | None] = lambda request: None
@@ -192,4 +192,4 @@ KINDS: Mapping[str, Kind] = {
     "journald": _json(JournaldParser),
     "journald_export": _plain(ExportParser),
 }
-"""All formats but `auto`."""
+"""All formats except `auto`."""

@@ -1,9 +1,9 @@
-"""A block of bytes as lines: where each begins and ends, and how to cut columns out of all of them at once.
+"""Lines of a block of bytes: their positions, and the extraction of columns from all lines at once.
 
-`data` is valid UTF-8; `starts` and `ends` are ascending, and never cover a line terminator or a blank line
-(nothing but spaces and tabs). `buffer` is `data` with a margin of zero bytes, so that a position a little
-past a line's end needs no bounds check. Invalid UTF-8 never costs a line, because scanners write arbitrary
-bytes into every web server's log: each malformed sequence becomes U+FFFD, and `replaced` counts such lines.
+`data` is valid UTF-8. `starts` and `ends` are ascending and exclude line terminators and blank lines (only
+spaces and tabs). `buffer` is `data` with trailing zero bytes, so that a position slightly after a line's end
+needs no bounds check. Invalid UTF-8 never costs a line, because vulnerability scanners write arbitrary bytes
+into the logs of web servers: each malformed sequence becomes U+FFFD, and `replaced` counts such lines.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NEWLINE, RETURN, SPACE, TAB = 10, 13, 32, 9
 
 
 class Lines:
-    """The non-blank lines of one block of whole lines; the last may lack its newline."""
+    """Non-blank lines of one block of complete lines; the last may lack its newline."""
 
     __slots__ = ("_buffer", "data", "ends", "replaced", "scan", "starts")
 
     def __init__(self, block: bytes) -> None:
         self._buffer: Bytes | None = None
         self.scan = scanner.for_block(block)
-        """The C module if it may read this block, else None."""
+        """The C module if it can read this block, else None."""
         self.data, self.replaced = valid_utf8(block.removeprefix(BYTE_ORDER_MARK), self.scan)
         starts, ends = self._split() if self.scan is None else self._scan_split()
         self.starts: Positions = starts
@@ -40,7 +40,7 @@ class Lines:
 
     @property
     def buffer(self) -> Bytes:
-        """`data` and its margin; made when it is first asked for."""
+        """`data` with trailing zero bytes; made at its first use."""
         if self._buffer is None:
             self._buffer = np.frombuffer(self.data + bytes(MARGIN), np.uint8)
         return self._buffer
@@ -96,7 +96,7 @@ class Lines:
         return [data[start:end].decode() for start, end in pairs]
 
     def cut(self, starts: Positions, ends: Positions) -> pa.Array:
-        """A string column: one slice `[start, end)` of the block per row."""
+        """Return a string column: one slice `[start, end)` of the block per row."""
         if self.scan is not None:
             return spans(self.scan, self.data, starts, ends)
         return _cut(self.buffer, starts, ends)
@@ -106,7 +106,7 @@ class Lines:
 
 
 def valid_utf8(block: bytes, scan: Any = None) -> tuple[bytes, int]:
-    """The block with malformed sequences replaced by U+FFFD, and the number of lines that had any."""
+    """Replace malformed sequences by U+FFFD. Returns the block and the number of affected lines."""
     if scan.valid(block) if scan is not None else block.isascii():
         return block, 0
     try:
@@ -123,11 +123,11 @@ def valid_utf8(block: bytes, scan: Any = None) -> tuple[bytes, int]:
 
 
 INLINE_BYTES_MAX = 12
-"""A string view up to this long holds its bytes itself."""
+"""Longest string whose bytes a string view contains."""
 
 
 def cut_by_views(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
-    """Slices of a buffer as strings: Arrow string views over it, which Arrow then copies row by row."""
+    """Return slices of a buffer as strings, by Arrow string views that Arrow then copies row by row."""
     lengths = ends - starts
     views = np.empty((len(starts), 4), np.int32)
     windows = np.lib.stride_tricks.sliding_window_view(buffer, INLINE_BYTES_MAX)
@@ -141,7 +141,7 @@ def cut_by_views(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
 
 
 def cut_by_index(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
-    """The same by indexing every byte; for an Arrow that cannot cast string views."""
+    """As `cut_by_views`, by indexing every byte, for versions of Arrow that cannot cast string views."""
     lengths = ends - starts
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])

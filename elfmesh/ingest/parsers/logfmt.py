@@ -1,9 +1,9 @@
-r"""logfmt: pairs `key=value` on a line, read straight into the keys that are asked for.
+r"""logfmt: pairs `key=value` on a line; only the requested keys are extracted.
 
-`key=value`, `key="quoted \" value"`, a bare `key` is "true", `key=` is "". Of duplicate keys the last wins. A
-quote that is not closed opens nothing: its value is "", and the line goes on behind it. A line without any
-pair is an error. The regular expression here is the definition; the native scanner (see `scanner`) leaves
-lines it is not certain of to it, and a property test holds the two equal.
+`key=value`, `key="quoted \" value"`; a bare `key` is "true", `key=` is "". Of duplicate keys the last wins.
+An unclosed quote gives the value "", and parsing continues after it. A line without any pair is an error. The
+regular expression here is the definition; the native scanner (see `scanner`) leaves uncertain lines to it,
+and a property test compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class LogfmtParser(TextParser):
-    """Parses `key=value` lines."""
+    """Parser of `key=value` lines."""
 
     name = "logfmt"
     _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
@@ -80,7 +80,7 @@ def _pairs(lines: Lines, candidates: Iterable[int]) -> tuple[list[int], list[dic
 
 
 def logfmt_fields(text: str) -> dict[str, str] | None:
-    """The pairs of one logfmt line; None when it has no `key=value` at all."""
+    """Return the pairs of one logfmt line; None if it has no `key=value`."""
     pairs = _PAIR.findall(text)
     if not any(equals for _, equals, _, _ in pairs):
         return None

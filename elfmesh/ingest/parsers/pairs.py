@@ -1,12 +1,12 @@
-"""Pairs on a line with separators of one's own: kv, and the security formats CEF and LEEF.
+"""Pairs on a line with custom separators: kv, and the security formats CEF and LEEF.
 
-    kv:k:v, k:v       the argument shows two pairs: what stands between key and value, and between pairs
+    kv:k:v, k:v       the argument shows two pairs: the text between key and value, and between pairs
     CEF:0|vendor|product|version|class|name|severity|src=10.0.0.1 msg=two words
     LEEF:2.0|vendor|product|version|event|^|src=10.0.0.1^usrName=joe
 
-RE2 looks for each wanted key in all lines at once; kv lines with a quote go the slow way. kv: of duplicate
-keys the last wins, a key without a value is "true", quotes are taken off. CEF: a value goes to the next `
-key=`, of duplicates the first wins; escapes are undone; what is in front of `CEF:` is left out. The header's
+RE2 searches for each requested key in all lines at once; kv lines with a quote use the slow path. kv: of
+duplicate keys the last wins, a key without a value is "true", quotes are removed. CEF: a value extends to the
+next ` key=`, of duplicates the first wins, escapes are resolved, text before `CEF:` is ignored. The header's
 fields are device_vendor, device_product, device_version, device_event_class_id (LEEF: event_id), name,
 severity.
 """
@@ -30,7 +30,7 @@ from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Te
 BARE = "true"
 BLANKS = " \t\n\r\f"
 _BLANK = r"[ \t\n\r\f]"
-"""What RE2 takes for white space; Python's is wider."""
+"""RE2's white space; Python's includes more characters."""
 
 _EXAMPLE = re.compile(r"k(?P<assign>.+?)v(?P<between>.+?)k(?P=assign)v")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -39,7 +39,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def kv_separators(argument: str) -> tuple[str, str]:
-    """What stands between key and value, and between pairs, by the example `k=v;k=v`; "" is `k=v k=v`."""
+    """Return the separators of key and value, and of pairs, from the example `k=v;k=v`; "" is `k=v k=v`."""
     match = _EXAMPLE.fullmatch(argument or "k=v k=v")
     if match is None or "\n" in argument or '"' in argument:
         raise ConfigError(
@@ -51,7 +51,7 @@ def kv_separators(argument: str) -> tuple[str, str]:
 
 
 class KvParser(TextParser):
-    """Parses pairs; white space around `between` is left out."""
+    """Parser of pairs; white space around `between` is ignored."""
 
     name = "kv"
 
@@ -61,7 +61,7 @@ class KvParser(TextParser):
         self._between = between.strip(BLANKS)
         self._gap = f"{_BLANK}*{re.escape(self._between)}{_BLANK}*" if self._between else f"{_BLANK}+"
         self._around = f"{_BLANK}*" if self._between else ""
-        # Blanks are taken by the run: each for itself, they would be looked through once for each of them.
+        # Blanks are matched as a run; matched one by one, the cost would be quadratic.
         ahead = f"{_BLANK}*+{re.escape(self._between)}" if self._between else _BLANK
         self._pieces = re.compile(
             rf"(?s)((?:{_QUOTED.pattern}|(?!{ahead})(?:{_BLANK}++|.))*+)(?:{self._gap}|\Z)"
@@ -103,7 +103,7 @@ class KvParser(TextParser):
         return {name: [record.get(name) for record in records] for name in names}, rows, samples
 
     def fields(self, text: str) -> dict[str, str] | None:
-        """The pairs of one line: the definition; None when there is none."""
+        """Return the pairs of one line; None if there are none. This is the definition."""
         if self._assign not in text:
             return None
         record: dict[str, str] = {}
@@ -149,7 +149,7 @@ _CEF_HEADER = (
 )
 _LEEF_HEADER = ("leef_version", "device_vendor", "device_product", "device_version", "event_id", "delimiter")
 _STAMP = r"(?P<stamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+)"
-"""The time in the syslog header that may stand in front."""
+"""Time in an optional syslog header."""
 _CELL = r"(?:[^|\\]|\\.)*"
 
 
@@ -173,7 +173,7 @@ _LEEF = (
 
 
 class CefParser(TextParser):
-    """Parses CEF, with or without a syslog header."""
+    """Parser of CEF, with or without a syslog header."""
 
     name = "cef"
     header: Sequence[str] = _CEF_HEADER
@@ -218,7 +218,7 @@ def _valued(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 class LeefParser(CefParser):
-    """Parses LEEF 1.0 (pairs between tabs) and 2.0 (between the declared character)."""
+    """Parser of LEEF 1.0 (pairs separated by tabs) and 2.0 (by the declared character)."""
 
     name = "leef"
     header = _LEEF_HEADER
@@ -228,7 +228,7 @@ class LeefParser(CefParser):
     def _values(
         self, found: Mapping[str, pa.Array], extensions: pa.Array, keys: Sequence[str]
     ) -> list[pa.Array]:
-        """By RE2 where all lines have one delimiter, else line by line."""
+        """Use RE2 if all lines have the same delimiter, else parse line by line."""
         marks = [_character(each) for each in found["delimiter"].fill_null("\t").to_pylist()]
         if len(set(marks)) == 1 and not "\ud800" <= marks[0] <= "\udfff":  # no pattern holds a surrogate
             mark = re.escape(marks[0])

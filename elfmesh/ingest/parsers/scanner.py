@@ -1,6 +1,6 @@
-"""Which scanner reads blocks: the C module where it was built, else the slow path in every parser.
+"""Choice of the scanner of blocks: the C module if it was built, else the slow path of every parser.
 
-The scanner only answers for lines it is certain of, so the choice changes the speed and never the result.
+The scanner only reads lines of which it is certain, so the choice affects the speed and never the result.
 ELF_SCANNER=native|python forces one.
 """
 
@@ -16,23 +16,24 @@ from elfmesh.errors import ConfigError
 
 CHOICES = ("native", "python")
 _INTERFACE = 2
-"""Of the C module: what its functions take and give."""
+"""Version of the C module's interface."""
 
 BLOCK_BYTES_MAX = 2**31 - 1
-"""A larger block, which no reader makes, goes the slow path: cells say where a text begins in 32 bits."""
+"""Largest block for the scanner, because cells have 32-bit positions; no reader makes a larger one."""
 
 active: Any = None
-"""The C module, or None. Looked up at every block, so that tests and start-up can swap it."""
+"""The C module, or None. Read for every block, so that tests and the start-up can replace it."""
 
 fallback_reason = ""
-"""Why there is no C module although no setting asked for that; "" otherwise."""
+"""Why the C module is missing although no setting requested that; "" otherwise."""
 
 
 REFUSED_SHARE = 8
-"""If the scanner refuses more than one line of so many, the slow path takes the whole block, faster."""
+"""If the scanner refuses more than one line of this many, the slow path reads the whole block, which is
+faster."""
 
 REFUSED_FREE = 16
-"""Refused lines of any block, however short, that the slow path takes one by one."""
+"""Refused lines of any block, however short, that the slow path reads one by one."""
 
 
 def refused_room(lines: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -40,7 +41,7 @@ def refused_room(lines: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def choose(wanted: str) -> None:
-    """Take the scanner that was asked for; with "" the best there is."""
+    """Select a scanner; "" selects the fastest one available."""
     global active, fallback_reason
     if wanted and wanted not in CHOICES:
         raise ConfigError(

@@ -1,10 +1,10 @@
-"""Types of the fields of one JSON stream, inferred from what is seen and then kept.
+"""Types of the fields of one JSON stream, inferred from the first values and then kept.
 
-The first block that brings a value decides (bool, int64, float64, string; a mix of int and float is float64,
-any other mix is string, objects and arrays are their JSON text). After that the type only changes from int64
-to float64, once. A value that does not fit becomes null and is reported, so that one broken client cannot
-turn all numbers into text. Integers beyond 64 bits fit only string: rounding them would merge keys that
-differ.
+The first block with a value decides (bool, int64, float64, string; a mix of int and float is float64, any
+other mix is string, objects and arrays are their JSON text). After that the type can only change from int64
+to float64, once. A value that does not fit becomes null and is reported, so that one faulty client cannot
+turn all numbers into strings. Integers beyond 64 bits fit only string, because rounding them would merge
+different keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MISFIT = object()
 
 
 class StreamSchema:
-    """The settled column types of one stream, shared by its files; `declared` ones never change."""
+    """Column types of one stream, shared by its files; `declared` ones never change."""
 
     def __init__(self, declared: Mapping[str, pa.DataType] | None = None) -> None:
         self.declared = dict(declared or {})
@@ -28,7 +28,10 @@ class StreamSchema:
         self._containers: set[str] = set()
 
     def column(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
-        """Decoded JSON values as a column of the stream's type, and the indices that did not fit."""
+        """Convert decoded JSON values to a column of the stream's type.
+
+        Also return the indices that did not fit.
+        """
         if name not in self._containers:
             quick = self._uniform(name, values)
             if quick is not None:
@@ -36,9 +39,9 @@ class StreamSchema:
         return self._mixed(name, values)
 
     def settle(self, name: str, kind: pa.DataType) -> pa.DataType | None:
-        """The type of a column whose values are all of one plain kind, which settles it.
+        """Return the type of a column whose values all have one plain kind, and fix it for the stream.
 
-        float64 may have integers among them; null means no value at all. None: `column` must look at each
+        float64 may include integers; null means that there are no values. None: `column` must check each
         value.
         """
         settled = self.types.get(name)
@@ -123,17 +126,17 @@ _FITS: Mapping[pa.DataType, Callable[[object], object]] = {
     STRING: _fit_string,
 }
 DECLARABLE: Mapping[str, pa.DataType] = {"bool": BOOL, "int": INT, "float": FLOAT, "string": STRING}
-"""Type names a stream's configuration may declare."""
+"""Names of types in a stream's configuration."""
 
 
 def timestamps(values: Sequence[object]) -> pa.Array:
-    """Event times from decoded values: numbers since the epoch or text, per value; anything else is null."""
+    """Convert decoded values to event times: epoch numbers or text, value by value; anything else is null."""
     from elfmesh.ql.values.times import to_timestamp_us
 
     kinds = {type(value) for value in values if value is not None}
     if kinds == {str} or not kinds:
         return to_timestamp_us(pa.array(values, STRING))
-    # Integers and floats apart: as a float, an integer of nanoseconds would depend on its neighbours.
+    # Integers and floats are read separately, because the float of an integer of nanoseconds is rounded.
     result = to_timestamp_us(pa.array([_integer(value) for value in values], INT))
     if float in kinds:
         floats = to_timestamp_us(pa.array([v if type(v) is float else None for v in values], FLOAT))

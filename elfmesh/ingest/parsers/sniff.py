@@ -1,4 +1,4 @@
-"""What format the first lines of a file are in, where that is certain; knows looks, makes no parser."""
+"""Recognition of the format of a file by its first lines, if they are unambiguous. Makes no parsers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from elfmesh.ingest.parsers.syslog import PATTERNS as SYSLOG
 
 LINES_MAX = 20
 SHARE = 0.5
-"""At least this share of the first lines must look like a format for it to be chosen."""
+"""Least share of the first lines that must match a format."""
 
 USER_WORDS_MAX = 3
-"""Words a user's name has at most where that decides what a line is."""
+"""Most words of a user's name in the recognition of access logs."""
 
 _ACCESS_LINE = r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")?'
 _VHOST = re.compile(r"[^ ]+:\d+ ")
@@ -34,16 +34,16 @@ _FOREIGN = (
     (b"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
 )
-"""How files begin that are read once they are converted: what they are, and what converts them."""
+"""Signatures of files that must be converted before they are read: what they are, and the converter."""
 
 NUL_BYTES = 16
-"""Bytes at the beginning of which every second one is NUL in UTF-16 without a mark."""
+"""Bytes at the beginning that are checked for UTF-16 without a mark: every second one is NUL."""
 
 _DOCKER = {"log", "stream", "time"}
 
 
 def _like(*patterns: Pattern) -> Callable[[str], bool]:
-    import re2  # linear in what hostile lines may be
+    import re2  # linear even for malicious lines
 
     compiled = [re2.compile(pattern.text) for pattern in patterns]
     return lambda text: any(each.search(text) for each in compiled)
@@ -69,13 +69,13 @@ def _journald(text: str) -> bool:
 def _access(text: str) -> Any:
     import re2
 
-    return re2.match(_ACCESS_LINE, text)  # compiled once: re2 keeps them
+    return re2.match(_ACCESS_LINE, text)  # re2 caches compiled patterns
 
 
 def _certain_access(text: str) -> Any:
-    """An access line whose words before the time can be nothing but host, ident and user.
+    """Match an access line whose words before the time can only be host, ident and user.
 
-    A user may have spaces, but a line with more words may as well have something in front of it.
+    A user may contain spaces, but a line with more words may have a prefix instead.
     """
     match = _access(text)
     words = text.partition(" [")[0].split(" ")
@@ -89,7 +89,7 @@ def _combined(text: str) -> bool:
 
 
 def _behind_vhost(text: str) -> str:
-    """What stands behind a virtual host with a port; nothing if there is none."""
+    """Return the text after a virtual host with a port; "" if there is none."""
     match = _VHOST.match(text)
     return text[match.end() :] if match and not text.startswith("- ", match.end()) else ""
 
@@ -146,7 +146,7 @@ _TESTS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 
 
 def sniff(block: bytes) -> str:
-    """The format the first lines of a block look like; "" when it cannot be told."""
+    """Return the format of the first lines of a block; "" if it is not certain."""
     texts = _first_lines(block)
     if not texts or _foreign(block) is not None:
         return ""
@@ -188,7 +188,10 @@ def _first_lines(block: bytes) -> list[str]:
 
 
 def bare_csv_names(block: bytes) -> str:
-    """Names for the columns of a csv file that seems to have no header; nothing if it looks like none."""
+    """Return names for the columns of a csv file that seems to have no header.
+
+    "" if it does not look like one.
+    """
     rows = [csv_row(text, COMMA) for text in _first_lines(block)]
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or not 1 < len(rows[0]) <= len(BARE_NAMES):
@@ -197,7 +200,7 @@ def bare_csv_names(block: bytes) -> str:
 
 
 def unreadable(path: str, block: bytes) -> DataError | None:
-    """What a file is that has to be converted before it can be read; None if it is none of these."""
+    """Return the error for a file that must be converted before it can be read; None for others."""
     foreign = _foreign(block)
     if foreign is None:
         return None
@@ -207,7 +210,7 @@ def unreadable(path: str, block: bytes) -> DataError | None:
 
 
 def _foreign(block: bytes) -> tuple[str, str] | None:
-    """What a file that begins so is, and what converts it: by its magic number, or NUL bytes of UTF-16."""
+    """Return what a file is, and its converter, by its magic number or by the NUL bytes of UTF-16."""
     for start, what, command in _FOREIGN:
         if block.startswith(start):
             return what, command

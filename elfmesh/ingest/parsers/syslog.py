@@ -1,12 +1,12 @@
-"""syslog: RFC 5424, RFC 3164 and what daemons write into /var/log, told apart line by line.
+"""syslog: RFC 5424, RFC 3164 and the format of daemons in /var/log, distinguished line by line.
 
     <13>1 2020-03-13T20:45:38.119Z web-1 app 2426 ID931 [sd@32473 user="7"] what happened
     <34>Oct 11 22:14:15 web-1 su[230]: what happened
     Oct 11 22:14:15 web-1 kernel: what happened
 
 The priority is split into `facility` and `severity` (RFC 5424's keywords); without one both are null.
-`structured_data` is the JSON object {id: {name: value}}. `-` is null. A line with a priority and nothing else
-that is known is all message, as RFC 3164 (4.3.3) has it; one without priority and date is no syslog.
+`structured_data` is the JSON object {id: {name: value}}. `-` is null. A line with a priority and no other
+known part is all message, as in RFC 3164 (4.3.3); a line without priority and date is not syslog.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PATTERNS = tuple(
     for text in (
         rf"{_PRIORITY}(?P<version>[1-9]\d?) (?P<ts>\S+) (?P<host>\S+) (?P<app>\S+) (?P<procid>\S+)"
         rf" (?P<msgid>\S+) {_DATA}(?: \x{{FEFF}}?(?P<message>.*))?$",
-        # A host may have colons (IPv6) but not at its end: that is a tag, and the host was left out.
+        # A host may contain colons (IPv6) but not end with one: that would be a tag, without a host.
         rf"(?:{_PRIORITY})?{_STAMP} (?P<host>\S*[^\s:]) {_TAG} ?(?P<message>.*)$",
         rf"(?:{_PRIORITY})?{_STAMP} {_TAG}(?: (?P<message>.*))?$",
         rf"(?:{_PRIORITY})?{_STAMP} (?P<host>\S+) (?P<message>.*)$",
@@ -71,7 +71,7 @@ DATA = "structured_data"
 
 
 class SyslogParser(PatternParser):
-    """Parses syslog lines of any kind."""
+    """Parser of syslog lines of any kind."""
 
     def __init__(self, source: str, host: str, options: TextOptions) -> None:
         super().__init__(
@@ -108,7 +108,10 @@ _GROUPS = {"facility": "priority", "severity": "priority"}
 
 
 def _structured(texts: Texts, paths: Sequence[str]) -> dict[str, Texts]:
-    """Structured data as JSON, and the parameters at some paths. Cost: Python for each line that has any."""
+    """Return structured data as JSON, and parameters at some paths.
+
+    Cost: Python code for lines that have any.
+    """
     elements = [None if text is None else parse_elements(text) for text in _values(texts)]
     out: dict[str, Texts] = {
         DATA: [None if each is None else msgspec.json.encode(each).decode() for each in elements]
@@ -124,7 +127,7 @@ def _values(texts: Texts) -> list[str | None]:
 
 
 def _at(elements: Mapping[str, Mapping[str, str]], path: str) -> str | None:
-    """The value at `id.name`, where both may have dots; of an id alone, its object."""
+    """Return the value at `id.name`, where both may contain dots; for an id alone, its object."""
     if path in elements:
         return msgspec.json.encode(elements[path]).decode()
     for name, parameters in elements.items():
@@ -136,7 +139,7 @@ def _at(elements: Mapping[str, Mapping[str, str]], path: str) -> str | None:
 
 
 def parse_elements(text: str) -> dict[str, dict[str, str]]:
-    """RFC 5424's structured data by id and name; of what comes twice, the last."""
+    """Return RFC 5424's structured data by id and name; of duplicates, the last."""
     return {
         name: {key: _ESCAPE.sub(r"\1", value) for key, value in _PARAMETER.findall(rest)}
         for name, rest in _ELEMENT.findall(text)

@@ -1,9 +1,9 @@
-"""Formats whose values are text: what they share, and a user's regular expression.
+"""Base of formats whose values are text, and the format of a user's regular expression.
 
-Every column is a string, so that agents agree whatever they read first; a query casts where it needs a
-number. `ts` is read from the declared field or the usual names. A stream may declare types: a value that
-cannot be cast is null and a field error. A regular expression is google-re2's unanchored search; a group that
-is empty or took no part is null.
+Every column is a string, so that the types do not depend on the data that an agent reads first; queries cast
+where they need numbers. `ts` is read from the declared field or the usual names. A stream may declare types:
+a value that cannot be cast is null and a field error. A regular expression is google-re2's unanchored search;
+an empty or unmatched group is null.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from elfmesh.ingest.parsers.lines import Lines, Positions
 
 Texts = Sequence[str | None]
 Kept = list[int] | Positions | None
-"""The lines that are good, ascending; None: all."""
+"""Indices of the valid lines, ascending; None: all."""
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What a stream says about its values: declared types, the field of `ts`, and the clock."""
+    """Options of a stream for its values: declared types, the field of `ts`, and the clock."""
 
     declared: Mapping[str, pa.DataType] = field(default_factory=dict)
     timestamp: str | None = None
@@ -45,7 +45,7 @@ class TextOptions:
 
 
 class TextParser(Parser):
-    """Common part: `ts`, declared types, one row per line that `rows` accepts."""
+    """Base of text formats: `ts`, declared types, and one row per valid line."""
 
     def __init__(self, source: str = "", host: str = "", options: TextOptions | None = None) -> None:
         super().__init__(source, host)
@@ -56,7 +56,7 @@ class TextParser(Parser):
 
     @abstractmethod
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """The named fields as text, the good lines (None: all) and samples of bad ones."""
+        """Return the named fields as strings, the valid lines (None: all) and samples of invalid ones."""
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         names = [name for name in wanted if name != "ts"]
@@ -109,7 +109,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
 
 
 class RegexParser(TextParser):
-    """Parses lines by a user's pattern with named groups, in RE2 syntax."""
+    """Parser of lines by a user's RE2 pattern with named groups."""
 
     name = "regex"
 
@@ -131,9 +131,9 @@ class RegexParser(TextParser):
         return self.groups
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """All lines at once when every group takes part in every match, else line by line."""
+        """Read all lines at once if every group takes part in every match, else line by line."""
         known = [name for name in names if name in self.groups]
-        if len(lines) and not self._optional and not self._unnamed:  # Arrow takes named groups only
+        if len(lines) and not self._optional and not self._unnamed:  # Arrow requires named groups
             return self._block(lines, known)
         rows, found, samples = read_each(
             enumerate(lines.texts()),
@@ -143,7 +143,7 @@ class RegexParser(TextParser):
         return {name: [match[name] or None for match in found] for name in known}, rows, samples
 
     def _block(self, lines: Lines, known: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
+        """Use Arrow's extraction, which is RE2 too but cannot distinguish empty and unmatched groups."""
         found = pc.extract_regex(lines.raw(), self._text)
         samples: list[str] = []
         rows: list[int] | None = None

@@ -1,10 +1,10 @@
-"""W3C extended logs (IIS and others): `#Fields:` says which columns follow, until the next one.
+"""W3C extended logs (IIS and others): `#Fields:` declares the columns of the following lines.
 
 Columns are the fields in lower case with `_` (`cs(User-Agent)` is cs_user_agent). `ts` is `date` and `time`
-in UTC, or `time` on the day that `#Date:` says; `date-local` and `time-local` are of the stream's zone. `-`
-is null, `+` stays. Quoted fields may contain spaces. Directives are no records. A line with another number of
-fields than the directive before it is an error; so is one before any directive. Where reading begins in the
-middle of a file, the reader hands over the directives before (`head`).
+in UTC, or `time` on the day of `#Date:`; `date-local` and `time-local` use the stream's zone. `-` is null,
+`+` is kept. Quoted fields may contain spaces. Directives are not records. A line with another number of
+fields than the preceding directive is an error; so is one before any directive. If reading begins in the
+middle of a file, the reader provides the preceding directives (`head`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMES = (("date", "time", "Z"), ("date_local", "time_local", ""))
 
 
 class W3cParser(TextParser):
-    """Parses W3C extended logs; `head` stands in the file before the first block."""
+    """Parser of W3C extended logs; `head` is the part of the file before the first block."""
 
     name = "w3c"
 
@@ -51,7 +51,7 @@ class W3cParser(TextParser):
         return ()
 
     def parse_lines(self, lines: Lines, columns: Sequence[str]) -> Parsed:
-        """Section by section: all lines between two directives at once."""
+        """Parse section by section: all lines between two directives at once."""
         parts = [super(W3cParser, self).parse_lines(part, columns) for part in self._sections(lines)]
         return parts[0] if len(parts) == 1 else join_parsed(parts)
 
@@ -102,7 +102,7 @@ def _columns(directive: str) -> tuple[str, ...]:
 
 
 def column_name(word: str) -> str:
-    """`cs(User-Agent)` as cs_user_agent."""
+    """Return `cs(User-Agent)` as cs_user_agent."""
     return re.sub(r"\W+", "_", word.lower()).strip("_")
 
 

@@ -1,1 +1,1 @@
-"""Which job's work is done next, and how much of it at a time."""
+"""Scheduling of jobs: order and size of their work."""

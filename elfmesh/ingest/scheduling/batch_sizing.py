@@ -1,10 +1,10 @@
-"""How much a job that is read by itself is given at a time, and whether it is slow.
+"""Size of the polls of a job that is read apart, and detection of slow jobs.
 
-A block is evaluated as a whole: what a costly expression makes of megabytes of lines takes seconds and
-gigabytes at once. So who is apart begins with little, and gets more as long as that costs little. Owns
-arithmetic only.
+A block is evaluated as a whole, so an expensive expression over megabytes of lines can take seconds and
+gigabytes. A job that is read apart therefore starts with small polls, which grow while their cost is low.
+Owns only arithmetic.
 
-Invariant: a job is found to be slow only by CPU time of its own thread, never because the host is busy.
+Invariant: a job is classified as slow only by CPU time of its own thread, never because the host is busy.
 
 Paper: none.
 """
@@ -15,21 +15,22 @@ from elfmesh.ingest.sources.blocks import POLL_BYTES
 
 BEGIN_BYTES = BYTES_MIN = 4 << 10
 LONG_S, SHORT_S = 0.04, 0.01
-"""CPU seconds of one poll: above the one it is given half, below the other twice as much. Expressions may
-keep the interpreter for most of a block, and a core in any case."""
+"""CPU seconds of one poll. Above the first limit the next poll is halved, below the second doubled.
+Expressions may hold the interpreter for most of a block."""
 
 LEAST_S = 0.2
-"""CPU seconds that are needed to judge: the first call of an expression may load something."""
+"""CPU seconds that are needed for a decision, because the first call of an expression may load libraries."""
 
 SLOW_S_PER_BYTE = 5e-7
-"""2 MB a second; usual expressions do a hundred times as much, a Python function in its process some ten."""
+"""CPU seconds per byte of a slow job: 2 MB a second. Usual expressions are a hundred times faster, a Python
+function in its process about ten times."""
 
 
 class BatchSizing:
-    """See the module.
+    """Size of the polls of one job.
 
     Attributes:
-        bytes_max: about how much to read next.
+        bytes_max: approximate size of the next poll.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class BatchSizing:
         self._cpu_s, self._bytes = 0.0, 0
 
     def polled(self, bytes_read: int, cpu_s: float) -> None:
-        """A poll brought so much, and cost so much."""
+        """Record the size and the cost of a poll."""
         if not bytes_read:
             return
         self._cpu_s += cpu_s
@@ -49,5 +50,5 @@ class BatchSizing:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the others would wait for this job if it was read with them."""
+        """Return whether other jobs of the stream would have to wait for this job."""
         return self._cpu_s >= LEAST_S and self._cpu_s > SLOW_S_PER_BYTE * self._bytes

@@ -1,14 +1,14 @@
-"""Where a job of one stream is read: among the others, or by itself while they would wait for it.
+"""Isolation of jobs in one stream: a job that would delay the others is read apart from them.
 
-Jobs of a stream share every read, so that a line is parsed once for all; the price is that what one of them
-takes long over, all wait for. Two kinds are read by themselves: one that `slowness` or `batch_sizing` has
-found slow, for good, and one that begins behind those that stand at the end of their files, until it stands
-there too: its backlog is its own. All of them share one allowance of processor time and stand back where
-others close an interval (`yielding`). Owns which job is where, and the moves. Reads nothing itself.
+The jobs of a stream share every read, so a line is parsed once for all; in return, they all wait for a slow
+one. Two kinds of jobs are read apart: those that `slow_jobs` or `batch_sizing` has classified as slow,
+permanently; and those that start behind the others, until they have caught up, because only they have a
+backlog. All of them share one allowance of processor time and give way while other jobs close an interval
+(`yielding`). Owns the placement of jobs, and their moves. Reads nothing itself.
 
-Invariants: a job changes its reader at rest and goes on exactly where it stood (D-1); at most SLOW_MAX jobs
-leave the others because they are slow, the rest stay; at most BEHIND_MAX jobs catch up at a time, the rest
-wait for their turn.
+Invariants: a job changes its reader at rest and continues at the same position (D-1). At most SLOW_MAX slow
+jobs are read apart; further ones stay with the others. At most BEHIND_MAX jobs catch up at a time; further
+ones wait.
 
 Paper: none.
 """
@@ -30,33 +30,33 @@ from elfmesh.storage.frames import Sealed
 
 log = logging.getLogger("elf.worker")
 SLOW_MAX, BEHIND_MAX = 64, 8
-"""Jobs read by themselves; each parses its lines for itself. They share two threads."""
+"""Most jobs that are read apart, of each kind. Each parses its lines itself; they share two threads."""
 
 BEHIND_BYTES = 16 << 10
-"""A job that is closer to the others than that catches up among them: they will hardly notice."""
+"""A job that is closer to the others than this catches up among them, because they will hardly be delayed."""
 
 Move: TypeAlias = Callable[[LocalJob], Coroutine[Any, Any, None]]
 
 
 class Opens(Protocol):
-    """What makes the ingest of a job that is read by itself."""
+    """Makes the read loop of a job that is read apart."""
 
     def __call__(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest: ...
 
 
 class JobIsolation:
-    """See the module; on the loop, but for `begin`.
+    """Placement of jobs that are read apart. Runs on the event loop, except `begin`.
 
     Args:
-        ingests: of the agent, by home; those of jobs apart are put in and taken out.
+        ingests: read loops of the agent, by home; those of jobs apart are added and removed here.
         streams: names of the agent's streams.
         open_apart: see `Opens`.
-        run: runs an ingest until it is closed.
-        leave: takes an ingest away if no other job reads there.
+        run: runs a read loop until it is closed.
+        leave: removes a read loop that no other job uses.
         wall_us: wall clock.
-        budget: gives the allowance of those that are read by themselves.
+        budget: has the allowance of jobs that are read apart.
         is_here: whether this is still the agent's worker of its job.
-        again: has a job moved by one of the functions below, after what else is wanted of it.
+        again: queues a move by one of the functions below, after the job's other requests.
     """
 
     def __init__(
@@ -75,22 +75,25 @@ class JobIsolation:
         self._ingests, self._streams, self._open_apart = ingests, streams, open_apart
         self._run, self._leave, self._wall_us = run, leave, wall_us
         self._budget, self._is_here, self._again = budget, is_here, again
-        self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow ones
-        self._waiting: deque[LocalJob] = deque()  # to catch up
+        self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow jobs
+        self._waiting: deque[LocalJob] = deque()  # waiting to catch up
 
     def yielding(self) -> Yielding:
-        """Of a job that is read apart towards those that are not."""
+        """Return the rule by which a job that is read apart gives way to the others."""
         return Yielding(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
 
     def begin(self, job: LocalJob, stream: Stream) -> Sealed | None:
-        """At rest: begin a job; one that is far behind the others is held until `settle`."""
+        """Start a job, at rest. A job that is far behind the others is held until `settle`."""
         began = job.begin(stream)
         if self._is_shared(job) and _is_far_behind(job, stream):
             job.hold(stream, MOVING, True, self._wall_us())
         return began
 
     async def settle(self, job: LocalJob) -> None:
-        """Let a job that `begin` has held go on, by itself; if too many do, when its turn has come."""
+        """Resume, apart, a job that `begin` has held.
+
+        If too many catch up already, the job waits for its turn.
+        """
         if MOVING not in job.held:
             self._next()
         elif len(self._behind) >= BEHIND_MAX:
@@ -100,9 +103,9 @@ class JobIsolation:
             await self._part(job, self._behind, lambda: self._again(job.manifest.job_id, self.rejoin))
 
     async def set_apart(self, job: LocalJob) -> None:
-        """Let a job that holds up the others of its stream be read by itself: they do not wait for it then.
+        """Read a job apart because it delays the others of its stream.
 
-        What it reads is read and parsed once more. Its next version begins among the others.
+        Its input is then read and parsed separately. Its next version starts among the others again.
         """
         catches_up = job.home in self._behind
         may_part = self._is_shared(job) and MOVING not in job.held and len(self._slow) < SLOW_MAX
@@ -118,8 +121,8 @@ class JobIsolation:
             await self._part(job, self._slow, None)
 
     async def rejoin(self, job: LocalJob) -> None:
-        """Let a job that has caught up be read with the others of its stream."""
-        if job.home not in self._behind:  # it is slow, or has begun again
+        """Move a job that has caught up back to the others of its stream."""
+        if job.home not in self._behind:  # it is slow, or has been restarted
             return
         old, new, name = self._ingests[job.home], self._ingests[job.stream], job.home
         await old.at_rest(partial(job.part, old.stream, self._wall_us()))
@@ -131,14 +134,14 @@ class JobIsolation:
         new.wake()
 
     def gone(self, home: str) -> None:
-        """A job has left its home, and waits for no turn; no other job is read there, unless it is shared."""
+        """Remove a job from its home and from the queue; the home's read loop ends unless it is shared."""
         self._slow.discard(home)
         self._behind.discard(home)
         self._waiting = deque(job for job in self._waiting if self._is_here(job))
         self._next()
 
     def _next(self) -> None:
-        """Let the next job catch up, if there is room. Who finds none when it comes to that waits again."""
+        """Let the next job catch up, if there is room; a job that finds no room waits again."""
         while self._waiting and len(self._behind) < BEHIND_MAX:
             job = self._waiting.popleft()
             if self._is_here(job):
@@ -156,7 +159,7 @@ class JobIsolation:
         new = self._open_apart(name, job.home, caught_up)
         await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
         self._ingests[name], job.home = new, name
-        if not self._is_here(job):  # it has failed meanwhile
+        if not self._is_here(job):  # it has failed in the meantime
             self._leave(name)
         self._run(new)
 

@@ -1,11 +1,11 @@
-"""Which job of a stream holds up the others: it is to be read by itself.
+"""Detection of a job that delays the other jobs of its stream, so that it can be read apart.
 
-The jobs of a stream are evaluated one after the other, so that a line is parsed once for all; one that takes
-long delays the intervals of every other. Owns the memory of who did. Moves no job.
+The jobs of a stream are evaluated one after the other, so that a line is parsed once for all; a job that
+takes long delays the intervals of all others. Owns the record of slow polls. Moves no job.
 
-Invariant: only a job that costs much more than the others' mean, again and again, is named.
+Invariant: only a job that repeatedly costs much more than the mean of the others is reported.
 
-Paper: none; the issue that one bad job hurts the rest is what users of agents complain of most.
+Paper: none. One bad job must not affect the others.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SLOW_S = 0.01
-"""CPU seconds of one poll: a result that is late by more is seen to be late."""
+"""CPU seconds of one poll from which the delay of results is noticeable."""
 
 TIMES = 4
-"""So many times the mean of the others."""
+"""Factor above the mean of the others."""
 
 STRIKES = 3
 POLLS = 200
-"""Strikes are counted over so many polls: 4 to 20 s."""
+"""Number of polls in which strikes are counted: 4 to 20 s."""
 
 
 class SlowJobs:
-    """The slow polls of each job."""
+    """Slow polls of each job."""
 
     def __init__(self) -> None:
         self._polls = 0
         self._strikes: dict[str, list[int]] = {}
 
     def polled(self, costs: Mapping[str, float]) -> str | None:
-        """Note what each job cost in a poll, in CPU seconds; the job that is too slow, if one is.
+        """Record the cost of each job in a poll, in CPU seconds. Returns the job that is too slow, if any.
 
         Cost: one pass over the jobs.
         """

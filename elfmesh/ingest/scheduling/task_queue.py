@@ -1,6 +1,6 @@
-"""Work on an agent's loop that must not overlap: what is wanted of one job, one thing after the other.
+"""Queues of tasks on an agent's event loop: the requests for one job run one after the other.
 
-Owns the tasks and who waits for whom; knows nothing of what is done. No job waits for another.
+Owns the tasks and their order, and does not depend on their content. Jobs do not wait for each other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class TaskQueue:
-    """See the module.
+    """Queues of tasks by job.
 
     Args:
-        fatal: told of an error of any work; it must end the agent.
+        fatal: called with an error of any task; it must end the agent.
     """
 
     def __init__(self, fatal: Callable[[BaseException], None]) -> None:
@@ -34,7 +34,7 @@ class TaskQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done about any job."""
+        """Return whether no task of a job is running or queued."""
         return not self._waiting
 
     def command(self, job: bytes, command: Command) -> None:
@@ -44,22 +44,22 @@ class TaskQueue:
             self.spawn(partial(self._obey, job))
 
     def spawn(self, work: Command) -> None:
-        """Have something done beside everything else."""
+        """Run a task independently of the queues."""
         task = asyncio.get_running_loop().create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Begin nothing more of what waits; what was begun goes on."""
+        """Start no queued task any more; running ones continue."""
         self._closing = True
 
     async def wait_done(self) -> None:
-        """Return once all that was begun is done."""
+        """Return when all running tasks have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def kill(self) -> None:
-        """Stop everything at once."""
+        """Cancel all tasks."""
         self._closing = True
         for task in self._tasks:
             task.cancel()

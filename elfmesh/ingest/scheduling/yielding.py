@@ -1,10 +1,10 @@
-"""When a job that is read by itself stands back: while the others of its agent close an interval.
+"""Yielding: a job that is read apart waits while other jobs of its agent close an interval.
 
-A result is late by what was computed between the moment at which its window may close and its publication.
-A job apart wakes at such moments too, since windows end together; it lets the others go first. Owns the
-arithmetic; moments come from outside.
+The computation between the end of a window and its publication delays the result. Jobs apart wake at the same
+moments, because windows end together, so they let the others go first. Owns only arithmetic; the times come
+from outside.
 
-Invariant: a job that stands back for PATIENCE_S without a block gets one: there is always progress.
+Invariant: a job that has waited for PATIENCE_S without a block gets one, so there is always progress.
 
 Paper: 4.3, jobs do not disturb each other.
 """
@@ -15,23 +15,23 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 CLOSING_S = 0.05
-"""From a window's end to its published record, on an agent that has nothing else to do: 25 ms and some."""
+"""Time from a window's end to its published record, on an otherwise idle agent: slightly more than 25 ms."""
 
 BLOCK_S = 0.01
-"""What a block takes at least."""
+"""Least time of a block."""
 
 TIMES = 2
-"""By the clock a block takes as many times its processor time, where there are as many who want one."""
+"""Ratio of a block's wall-clock time to its processor time, with two threads that compete."""
 
 PATIENCE_S = 0.2
 
 
 class Closes(Protocol):
-    """What closes intervals: `elfmesh.ingest.read_loop.Ingest`.
+    """Interface of a read loop that closes intervals: `elfmesh.ingest.read_loop.Ingest`.
 
     Attributes:
-        due_us: the next moment of the wall clock at which it may close one, None: not known.
-        sealed_s: when it has sealed one last, by the loop's clock.
+        due_us: wall-clock time at which it may close the next interval, None: unknown.
+        sealed_s: time of its last seal, by the event loop's clock.
     """
 
     due_us: int | None
@@ -39,10 +39,10 @@ class Closes(Protocol):
 
 
 class Yielding:
-    """See the module; one for each who stands back.
+    """Rule by which one job gives way to others.
 
     Args:
-        others: to whom it does.
+        others: the read loops that have priority.
         wall_us: wall clock.
     """
 
@@ -51,7 +51,7 @@ class Yielding:
         self._since_s: float | None = None
 
     def delay_s(self, now_s: float, block_s: float) -> float:
-        """How long to wait before a block is begun that takes about `block_s` of a processor; 0: not at all.
+        """Return how long to wait before a block that takes about `block_s` of a processor; 0: no wait.
 
         Cost: a few operations for each of the others.
         """

@@ -1,4 +1,4 @@
-"""Where lines come from: files read to their end, and files followed while they grow and rotate."""
+"""Sources of lines: files read to their end, and files followed while they grow and rotate."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,7 @@
-"""Where the lines stand that the samples of a block's errors are about.
+"""Positions of the invalid lines in the error samples of a block.
 
-A line is looked for by its beginning in the sample, so no format has to know where its lines stand. What is
-not found (a value that does not fit, malformed UTF-8) has its file alone. Only blocks with samples are
-searched.
+A line is found by its beginning in the sample, so formats need not track line numbers. If it is not found (a
+value that does not fit, malformed UTF-8), only the file is reported. Only blocks with samples are searched.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from elfmesh.ingest.parsers.base import SAMPLE_CHARACTERS_MAX
 from elfmesh.ingest.sources.blocks import Block
 
 REASON_PARTS_MAX = 4
-"""A reason has fewer colons than this; a line may have any number of them."""
+"""Greatest number of colons in a reason, plus one; a line may contain any number."""
 
 CUT = "..."
 
 
 def places(samples: Sequence[str], block: Block, lines_before: int | None = None) -> list[str]:
-    """The place of each sample: `FILE:LINE`, `FILE byte OFFSET`, or the file alone.
+    """Return the position of each sample: `FILE:LINE`, `FILE byte OFFSET`, or the file alone.
 
-    Without `lines_before`, the lines of the file before the block are not known, as where reading began
-    within it.
+    Without `lines_before`, the number of lines before the block is unknown, because reading began within the
+    file.
     """
     source = "stdin" if block.source == "-" else block.source
     found: list[str] = []
@@ -44,7 +43,7 @@ def places(samples: Sequence[str], block: Block, lines_before: int | None = None
 
 
 def start_of(sample: str, data: bytes, begin: int = 0) -> int | None:
-    """Where the line begins that a sample is about: the first at or behind `begin`, None if there is none."""
+    """Return the start of a sample's line: the first match at or after `begin`, None if there is none."""
     parts = sample.split(": ", REASON_PARTS_MAX)
     for number in range(1, len(parts)):
         shown = ": ".join(parts[number:])
@@ -61,6 +60,9 @@ def start_of(sample: str, data: bytes, begin: int = 0) -> int | None:
 
 
 def newlines(data: bytes) -> int:
-    """How many lines end in a block. Cost: 10 microseconds a megabyte with the scanner, 350 without."""
+    """Return how many lines end in a block.
+
+    Cost: 10 microseconds a megabyte with the scanner, 350 without.
+    """
     scan = scanner.for_block(data)
     return data.count(b"\n") if scan is None else int(scan.newlines(data))

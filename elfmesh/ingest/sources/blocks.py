@@ -1,7 +1,7 @@
-"""Whole-line blocks from files, compressed files and standard input, in constant memory.
+"""Blocks of complete lines from files, compressed files and standard input, in constant memory.
 
-A block is whole lines, in the file's order, of about `block_bytes`. A line longer than `line_bytes_max` is
-never held: it is counted in `overlong`, with its beginning kept as a sample.
+A block contains complete lines in the file's order, about `block_bytes` in total. A line longer than
+`line_bytes_max` is never kept in memory: it is counted in `overlong`, with its beginning as a sample.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from elfmesh.limits import LINE_BYTES_MAX
 from elfmesh.safeguards import safeguard
 
 BLOCK_BYTES = 4 << 20
-"""What each block costs once, whatever is in it, is then a few nanoseconds per line."""
+"""Size of a block; the constant cost per block is then a few nanoseconds per line."""
 
 POLL_BYTES = 2 * BLOCK_BYTES
 OVERLONG_SAMPLE_BYTES = 120
 LINE_PEEK_BYTES = 8 << 10
-"""How far before the end of a block a line's end is looked for, so that the block needs no cutting."""
+"""Bytes before the end of a block in which a line's end is searched, so that the block needs no copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines from one source.
+    """Complete lines from one source.
 
     Attributes:
-        data: the lines, over-long ones left out.
+        data: the lines, without over-long ones.
         source: path, or "-" for standard input.
-        position: where the block begins, None when the source cannot be returned to (a pipe, compressed).
-        end: the offset behind the block; 0 without a position.
-        head: the first bytes of the file when the block is not its beginning, else None.
-        mark: of `end`.
-        stream: which stream it is from, where several are read for one job; else None.
+        position: start of the block, None if the source cannot be read again (a pipe, compressed).
+        end: the offset after the block; 0 without a position.
+        head: the first bytes of the file if the block is not its beginning, else None.
+        mark: mark of `end`.
+        stream: stream of the block, if a job reads several; else None.
     """
 
     data: bytes
@@ -62,7 +62,10 @@ class Block:
 
 
 class LineCutter:
-    """Turns chunks of bytes into blocks of whole lines. Holds at most one line's limit of bytes."""
+    """Converter from chunks of bytes to blocks of complete lines.
+
+    It keeps at most one line's limit of bytes.
+    """
 
     __slots__ = ("_dropped", "_limit", "_rest", "_whole", "overlong", "sample")
 
@@ -76,7 +79,7 @@ class LineCutter:
 
     @property
     def taken(self) -> int:
-        """Bytes of all whole lines so far, dropped ones included: the offset behind the last line's end."""
+        """Return the bytes of all complete lines so far, also dropped ones: the offset after the last."""
         return self._whole
 
     @property
@@ -88,7 +91,7 @@ class LineCutter:
 
     @property
     def pending(self) -> int:
-        """Bytes whose line has not ended, held or (of an over-long line) already dropped."""
+        """Return the bytes of the incomplete line, kept or (if it is over-long) already dropped."""
         return len(self._rest) + self._dropped
 
     @safeguard("whole-lines")
@@ -106,7 +109,7 @@ class LineCutter:
         if newline < 0:
             self._hold(self._rest + chunk)
             return b""
-        # A chunk that is whole lines passes as it is: at these speeds a copy costs as much as the reading.
+        # A chunk of complete lines is passed on uncopied, because a copy would cost as much as reading it.
         whole = newline + 1 == len(chunk)
         data = chunk if whole and not self._rest else b"".join((self._rest, memoryview(chunk)[: newline + 1]))
         self._whole += len(data)
@@ -114,7 +117,7 @@ class LineCutter:
         return self._without_overlong(data) if len(data) > self._limit else data
 
     def finish(self) -> bytes:
-        """The last line of a file that does not end in a newline; b"" if there is none."""
+        """Return the last line if it has no newline at the end; b"" otherwise."""
         data, self._rest = self._rest, b""
         self.overlong += self._dropped > 0
         self._whole += len(data) + self._dropped
@@ -122,7 +125,7 @@ class LineCutter:
         return data
 
     def take_overlong(self) -> tuple[int, bytes]:
-        """How many over-long lines were left out since the last call, and the first one's beginning."""
+        """Return how many over-long lines were dropped since the last call, and the first one's beginning."""
         if not self.overlong:
             return 0, b""
         found = self.overlong, self.sample
@@ -137,7 +140,10 @@ class LineCutter:
             self._dropped = len(rest)
 
     def _without_overlong(self, data: bytes) -> bytes:
-        """Blocks are at most a few limits long, so the search for long lines hops from limit to limit."""
+        """Drop over-long lines.
+
+        Blocks have at most a few times the limit, so the search jumps by the limit.
+        """
         kept: list[bytes] = []
         start = clean = 0
         while len(data) - start > self._limit:
@@ -165,20 +171,18 @@ def read_blocks(
     stdin: BinaryIO | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Generator[Block]:
-    """All lines of a file in blocks; a last line without newline counts.
+    """Yield all lines of a file in blocks; a last line without newline is included.
 
-    The path is a file, plain or compressed with gzip or zstd, or "-" for standard input. `new_cutter` cuts at
-    the ends of records, where these are not lines. `on_bytes` receives the number of bytes taken from the
-    file, before decompression, each time.
+    The path is a file, plain or compressed with gzip or zstd, or "-" for standard input. `new_cutter` makes a
+    cutter for records of several lines. `on_bytes` receives the number of bytes of each read, before
+    decompression.
 
     Raises:
-        RuntimeFailure: the file is missing or must not be read, standard input is closed.
-        DataError: the compressed file is damaged or cut off.
+        RuntimeFailure: The file is missing or unreadable, or standard input is closed.
+        DataError: The compressed file is damaged or truncated.
     """
     cutter = new_cutter(line_bytes_max)
-    held: Block | None = (
-        None  # a last line without newline comes with the lines before it, but no reader waits for it
-    )
+    held: Block | None = None  # a last line without newline is yielded with earlier lines
     waits = is_pipe(path)
     for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
         data = cutter.push(chunk)
@@ -200,7 +204,10 @@ def read_blocks(
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a regular file is compressed; a pipe is not asked, it would lose its first bytes."""
+    """Return whether a regular file is compressed.
+
+    Pipes are not tested, because that would consume their bytes.
+    """
     if path == "-" or not Path(path).is_file():
         return False
     with _open(path) as file:
@@ -229,7 +236,7 @@ def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[in
 
 
 def read_whole_lines(fd: int, offset: int, size: int) -> bytes:
-    """Up to `size` bytes of a file from `offset`: to the end of a line if one ends near there."""
+    """Return up to `size` bytes of a file from `offset`, up to the end of a line if one is near the end."""
     if size > 2 * LINE_PEEK_BYTES:
         at = offset + size - LINE_PEEK_BYTES
         peek = os.pread(fd, LINE_PEEK_BYTES, at)
@@ -240,9 +247,9 @@ def read_whole_lines(fd: int, offset: int, size: int) -> bytes:
 
 
 def check_readable(path: str) -> None:
-    """Raise what `read_blocks` would raise when it opened the file.
+    """Raise what `read_blocks` would raise when it opens the file.
 
-    A pipe is only looked at: to open and close it would take its reader from the process that writes into it.
+    A pipe is not opened, because its writer would lose its reader when the pipe is closed.
     """
     if path == "-":
         return

@@ -1,6 +1,6 @@
-"""The content of files that may be compressed, told by their magic bytes, never by their name.
+"""Content of files that may be compressed, which is recognised by magic bytes, never by the name.
 
-Memory holds one chunk, however much a file unfolds to. A file that is damaged or cut off ends with an error.
+Memory holds one chunk, however large the decompressed file is. A damaged or truncated file raises an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 GZIP_CHUNK_BYTES = 256 << 10
 ZSTD_CHUNK_BYTES = 512
-"""Compressed bytes unfolded at a time: four bytes may make 128 KiB, so a hostile file takes 16 MiB."""
+"""Compressed bytes per step: four bytes may expand to 128 KiB, so a malicious file takes 16 MiB."""
 
 ZSTD_WINDOW_BYTES_MAX = 128 << 20
 
@@ -41,7 +41,7 @@ def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream whose first bytes were already taken, for pipes that cannot be rewound."""
+    """Stream whose first bytes were already read, for pipes that cannot be rewound."""
 
     def __init__(self, head: bytes, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
         self._head = head
@@ -62,13 +62,13 @@ class _Prefixed(io.RawIOBase):
 
 
 def _gunzip(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
-    """All members of a gzip file, at most `size` bytes at a time; zeros around them are padding."""
+    """Yield all members of a gzip file, at most `size` bytes at a time; zeros between them are padding."""
     member = zlib.decompressobj(GZIP_WINDOW_BITS)
     begun = False
     try:
         while chunk := file.read(GZIP_CHUNK_BYTES):
             data = b""
-            while chunk or len(data) == size:  # a full measure may have left something inside
+            while chunk or len(data) == size:  # a full buffer may have left output inside
                 if not begun:
                     chunk = chunk.lstrip(b"\0")
                     if not chunk:

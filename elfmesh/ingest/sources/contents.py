@@ -1,7 +1,7 @@
-"""What is in a file: compressed ones unfolded, copies told from files of their own.
+"""Content of files: decompression, and detection of copies.
 
-A copy is told by its beginning and by the bytes before an offset, because a hash would cost reading
-everything.
+A copy is detected by its beginning and by the bytes before an offset, because a hash would require reading
+the whole file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GZIP_TRAILER_BYTES = 4
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a file is compressed, by its first bytes; False as well if it cannot be read."""
+    """Return whether a file is compressed, by its first bytes; False also if it cannot be read."""
     try:
         fd = opened(path, READ_ONLY)
     except OSError:
@@ -43,7 +43,7 @@ def is_compressed(path: str) -> bool:
 
 
 class Inflated:
-    """A compressed file, read forward."""
+    """Compressed file that is read forward."""
 
     def __init__(self, path: str) -> None:
         self._file = opened_file(Path(path), "rb")
@@ -56,7 +56,10 @@ class Inflated:
         return self._file.fileno()
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; b"" at the end. DataError: the file is damaged, or not complete (yet)."""
+        """Return up to `size` bytes; b"" at the end.
+
+        Raises DataError if the file is damaged or (still) incomplete.
+        """
         if not self._rest:
             self._rest = next(self._chunks, b"")
             self.finished = not self._rest
@@ -64,7 +67,7 @@ class Inflated:
         return data
 
     def take(self, size: int) -> bytes:
-        """Exactly `size` bytes, fewer only at the end. Errors as `read`."""
+        """Return exactly `size` bytes, fewer only at the end. Raises as `read`."""
         parts: list[bytes] = []
         while size > 0 and (part := self.read(min(size, BLOCK_BYTES))):
             parts.append(part)
@@ -72,7 +75,10 @@ class Inflated:
         return b"".join(parts)
 
     def skip(self, size: int) -> tuple[int, bytes]:
-        """Pass over `size` bytes: how many there were, and the last MARK_BYTES of them. Errors as `read`."""
+        """Skip `size` bytes.
+
+        Returns how many there were, and the last MARK_BYTES of them. Raises as `read`.
+        """
         passed, last = 0, b""
         while passed < size and (part := self.read(min(size - passed, BLOCK_BYTES))):
             passed += len(part)
@@ -84,10 +90,10 @@ class Inflated:
 
 
 def holds(path: str, place: FilePosition) -> bool:
-    """Whether a file, plain or compressed, begins with all that was read of one up to a place.
+    """Return whether a file, plain or compressed, begins with everything that was read up to a position.
 
-    Compares the beginning and what stands before the offset. Cost for a compressed file: unfolding it to
-    there, unless it ends exactly there.
+    Compares the beginning and the bytes before the offset. Cost for a compressed file: decompression up to
+    the offset, unless the file ends exactly there.
     """
     try:
         if is_compressed(path):
@@ -107,7 +113,7 @@ def holds(path: str, place: FilePosition) -> bool:
 
 
 def ends_at(path: str, place: FilePosition) -> bool:
-    """Whether a gzip file says that it unfolds to exactly as many bytes as were read; False if in doubt."""
+    """Return whether a gzip file declares exactly as many bytes as were read; False if uncertain."""
     try:
         with opened_file(Path(path), "rb") as file:
             if compression(file.read(4)) != "gzip":
@@ -120,10 +126,10 @@ def ends_at(path: str, place: FilePosition) -> bool:
 
 
 def is_copy(path: str, fd: int) -> bool | None:
-    """Whether a file is a copy or the compressed form of an open one, as far as a look can tell.
+    """Return whether a file is a copy or the compressed form of an open one, as far as it can be tested.
 
-    A copy is never longer. The first KiB and, for plain files, the last bytes of the copy are compared. None:
-    a compressed file does not say enough (yet).
+    A copy is never longer. The first KiB and, for plain files, the last bytes of the copy are compared. None
+    if a compressed file has (still) too little data.
     """
     ours = os.pread(fd, HEAD_BYTES, 0)
     if is_compressed(path):
@@ -149,7 +155,7 @@ def is_copy(path: str, fd: int) -> bool | None:
 
 
 def is_copy_of(path: str, original: str) -> bool | None:
-    """The same for an original that is not open; False if it cannot be opened or is compressed itself."""
+    """As `is_copy`, for an original that is not open; False if it cannot be opened or is compressed."""
     if is_compressed(original):
         return False
     try:
@@ -163,7 +169,7 @@ def is_copy_of(path: str, original: str) -> bool | None:
 
 
 def common_bytes(fd: int, other: int) -> int:
-    """How far two open files agree: 0 unless the beginning of one is that of the other; by bisection."""
+    """Return the length of the common prefix of two open files, found by bisection."""
     ours, theirs = os.pread(fd, HEAD_BYTES, 0), os.pread(other, HEAD_BYTES, 0)
     same = min(len(ours), len(theirs))
     if not same or ours[:same] != theirs[:same]:
@@ -188,7 +194,10 @@ def begins_as(path: str, place: FilePosition) -> bool:
 
 
 def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosition:
-    """The position of a file that is known and not read; FINISHED: behind its last whole line."""
+    """Return the position of a file that is recorded without reading.
+
+    For FINISHED, after its last complete line.
+    """
     status = os.fstat(fd)
     head = os.pread(fd, HEAD_BYTES, 0)
     offset, mark = status.st_size, b""
@@ -200,7 +209,10 @@ def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosi
 
 
 def head_of(path: str, size: int) -> bytes:
-    """The first bytes of a file, unfolded. DataError: it is damaged, or not complete (yet)."""
+    """Return the first bytes of a file, decompressed.
+
+    Raises DataError if it is damaged or (still) incomplete.
+    """
     inflated = Inflated(path)
     try:
         return inflated.take(size)
@@ -209,7 +221,7 @@ def head_of(path: str, size: int) -> bytes:
 
 
 def last_line_start(fd: int, size: int, line_bytes_max: int) -> int:
-    """The offset behind the last newline, looked for within the longest line there may be."""
+    """Return the offset after the last newline, searched within the longest permitted line."""
     start = max(0, size - line_bytes_max)
     newline = os.pread(fd, size - start, start).rfind(b"\n")
     return start + newline + 1 if newline >= 0 else start

@@ -1,4 +1,4 @@
-"""Finds the last directive before a place in the middle of a file, for formats whose lines depend on it."""
+"""Search for the last directive before a position in a file, for formats whose lines depend on directives."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from elfmesh.ingest.sources.contents import READ_ONLY, is_compressed
 
 CHUNK_BYTES = 1 << 20
 LINE_BYTES = 64 << 10
-"""Of a directive: none is longer."""
+"""Longest directive."""
 
 
 def head_before(block: Block, directive: bytes) -> bytes | None:
-    """What the parser of a block must know of the file before it: its beginning, and the last directive.
+    """Return what the parser of a block needs of the file before it: its beginning, and the last directive.
 
-    `directive` is how such lines begin; b"" where the format has none. Reads back to the last directive.
+    `directive` is the prefix of directives; b"" if the format has none. Reads backwards to the last
+    directive.
     """
     if block.head is None or not directive or block.position is None:
         return block.head
@@ -24,7 +25,7 @@ def head_before(block: Block, directive: bytes) -> bytes | None:
 
 
 def last_directive(path: str, offset: int, directive: bytes) -> bytes:
-    """The last line before an offset that begins so; b"" if there is none, or the file is gone."""
+    """Return the last directive before an offset; b"" if there is none, or if the file has vanished."""
     if is_compressed(path):
         return b""
     try:

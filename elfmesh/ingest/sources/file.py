@@ -1,4 +1,4 @@
-"""One open file of a stream: where it is read, and whether it still is what was read before."""
+"""Open file of a stream: its position, and the check that its content has not been replaced."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from elfmesh.ingest.sources.position import (
 from elfmesh.storage.starving import opened
 
 SETTLED_S = 1.0
-"""A file's time of change is coarse: one that changed less long ago may have changed again within it."""
+"""Modification times are coarse: a file that changed more recently than this may have changed again."""
 
 
 class OpenFile:
-    """One open file. `offset` is the beginning of its next record and never passes an unfinished line.
+    """Open file of a stream; `offset` is the start of its next record, never after an unfinished line.
 
-    `identity` is the device and inode it is known by; of a copy, those of the original. `inflated` unfolds
-    it, if it is compressed; it stands at the beginning.
+    `identity` is the device and inode by which it is recorded; for a copy, those of the original. `inflated`
+    decompresses it, if it is compressed, from the beginning.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OpenFile:
         return self._before
 
     def start_at(self, offset: int) -> None:
-        """Go on from an offset that is a line's beginning; of a compressed file, only forward."""
+        """Continue at an offset, which is the beginning of a line; in a compressed file only forward."""
         self._base = offset
         self.cutter = self._new_cutter()
         if self.inflated is not None:
@@ -83,7 +83,7 @@ class OpenFile:
         self.generation = digest(self.head)
 
     def resume(self, place: FilePosition) -> None:
-        """Be known as the file in which `place` was stored, and go on from there. Errors as `start_at`."""
+        """Take the identity of the file of a stored position, and continue there. Raises as `start_at`."""
         if self.inflated is None:
             self.head = os.pread(self.fd, place.head, 0)
         else:
@@ -92,13 +92,16 @@ class OpenFile:
         self.start_at(place.offset)
 
     def size(self) -> int:
-        """Bytes there are; of a compressed file, at least one more than was read, until its end is met."""
+        """Return the size.
+
+        For a compressed file at least one byte more than was read, until its end is reached.
+        """
         if self.inflated is None:
             return os.fstat(self.fd).st_size
         return self.offset + self.pending + (0 if self.inflated.finished else 1 << 30)
 
     def replaced(self, now: float) -> bool:
-        """Whether what was read is not there any more: the file was truncated, or written again in place."""
+        """Return whether the content that was read is gone: the file was truncated, or rewritten in place."""
         if self.inflated is not None:
             return False
         status = os.fstat(self.fd)
@@ -114,7 +117,7 @@ class OpenFile:
         return self._bytes_before(self.offset) != self._before
 
     def read(self, room: int) -> tuple[Block | None, int]:
-        """The whole lines of the next `room` bytes, if there are any, and how many bytes were read."""
+        """Return the complete lines of the next `room` bytes, if any, and the number of bytes read."""
         before = self.position
         inflated = self.inflated
         at = self.offset + self.pending
@@ -122,7 +125,7 @@ class OpenFile:
         return self._block(before, self.cutter.push(chunk), chunk), len(chunk)
 
     def close_record(self) -> Block | None:
-        """The record that was kept back because it may have gone on; None if there is none."""
+        """Return the record that was kept back because it could continue; None if there is none."""
         before = self.position
         return self._block(before, self.cutter.flush(), b"")
 
@@ -131,7 +134,7 @@ class OpenFile:
             end = len(chunk) - self.pending
             if end >= MARK_BYTES:
                 self._before = chunk[end - MARK_BYTES : end]
-            else:  # of a compressed file it is not known
+            else:  # unknown for a compressed file
                 self._before = self._bytes_before(self.offset) if self.inflated is None else b""
         overlong, beginning = self.cutter.take_overlong()
         if not data and not overlong:

@@ -1,11 +1,11 @@
-"""Which files of a stream are open, which are known and closed, and what became of those that are gone (D-2).
+"""State of the files of a stream: open, known and closed, or gone (D-2).
 
-The rules stand in tail.py; here they become decisions:
+tail.py has the rules, which this module implements:
 
-- Open: what the pattern leads to, and what was and is not yet read to its end.
-- Known: files read to their end and closed (FINISHED), and files that must not be read (FOREIGN): copies,
-  compressed forms, and rotated files from before the job. Both are stored with the positions.
-- Everything else that carries the name of a rotated file of the stream was never seen, and is read.
+- Open: the files of the pattern, and earlier ones that are not read to their end.
+- Known: files that were read to their end and closed (FINISHED), and files that must not be read (FOREIGN):
+  copies, compressed forms, and rotated files from before the job. Both are stored with the positions.
+- Any other file with the name of a rotated file of the stream has never been seen, and is read.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ REST = "all but what came between the copying and the cut is in"
 
 
 class Followed(Held):
-    """The files of one follower; see `Tail`.
+    """Files of one follower; see `Tail`.
 
-    `stored` has the `positions` and `known` of an earlier follower, `replay` by file up to where it was read
-    before.
+    `stored` has the `positions` and `known` of an earlier follower; `replay` has, by file, the offset up to
+    which it was read before.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Followed(Held):
         for each, identity in successors:
             self._succeed(each, identity)
         self._inherit()
-        for file in self.files:  # a copy of one that was cut must not be taken for a file of its own
+        for file in self.files:  # a copy of a truncated file must not be treated as a separate file
             try:
                 if file.replaced(now):
                     self.cut(file, now)
@@ -105,7 +105,7 @@ class Followed(Held):
         self._first = False
 
     def cut(self, file: OpenFile, now: float) -> None:
-        """A file was truncated or written again: go on in a copy that was made before, and in it from 0."""
+        """Handle a truncated or rewritten file: continue in an earlier copy, and read the file from 0."""
         self._now = now
         lost = file.position
         self._nearby = self._around.nearby(now, at_once=True) | self._listed
@@ -118,7 +118,7 @@ class Followed(Held):
         file.start_at(0)
         file.learn_head(0)
 
-    # -- what is missing -------------------------------------------------------------------------------
+    # -- missing files -------------------------------------------------------------------------------
 
     def _go_on_with_stored(self) -> None:
         for place in self._resume:
@@ -142,12 +142,12 @@ class Followed(Held):
         self._resume = []
 
     def _was_cut(self, place: FilePosition) -> bool:
-        """Whether the file was seen to begin again before the restart: that loss is counted already."""
+        """Return whether the file was seen to restart before this boot; that loss is counted already."""
         others = (*self._resume, *(known.position for known in self._known.values()))
         return any(p.id == place.id and p.key != place.key for p in others)
 
     def _is_unseen(self, place: FilePosition) -> bool:
-        """Whether a file that was empty may be one of the rotated ones that no look has seen yet."""
+        """Return whether a file that was empty may be one of the rotated files that were never seen."""
         unseen = (each for each in self._nearby.values() if each.id not in self._listed)
         return not place.head and any(map(self._is_unknown, unseen))
 
@@ -176,7 +176,7 @@ class Followed(Held):
     def _look_after_known(self) -> None:
         for identity in list(self._known):
             known = self._known.get(identity)
-            if known is None:  # it became the continuation of another one
+            if known is None:  # it has become the continuation of another file
                 continue
             place, each = known.position, self._nearby.get(identity)
             if each is None:
@@ -210,10 +210,10 @@ class Followed(Held):
         else:
             self._go_on(copy, place)
 
-    # -- what is new -----------------------------------------------------------------------------------
+    # -- new files -----------------------------------------------------------------------------------
 
     def _succeed(self, each: Entry, before: SourceId) -> None:
-        """A file has taken a log's name: is it a copy of the one before it, and was none in between?"""
+        """Handle a file that has taken a log's name: test for a copy, and for lost files in between."""
         if before in self._heirs and before not in self._nearby:
             file: OpenFile | None = self._heirs.pop(before).file
         else:
@@ -225,7 +225,7 @@ class Followed(Held):
         unseen.sort(key=lambda other: other.mtime_ns)
         try:
             found = judge(file, each, rotated, unseen, self._is_held)
-        except OSError as error:  # it is gone again, or cannot be read: the next look knows more
+        except OSError as error:  # vanished again or unreadable; the next look decides
             self._cannot(each, error)
             return
         if found.is_copy:
@@ -236,7 +236,7 @@ class Followed(Held):
             self.gaps.append(Gap(each.path, found.lost))
 
     def _inherit(self) -> None:
-        """Go on in copies by which logs were replaced, once no process can still write to the old files."""
+        """Continue in copies that have replaced logs, when no process can write to the old files any more."""
         for identity, heir in list(self._heirs.items()):
             each, file = self._nearby.get(identity), heir.file
             if each is None:

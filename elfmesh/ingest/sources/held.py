@@ -1,4 +1,4 @@
-"""The files of a follower that are open, and those that are known and closed (D-2)."""
+"""Open files of a follower, and files that are known and closed (D-2)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Held:
     """Files that are open or known; see `Tail`.
 
     Attributes:
-        gaps: what was lost; the caller that takes note of it empties the list.
+        gaps: losses; the caller that counts them empties the list.
         problems: path -> why it cannot be read.
-        waiting: files that are not read yet, for whatever reason.
+        waiting: files that cannot be read yet.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Held:
         self.heads = heads
         self._known = {p.id: Known(p, p.offset) for p in stored if p.role != READING}
         self._files: dict[SourceId, OpenFile] = {}
-        # What is read in place of a lost file, and copies that are not read yet; by their own identity.
+        # Files that are read in place of lost ones, and copies that are not read yet; by their own identity.
         self._copies: dict[SourceId, OpenFile] = {}
         self._heirs: dict[SourceId, Heir] = {}
         self._listed: dict[SourceId, Entry] = {}
@@ -57,11 +57,11 @@ class Held:
 
     @property
     def files(self) -> list[OpenFile]:
-        """All open files; what is read in place of lost ones comes first, as it is older."""
+        """Return all open files; replacements of lost files come first, because they are older."""
         return [*self._copies.values(), *self._files.values()]
 
     def known(self) -> tuple[FilePosition, ...]:
-        """Files that are not open and must not be read again."""
+        """Return the files that are not open and must not be read again."""
         return tuple(known.stored() for known in self._known.values())
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Held:
         self._copies.clear()
 
     def shut(self, file: OpenFile) -> None:
-        """Close a file that was read to its end, and know it again."""
+        """Close a file that was read to its end, and record it as known."""
         status, own = os.fstat(file.fd), identity_of(file)
         compressed = file.inflated is not None
         file.close()
@@ -80,7 +80,7 @@ class Held:
             del self._files[own]
         if compressed:
             self._remember(Entry(file.path, own, status.st_size, status.st_mtime_ns), FOREIGN)
-            gone = True  # it never grows
+            gone = True  # it cannot grow any more
         elif not gone:
             device, inode = own
             place = msgspec.structs.replace(file.position, device=device, inode=inode, role=FINISHED)
@@ -98,7 +98,7 @@ class Held:
         return any(identity in each for each in held)
 
     def _remember(self, each: Entry, role: int) -> None:
-        """Know a file without reading it: not at all (FOREIGN), or only what is added to it."""
+        """Record a file without reading it: it is never read (FOREIGN), or only what is added to it."""
         try:
             known = remembered(each, role, self._limit)
         except OSError as error:
@@ -108,7 +108,7 @@ class Held:
             self._known[each.id] = known
 
     def _begin(self, each: Entry, place: FilePosition | None = None, *, behind: int = 0) -> None:
-        """Read a file: from a place, or from behind the last line that ends within so many bytes."""
+        """Read a file from a position, or from after the last line that ends within `behind` bytes."""
         file = self._open(each, each.id if place is None else place.id, place)
         if file is None:
             return
@@ -119,14 +119,17 @@ class Held:
         self._known.pop(each.id, None)
 
     def _open(self, each: Entry, identity: SourceId, place: FilePosition | None) -> OpenFile | None:
-        """The file, at its place; None, a problem, and the watermark waits, if it cannot be read."""
+        """Open a file at its position.
+
+        Returns None if it cannot be read: a problem, and the watermark waits.
+        """
         try:
             file = open_file(each.path, identity, self._new_cutter)
         except OSError as error:
             self._cannot(each, error)
             return None
         status = os.fstat(file.fd)
-        if (status.st_dev, status.st_ino) != each.id:  # rotated since it was listed: the next look knows more
+        if (status.st_dev, status.st_ino) != each.id:  # rotated since it was listed; the next look decides
             file.close()
             self._cannot(each, OSError(errno.ESTALE, "another file has its name since a moment ago"))
             return None

@@ -1,6 +1,6 @@
-"""Files that are not open: what the system said of them when they were last looked at (D-2).
+"""Known files that are not open, with their metadata of the last look (D-2).
 
-Such a file is recognised after it was renamed, and a compressed one when it is complete.
+By the metadata such a file is recognised after it was renamed, and a compressed file is known to be complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from elfmesh.storage.starving import opened
 
 @dataclass(slots=True)
 class Known:
-    """A file that is not open, and what the system said of it when it was last looked at."""
+    """File that is not open, with its metadata of the last look."""
 
     position: FilePosition
     size: int
@@ -30,7 +30,7 @@ class Known:
         return msgspec.structs.replace(self.position, role=READING) if unfinished else self.position
 
     def is_still(self, each: Entry) -> bool:
-        """Whether a file is what it was; of foreign ones, raw bytes are compared."""
+        """Return whether a file is unchanged; for foreign files, raw bytes are compared."""
         place = self.position
         if place.role == FINISHED:
             return contents.holds(each.path, place)
@@ -38,9 +38,9 @@ class Known:
 
 
 def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
-    """A file as it is known without being read: not at all (FOREIGN), or only what is added to it.
+    """Return a file as known without reading it: it is never read (FOREIGN), or only what is added to it.
 
-    Returns None if another file has its name by now.
+    Returns None if another file has taken its name.
     """
     fd = opened(each.path, contents.READ_ONLY)
     try:
@@ -51,13 +51,13 @@ def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
 
 
 class Settling:
-    """Compressed files that are being written."""
+    """Compressed files that are still being written."""
 
     def __init__(self) -> None:
         self._sizes: dict[SourceId, tuple[int, float]] = {}
 
     def is_settled(self, each: Entry, now: float) -> bool:
-        """Whether a compressed file is complete, as far as not growing for a while can tell."""
+        """Return whether a compressed file is complete, judged by its not growing for a while."""
         size, since = self._sizes.get(each.id, (-1, 0.0))
         if size != each.size:
             self._sizes[each.id] = (each.size, now)

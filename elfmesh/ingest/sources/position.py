@@ -1,4 +1,4 @@
-"""Places in files: the words in which sources, jobs and the frame log speak of bytes on disk (D-2)."""
+"""Positions in files, as sources, jobs and the frame log store them (D-2)."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import TypeAlias
 import msgspec
 
 HEAD_BYTES = 1 << 10
-"""How much of a file's beginning tells it from others."""
+"""Bytes at the beginning of a file that identify it."""
 
 MARK_BYTES = 64
-"""How many bytes before an offset are remembered: in a log, part of a line with its time."""
+"""Bytes before an offset whose hash is stored; in a log, part of a line with its time."""
 
 FileKey: TypeAlias = tuple[int, int, bytes]
-"""Device, inode, generation: which file this is, whatever it is called now."""
+"""Device, inode, generation: identifies a file independently of its name."""
 
 SourceId: TypeAlias = tuple[int, int]
 """Device and inode: one source of a watermark, through all generations."""
 
 READING, FINISHED, FOREIGN = range(3)
-"""What a stored position is for: to go on from; to see growth of a file that was read and closed; to know a
-copy, a compressed form or a file from before the job, which is not read."""
+"""Role of a stored position: continue reading there; detect growth of a file that was read and closed;
+recognise a copy, a compressed form or a file from before the job, which is not read."""
 
 
 class FilePosition(msgspec.Struct, frozen=True, array_like=True):
-    """A place in one file (D-2).
+    """Position in one file (D-2).
 
     Attributes:
-        path: what the file was called when it was last seen; only for people, and to know where to look.
-        generation: hash of the first `head` bytes, which tells a reused inode or a truncated file apart.
-        head: how many bytes `generation` covers: the first KiB, or what there was when it was first read.
-        offset: bytes from the beginning, always at a line's beginning.
-        mark: hash of the (at most) MARK_BYTES before `offset`; b"" where it is not known.
+        path: last known name of the file; only for display, and to find its directory.
+        generation: hash of the first `head` bytes, which distinguishes a reused inode or a truncated file.
+        head: number of bytes in `generation`: the first KiB, or less if the file was shorter when first read.
+        offset: bytes from the beginning, always at the beginning of a line.
+        mark: hash of up to MARK_BYTES before `offset`; b"" if unknown.
         role: READING, FINISHED or FOREIGN.
-        stream: which stream it is in, where several are read for one job; else "".
+        stream: stream of the file, if a job reads several; else "".
     """
 
     path: str
@@ -76,7 +76,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What is known of one source after a poll; no `generations` where those of open files are unknown."""
+    """State of one source after a poll; no `generations` if those of open files are unknown."""
 
     id: SourceId
     at_end: bool
@@ -84,12 +84,12 @@ class SourceState:
 
 
 def digest(data: bytes) -> bytes:
-    """Eight bytes that name some content."""
+    """Return an eight-byte hash of some content."""
     return hashlib.blake2b(data, digest_size=8).digest()
 
 
 def mark_of(before: bytes) -> bytes:
-    """The mark of an offset with these bytes before it; b"" at the beginning of a file."""
+    """Return the mark of an offset from the bytes before it; b"" at the beginning of a file."""
     return digest(before[-MARK_BYTES:]) if before else b""
 
 

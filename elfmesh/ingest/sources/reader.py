@@ -1,9 +1,9 @@
-"""One stream read for many jobs: a line is read and parsed once for all jobs that stand at the same place.
+"""Reader of one stream for many jobs: a line is read and parsed once for all jobs with the same position.
 
-A cursor group is a set of jobs at the same offsets, with its own follower of the files. A new job gets a
-group of its own, reads from its own beginning, never past the leading group, and joins it when it has caught
-up. A leader that is reading a backlog waits for those who are close behind, because they would otherwise
-follow it to the end at the same distance, and every line would be parsed for each.
+A cursor group is a set of jobs at the same offsets, with its own follower of the files. A new job gets its
+own group, reads from its own beginning, never passes the leading group, and joins it when it has caught up. A
+leader that reads a backlog waits for groups close behind it. Otherwise they would follow it at the same
+distance to the end, and every line would be parsed once per group.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from elfmesh.storage.starving import retried
 
 log = logging.getLogger("elf.worker")
 JOIN_BYTES = 64 << 20
-"""How far behind a group may be that the leader waits for: less than a second of reading."""
+"""Distance up to which the leader waits for a group: less than a second of reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One parsed block and the jobs it is for, in the order they joined."""
+    """Parsed block and the jobs that receive it, in the order in which they joined."""
 
     jobs: tuple[str, ...]
     parsed: Parsed
@@ -41,9 +41,9 @@ class Delivery:
 
 @dataclass(slots=True)
 class _Group:
-    """Jobs at one place. Invariant: every block goes to all of `jobs`, in order.
+    """Jobs at one position. Invariant: every block goes to all of `jobs`, in order.
 
-    `states` and `places` are what the tail said since it last moved, for all jobs; None: not asked.
+    `states` and `places` cache the tail's answers since it last moved, for all jobs; None: not cached.
     """
 
     tail: Tail
@@ -60,13 +60,13 @@ class _Group:
 
 
 class StreamReader:
-    """Reads one stream of this host for any number of jobs.
+    """Reader of one stream of this host for any number of jobs.
 
     Args:
         pattern: path or glob of the stream's files.
         formats: the stream's format; its parsers share one schema.
-        grace_s: how long a rotated file is kept open after its last growth.
-        files_max: descriptors of one cursor group; a quarter of the process's where that is less.
+        grace_s: time for which a rotated file stays open after its last growth.
+        files_max: most descriptors of one cursor group; at most a quarter of the process's.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class StreamReader:
 
     @property
     def groups(self) -> int:
-        """How many cursors there are: 1 when all jobs share every read."""
+        """Return the number of cursor groups: 1 if all jobs share every read."""
         return len(self._groups)
 
     @property
@@ -107,9 +107,9 @@ class StreamReader:
         read_from: ReadFrom = "beginning",
         boundaries: Iterable[FilePosition] = (),
     ) -> None:
-        """Begin to read for a job; replaces it if it is already there.
+        """Start to read for a job; replaces it if it already exists.
 
-        Reading resumes at `positions` (`JobWorker.positions`); `read_from` says where to begin other files
+        Reading resumes at `positions` (`JobWorker.positions`); `read_from` selects the start in other files
         (see `Tail`). No block crosses `boundaries` (`JobWorker`'s replay_until).
         """
         self.remove(job)
@@ -148,9 +148,9 @@ class StreamReader:
         self._group_of.clear()
 
     def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
-        """Read and parse what is there, about `bytes_max` per group.
+        """Read and parse new lines, about `bytes_max` per group.
 
-        `paused` are jobs under back-pressure; a group with one of them does not read.
+        `paused` are jobs under back-pressure; a group that contains one does not read.
         """
         deliveries: list[Delivery] = []
         self._unite()
@@ -158,7 +158,7 @@ class StreamReader:
         awaited = self._close_behind(reading)
         for group in awaited or reading:
             deliveries += self._poll_group(group, bytes_max)
-        if awaited and not deliveries:  # they cannot go on, whatever keeps them
+        if awaited and not deliveries:  # the awaited groups are blocked
             for group in reading:
                 deliveries += self._poll_group(group, bytes_max)
         self._unite()
@@ -194,7 +194,7 @@ class StreamReader:
             yield Delivery(tuple(group.jobs), parsed, block)
 
     def sources(self, job: str) -> list[SourceState]:
-        """The files behind a job and whether each is read to its end, as of the last poll."""
+        """Return the files of a job and whether each is read to its end, as the last poll found them."""
         group = self._group(job)
         if group is None:
             return []
@@ -207,7 +207,7 @@ class StreamReader:
         return group is None or group.tail.at_end
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Where the job's next records will come from, and the files that are known and closed."""
+        """Return the positions of the job's next records, and the files that are known and closed."""
         group = self._group(job)
         if group is None:
             return ()
@@ -225,7 +225,7 @@ class StreamReader:
         return found
 
     def lose(self, gap: Gap) -> None:
-        """Something of the stream was lost before it could be read, for every job."""
+        """Report to every job that input of the stream was lost before it could be read."""
         log.warning("%s", gap)
         for gaps in self._gaps.values():
             gaps.append(gap)
@@ -234,9 +234,9 @@ class StreamReader:
         return self._group_of.get(job)
 
     def _close_behind(self, reading: Sequence[_Group]) -> list[_Group]:
-        """All but the leader, if it waits for one of them.
+        """Return all groups except the leader, if it waits for one of them.
 
-        At the end of its files it does not wait: what is written there now must be read now.
+        At the end of its files it does not wait, because new lines must be read immediately.
         """
         leader = self._groups[0] if self._groups else None
         if leader not in reading or leader is None or leader.tail.at_end:
@@ -281,16 +281,16 @@ def _same_place(leader: Tail, follower: Tail) -> bool:
     ahead = {p.key: p.offset for p in leader.positions()}
     behind = {p.key: p.offset for p in follower.positions()}
     finished = leader.detached() | follower.detached()
-    alone = ahead.keys() ^ behind.keys()  # what one has finished, the other may have closed already
+    alone = ahead.keys() ^ behind.keys()  # one group may have closed a file that the other has finished
     return all(
         ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - (finished & alone)
     )
 
 
 def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
-    """`parse_block` for any bytes: the writer of a log must not end the agent that reads it.
+    """Parse as `parse_block`, for any bytes, because no content of a log may end the agent.
 
-    Waits where the host lacks a resource. An error that is left is the block's: its lines are parse errors.
+    Waits if the host lacks a resource. Any other error makes the lines of the block parse errors.
     """
     try:
         return retried(partial(parse_block, parser, block, columns), f"reading {block.source}")
@@ -306,7 +306,7 @@ def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
 def parse_block(
     parser: Parser, block: Block, columns: Sequence[str], lines_before: int | None = None
 ) -> Parsed:
-    """Parse a block, counting its over-long lines as parse errors; samples say where their lines stand."""
+    """Parse a block and count its over-long lines as parse errors; samples contain the positions of lines."""
     parsed = parser.parse(block.data, columns)
     if block.overlong:
         parsed = _with_overlong(parsed, block)

@@ -1,7 +1,7 @@
-"""Blocks of whole records, where a record may be several lines, as the stream's framing says.
+"""Blocks of complete records, which may have several lines according to the stream's framing.
 
-The lines of a record that may go on are kept back and not counted as taken, so that every offset is a
-record's beginning.
+The lines of a record that may continue are kept back and are not counted as read, so that every offset is the
+beginning of a record.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 
 class RecordCutter(LineCutter):
-    """Turns chunks of bytes into blocks of whole records. Holds what the framing's bounds allow, and a chunk.
+    """Converter from chunks of bytes to blocks of complete records; keeps one record and a chunk in memory.
 
-    A line beyond the limit ends the record before it, whatever it would have been.
+    A line beyond the limit ends the record before it, whatever its content is.
     """
 
     __slots__ = ("_framing", "_held")

@@ -1,4 +1,4 @@
-"""The names of rotated logs: `x.log.1`, `x.log-20260521`, `x-20260521.log`, each also with .gz or .zst."""
+"""Names of rotated logs: `x.log.1`, `x.log-20260521`, `x-20260521.log`, each also with .gz or .zst."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Entry:
 
 
 def bases(name: str) -> list[str]:
-    """What a file may have been called before it was rotated; a name as such is none of them."""
+    """Return the names that a file may have had before rotation; its own name is not included."""
     for suffix in COMPRESSED_SUFFIXES:
         if name.endswith(suffix):
             name = name[: -len(suffix)]
@@ -50,7 +50,7 @@ def scan(directory: str) -> list[Entry]:
                     continue
                 try:
                     status = each.stat()
-                except OSError:  # gone meanwhile
+                except OSError:  # deleted in the meantime
                     continue
                 found.append(entry(os.path.join(directory, each.name), status))  # noqa: PTH118 - as `each.path` may not be
     except OSError:

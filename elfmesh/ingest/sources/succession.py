@@ -1,8 +1,8 @@
-"""Which file followed which under a name, and whether one may have come and gone in between (D-2).
+"""Succession of files under one name, and detection of files that came and went between two looks (D-2).
 
-What rotates deletes the oldest first, so a file of the chain can be gone before it was seen only if the file
-before it is gone as well. A chain is whole if the file that had the name is still there, or if the next one
-was born before the other one was gone.
+Rotation deletes the oldest file first. A file of the chain can therefore vanish unseen only if the file
+before it has vanished as well. A chain is complete if the file that had the name still exists, or if the next
+one was created before that one vanished.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from elfmesh.storage.starving import opened
 log = logging.getLogger("elf.worker")
 
 SEARCH_BYTES = 1 << 20
-"""How far from where it stood the last line that was read is looked for in a changed copy."""
+"""Distance from its old position at which the last line that was read is searched in a changed copy."""
 
 UNSEEN = "the file before it is deleted: others may have had its name in between"
 ELSEWHERE = "rotated into another directory before they were seen"
 
 DELETED = " (deleted)"
 AT_FDCWD, STATX_BTIME, STATX_BTIME_AT, STATX_BYTES = -100, 0x800, 80, 256
-"""Of linux/stat.h: the working directory, the bit of the time of birth, where that is, bytes of the whole."""
+"""Constants of linux/stat.h: the working directory, the bit and the position of the creation time, the size
+of the struct."""
 
 
 class Names:
-    """Which file has which name, as of the last look."""
+    """Map from names to files at the last look."""
 
     def __init__(self, stored: Iterable[FilePosition]) -> None:
         self._holders = {place.path: place.id for place in stored}
@@ -44,7 +45,7 @@ class Names:
     def look(
         self, listed: Mapping[SourceId, Entry], is_rotated: Callable[[str], bool]
     ) -> list[tuple[Entry, SourceId]]:
-        """The files that have taken a log's name since the last look, with those that had it before."""
+        """Return the files that have taken a log's name since the last look, with the previous holders."""
         found = []
         for each in listed.values():
             before = self._holders.get(each.path)
@@ -57,13 +58,16 @@ class Names:
         return found
 
     def has_passed_on(self, identity: SourceId) -> bool:
-        """Whether a file has lost its name to another one since the look before."""
+        """Return whether a file has lost its name to another one since the previous look."""
         return identity in self._passed
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a file is that has taken another's name: a copy or not; `lost` says why others may lie between."""
+    """Classification of a file that has taken another's name: whether it is a copy.
+
+    `lost` says why files may be lost.
+    """
 
     is_copy: bool = False
     lost: str = ""
@@ -71,16 +75,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """A copy that has taken the name of an open file.
+    """Copy that has taken the name of an open file.
 
-    It is read from `since` (monotonic seconds) on; until then the old file may still be written to.
+    It is read from `since` (monotonic seconds) on; until then a process may still write to the old file.
     """
 
     file: OpenFile
     since: float
 
     def compared(self, path: str) -> tuple[int, bool]:
-        """How far it agrees with the file, and whether all of that is in it. Errors as `judge`."""
+        """Return the length of the prefix common with the old file, and whether it is the whole old file.
+
+        Raises as `judge`.
+        """
         common, offset = _common_bytes(self.file, path), self.file.offset
         is_whole = common >= os.fstat(self.file.fd).st_size
         if common < offset and common < os.stat(path).st_size:  # noqa: PTH116 - as in scan
@@ -95,7 +102,10 @@ def judge(
     unseen: Sequence[Entry],
     is_held: Callable[[SourceId], bool],
 ) -> Verdict:
-    """What a file `each` is that has taken the name of an open one; `unseen` files come oldest first."""
+    """Classify a file `each` that has taken the name of an open one.
+
+    `unseen` files are ordered, oldest first.
+    """
     now = _name_of(file)
     (there, _), (directory, name) = os.path.split(now), os.path.split(each.path)
     if now and is_rotated(now, [os.path.join(there, name)]):  # noqa: PTH118 - as in scan
@@ -165,16 +175,16 @@ def _is_empty_inside(path: str) -> bool:
 
 
 def _follows(file: OpenFile, chain: Sequence[Entry]) -> bool:
-    if len(chain) > 2:  # several are kept: one more may have been dropped after this one
+    if len(chain) > 2:  # several rotations are kept, so another may have been deleted
         return False
-    if contents.is_compressed(chain[0].path):  # it was not born with what is in it
+    if contents.is_compressed(chain[0].path):  # its creation time is that of the compression
         return False
     born = _born_ns(chain[0].path)
     return born is not None and born < os.fstat(file.fd).st_ctime_ns
 
 
 def _born_ns(path: str) -> int | None:
-    """When a file was made; None where the system does not tell. Python has no name for it on Linux."""
+    """Return when a file was created; None if unknown. Python has no function for it on Linux."""
     statx = getattr(_LIBC, "statx", None)
     found = ctypes.create_string_buffer(STATX_BYTES)
     if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found):

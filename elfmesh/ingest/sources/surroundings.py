@@ -1,6 +1,6 @@
-"""Which files a pattern leads to, and which lie beside them.
+"""Files that match a pattern, and the other files in their directories.
 
-A directory is read again when it has changed, and once a second. Opens no file.
+A directory is read again when it has changed, and at least once a second. Opens no file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from elfmesh.ingest.sources.rotated import Entry, entry, is_rotated, scan
 from elfmesh.storage.starving import wait_for_descriptor
 
 BASES_MAX = 1000
-"""Names of former files that are remembered, to know their rotated forms."""
+"""Most names of former files that are remembered, in order to recognise their rotated forms."""
 
 NOT_A_FILE = "not a regular file"
 
 
 class Surroundings:
-    """The files of one pattern and their neighbours.
+    """Files of one pattern and their neighbours.
 
     Args:
         pattern: a path, or a glob as in the shell (`**` for any directories).
-        paths: of files that were read before; their directories are looked at as well.
+        paths: paths of files that were read before; their directories are listed as well.
     """
 
     def __init__(self, pattern: str, paths: Iterable[str] = ()) -> None:
@@ -38,7 +38,7 @@ class Surroundings:
         self._seen: dict[str, tuple[int, float, float, list[Entry]]] = {}
 
     def listed(self) -> dict[SourceId, Entry]:
-        """The regular files that the pattern leads to now, each once, by name."""
+        """Return the regular files that match the pattern now, each once, by name."""
         self.problems = {}
         found: dict[SourceId, Entry] = {}
         wait_for_descriptor(f"listing {self.pattern}")  # without one, glob finds nothing and says nothing
@@ -60,9 +60,9 @@ class Surroundings:
         return found
 
     def nearby(self, now: float, *, at_once: bool = False) -> dict[SourceId, Entry]:
-        """All regular files in the directories of what was ever listed.
+        """Return all regular files in the directories of all files that were ever listed.
 
-        `at_once`: look again even where nothing seems to have changed.
+        `at_once`: list directories even if they seem unchanged.
         """
         found: dict[SourceId, Entry] = {}
         for directory in sorted({os.path.dirname(path) for path in self._bases}):  # noqa: PTH120 - as above

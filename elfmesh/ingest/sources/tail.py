@@ -1,19 +1,20 @@
-"""Follow the files behind a path or glob while they grow, rotate, shrink and vanish (D-2).
+"""Follower of the files of a path or glob while they grow, rotate, shrink and vanish (D-2).
 
-Owns the order in which files are read, and how far. Refuses to know formats, jobs and time zones. `poll` is
-synchronous and cheap: the pump calls it in a thread. Rules:
+Owns the order in which files are read, and the offsets. Does not depend on formats, jobs or time zones.
+`poll` is synchronous; the pump calls it in a thread. Rules:
 
-- A file is (device, inode, generation); generation is a hash of its first KiB, as long as it was when first
-  read. Before it is read on, its beginning and the bytes before the offset are compared.
-- Only newline-terminated lines are records; a block always ends at a line's end, so every offset is a
-  line's beginning.
-- Rename rotation is exact: the old file is finished through its open descriptor, before the new one, and
-  closed after it has been silent for `grace_s`. It is not forgotten: if it grows after that, it is read on.
-- A file that came and was rotated between two looks, or while no agent looked, is found by its name and read
-  from its beginning; what was there when the job began is not. A copy of a file is told by its content.
-- A stored or truncated file is looked for by inode, then by content among the rotated files beside it,
-  compressed ones included. Bytes that are in none of them are a `Gap`.
-- Compressed files are read for what was not read before they were compressed, and else never.
+- A file is identified by (device, inode, generation); generation is a hash of its first KiB, or of its first
+  bytes if it was shorter when first read. Before reading continues, the beginning and the bytes before the
+  offset are compared.
+- Only newline-terminated lines are records. A block always ends at the end of a line, so every offset is the
+  beginning of a line.
+- Rotation by renaming is exact: the old file is read to its end through its descriptor, before the new one,
+  and is closed after it has been silent for `grace_s`. It stays known: if it grows, reading continues.
+- A file that appeared and was rotated between two looks, or while no agent ran, is recognised by its name and
+  read from its beginning; files that existed before the job are not. A copy is recognised by content.
+- A stored or truncated file is searched by inode, then by content among the rotated files in its directory,
+  including compressed ones. Bytes that are in none of them are a `Gap`.
+- Compressed files are read only for lines that were not read before the compression.
 """
 
 from __future__ import annotations
@@ -41,27 +42,28 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 GRACE_S = 5.0
 FILES_MAX = 512
-"""Descriptors one follower holds. A file at its end gives its own up to another, the longest silent first."""
+"""Most descriptors of one follower. Files at their end, the longest silent first, give theirs up to
+others."""
 
 READ_MIN = 4 << 10
-"""What is left of a poll is not cut into smaller blocks than this."""
+"""Least size of a block at the end of a poll."""
 
 ReadFrom: TypeAlias = Literal["beginning", "end", "resume"]
 
 
 class Tail:
-    """A follower of one path or glob.
+    """Follower of one path or glob.
 
     Args:
         pattern: a path, or a glob as in the shell (`**` for any directories).
-        positions: where to resume, and what is known (`positions` and `known` of an earlier follower).
-        read_from: where to begin files that are there at the first poll and not named in `positions`;
-            "resume" (implied by `positions`): such files came meanwhile, rotated ones included.
-        boundaries: offsets that no block may reach across (the worker's `replay_until`).
-        heads: length of the first bytes that name a file's generation, for files that another follower has
-            open: the two must agree on what they call it.
-        grace_s: how long a rotated or deleted file is kept open after its last growth.
-        framing: which lines are one record; None: each is one.
+        positions: where to resume, and known files (`positions` and `known` of an earlier follower).
+        read_from: start in files that exist at the first poll and are not in `positions`; "resume" (implied
+            by `positions`): such files are new, including rotated ones.
+        boundaries: offsets that no block may cross (the worker's `replay_until`).
+        heads: number of first bytes in the generations of files that another follower has open, because both
+            must use the same generation.
+        grace_s: time for which a rotated or deleted file stays open after its last growth.
+        framing: rule for records of several lines; None: each line is a record.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class Tail:
         self._followed.heads = dict(heads)
 
     def sources(self) -> list[SourceState]:
-        """The open files and whether each is read to its end; those that wait to be opened are not."""
+        """Return the open files and whether each is read to its end; files that wait to be opened are not."""
         states: dict[SourceId, SourceState] = {}
         for file in self._followed.files:
             before = states.get(file.id, SourceState(file.id, True))
@@ -129,19 +131,19 @@ class Tail:
         return [*states.values(), *(SourceState(each, False) for each in waiting)]
 
     def positions(self) -> tuple[FilePosition, ...]:
-        """Where reading would go on, for every open file; one that was empty so far has `head` 0."""
+        """Return the position of every open file; a file that was empty so far has `head` 0."""
         return tuple(file.position for file in self._followed.files)
 
     def known(self) -> tuple[FilePosition, ...]:
-        """Files that are not open and must not be read again; to be stored with `positions`."""
+        """Return the files that are not open and must not be read again; to be stored with `positions`."""
         return self._followed.known()
 
     def detached(self) -> frozenset[FileKey]:
-        """Open files that the pattern no longer leads to and that are read to their end."""
+        """Return the open files that the pattern no longer matches and that are read to their end."""
         return frozenset(f.position.key for f in self._followed.files if not f.attached and f.at_end)
 
     def stop_also_at(self, other: Tail) -> None:
-        """Take over the boundaries of another follower that stands at the same place."""
+        """Adopt the boundaries of another follower at the same position."""
         for key, stops in other._boundaries.items():
             self._boundaries.setdefault(key, set()).update(stops)
 
@@ -152,7 +154,7 @@ class Tail:
         self._followed.look(self._clock())
 
     def look(self) -> None:
-        """See which files there are and which of them have grown; read nothing."""
+        """Find the files and which of them have grown, without reading."""
         self.discover()
         for file in self._followed.files:
             try:
@@ -162,10 +164,10 @@ class Tail:
                 file.at_end = False
 
     def poll(self, bytes_max: int = POLL_BYTES, limits: Mapping[FileKey, int] | None = None) -> list[Block]:
-        """Read what has been added, until `bytes_max` or the end of all files.
+        """Read new lines, until `bytes_max` or the end of all files.
 
-        Rotated files come first, one after the other; then the others take turns, a block each. `limits` are
-        offsets per file that must not be passed.
+        Rotated files are read first, one after the other; then the others in turn, one block each. `limits`
+        are offsets per file that must not be passed.
         """
         self.discover()
         blocks: list[Block] = []
@@ -192,10 +194,10 @@ class Tail:
     def _read(
         self, file: OpenFile, blocks: list[Block], limits: Mapping[FileKey, int], bytes_max: int
     ) -> int:
-        """One block of one file; returns the bytes read, 0 when there is nothing (more) to read.
+        """Read one block of one file; returns the bytes read, 0 if there is nothing (more) to read.
 
-        A file that fails stays open and unfinished: its lines are not passed over, and people learn why. A
-        damaged compressed one ends there.
+        A file that fails stays open and unread, so that its lines are not skipped, and its problem is shown.
+        A damaged compressed file ends there.
         """
         try:
             block, taken = self._read_block(file, limits, bytes_max)
@@ -220,7 +222,7 @@ class Tail:
         size, at = file.size(), file.offset + file.pending
         file.at_end = size <= at
         if file.at_end:
-            # What may go on is waited for, and then it has ended: its offset is stored like any other.
+            # A record that may continue is awaited, and then ends; its offset is stored like any other.
             silent = self._clock() - file.grown_at >= self._open_s
             return (file.close_record() if file.cutter.held and silent else None), 0
         if not file.head:

@@ -1,1 +1,1 @@
-"""Jobs at one agent: records in, sealed intervals out, each record in exactly one bucket (D-1)."""
+"""Evaluation of jobs at one agent: records to sealed intervals, each record in one bucket (D-1)."""

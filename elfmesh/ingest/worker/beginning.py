@@ -1,4 +1,4 @@
-"""What a worker of a job begins with: what it shares with others, and what its last boot has left."""
+"""Initial state of a job's worker: the objects it shares with others, and the state of an earlier boot."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from elfmesh.safeguards import safeguard
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all workers of a job at an agent share.
+    """Objects that all workers of a job at an agent share.
 
     Attributes:
         idle_us: see `Watermark`.
-        budget: the memory that the panes share with those of other jobs; None: as much as they take.
-        seed: of the tables of keys, so that no sender can choose keys that collide.
+        budget: the memory budget of all panes; None: no limit.
+        seed: seed of the tables of keys, so that senders cannot choose keys that collide.
         encode: makes the partials of an interval, one per partition.
-        labels: of this agent; None: all parts of the statement are computed.
-        stream: where blocks are from that do not say it, of a job over several.
-        functions: evaluators of Python functions, per version that has any.
+        labels: labels of this agent; None: all parts of the statement are computed.
+        stream: stream of blocks that do not name one, for a job over several.
+        functions: evaluators of Python functions, for each version that has any.
     """
 
     idle_us: int = IDLE_US
@@ -44,15 +44,15 @@ class Surroundings:
 @safeguard("replay-boundary")
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Where a job goes on: what its last frame says.
+    """State of a job at a restart, from its last frame.
 
     Attributes:
         next: the first interval that is not sealed.
-        shed: what was left out (`Offsets.shed`).
-        read_up_to: how far the sealed frames had read, each for the intervals that it had sealed.
-        carried: what no replay counts and is not sealed.
-        revs: of intervals from `next` on, the last revision that another version has said.
-        turns: where no block may reach across, beside what `read_up_to` and `shed` say.
+        shed: dropped stretches of input (`Offsets.shed`).
+        read_up_to: how far the sealed frames had read, with the intervals that they had sealed.
+        carried: counts that a replay does not repeat and that are not sealed.
+        revs: for intervals from `next` on, the last revision that another version has reported.
+        turns: positions that no block may cross, besides those of `read_up_to` and `shed`.
         newest: the interval of the newest record that was read before the restart.
     """
 
@@ -66,7 +66,7 @@ class Resumed:
 
 
 FRESH = Resumed()
-"""A job that nothing of was read before."""
+"""State of a job without an earlier boot."""
 
 ALONE = Surroundings()
-"""A worker that shares nothing."""
+"""Shared objects of a worker that shares nothing."""

@@ -1,4 +1,4 @@
-"""What a job at this agent costs, holds and has counted, as people and metrics are told."""
+"""Cost, memory and counts of a job at this agent, for display and metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from elfmesh.ingest.worker.jobs import LocalJob
 
 
 def describe_job(job: LocalJob) -> dict[str, object]:
-    """See the module. Any thread; cost: a few sums."""
+    """Return the description of a job. Thread-safe; cost: a few sums."""
     due_us, worker = job.due_us(), job.worker
     return {
         **job.cost.describe(),

@@ -1,4 +1,4 @@
-"""The event times of one job at one agent: which records have a usable one, the newest, and the watermark."""
+"""Event times of one job at one agent: records with a usable time, the newest time, and the watermark."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 
 
 class EventTimes:
-    """The times of one job.
+    """Event times of one job.
 
-    Without a `window`, everything is one interval. A time may be `max_future_us` ahead of the clock (None:
-    any). After a restart, `newest` is the interval of the largest time read before. See `Watermark`.
+    Without a `window`, all records are in one interval. A time may be `max_future_us` ahead of the clock
+    (None: no limit). After a restart, `newest` is the interval of the largest time read before. See
+    `Watermark`.
     """
 
     def __init__(
@@ -33,27 +34,27 @@ class EventTimes:
 
     @property
     def newest_index(self) -> int | None:
-        """The interval of the largest time so far; None before the first."""
+        """Return the interval of the largest time so far; None before the first."""
         if self._window is None:
             return 0
         return None if self.newest_us is None else self.newest_us // self._window.slide_us
 
     @property
     def newest_ever(self) -> int | None:
-        """The same of all lives: what follows the last of what they have read is met after it."""
+        """Return the interval of the largest time of all boots, for lines after those of earlier boots."""
         known = [each for each in (self.newest_index, self._before) if each is not None]
         return max(known, default=None)
 
     def newest_at(self, read_up_to: int | None) -> int | None:
-        """The interval that a line without a usable time belongs to; `read_up_to`: see `Offsets`.
+        """Return the interval of a line without a usable time; `read_up_to`: see `Offsets`.
 
-        What was read before a restart is read again from where open intervals begin, as what came before that
-        is closed. What is new follows all of it.
+        A restart reads input again from the beginning of open intervals, because earlier intervals are
+        closed. New input comes after all of it.
         """
         return self.newest_ever if read_up_to is None else self.newest_index
 
     def resumed(self, read_up_to: Sequence[ReadUpTo]) -> None:
-        """After a restart: what frames had sealed, the watermark had passed, with the files they had read."""
+        """Restore the watermark after a restart, from the frames' sealed intervals and files."""
         if self._window is not None and read_up_to:
             index = max(index for _, index in read_up_to) - 1
             reached_us = index * self._window.slide_us + self._window.size_us

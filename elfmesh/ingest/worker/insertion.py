@@ -1,6 +1,7 @@
-"""From records to panes: what a query makes of them goes into all of its tables, or into none.
+"""Insertion of records into panes: the rows of a record go into all tables of the query, or into none.
 
-One hostile line costs one line: a key or value that no tree takes is left out and counted.
+A malicious line affects only itself: a record with a key or value that no tree accepts is dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ def insert(
     stream: str | None = None,
     pane: int | None = None,
 ) -> tuple[Prepared, int]:
-    """Evaluate a query over some records, none too late for its pane, and insert what comes of them.
+    """Evaluate a query over some records, none too late for its pane, and insert the rows.
 
-    `note` receives a reason when a record is left out. All records go to `pane` (None: by their times).
-    Returns what was inserted, and how many records were left out beside those that failed a Python function.
-    Where a key is too long, what came before it is done twice.
+    `note` receives a reason when a record is dropped. All records go to `pane` (None: by their times).
+    Returns the inserted rows, and how many records were dropped besides those for which a Python function
+    failed. If a key is too long, the work before it is repeated.
 
     Raises, with nothing inserted:
-        DataError, QueryError: types that do not fit.
-        StorageError: what must be encoded again for a change of types cannot be read.
+        DataError, QueryError: Types do not fit.
+        StorageError: Spilled data that a change of types must encode again cannot be read.
     """
     first = prepared = query.prepare(records, stream)
     while True:
@@ -60,7 +61,7 @@ def insert(
 
 
 def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[JobIsolation, pa.RecordBatch]]:
-    """Each table's rows with their panes; all in pane 0 without a window, or in the one that is given."""
+    """Return each table's rows with their panes: all in pane 0 without a window, or in the given one."""
     batches = {}
     for name, rows in prepared.tables.items():
         panes = prepared.panes.get(name) if pane is None else None
@@ -73,7 +74,7 @@ def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[
     found: set[int] = set()
     for table in tables:
         rows = prepared.tables.get(table.name)
-        if rows is None:  # of another stream
+        if rows is None:  # the table belongs to another stream
             continue
         columns = [normalise(rows.column(key), key) for key in table.keys]
         try:
@@ -90,6 +91,6 @@ def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[
             try:
                 LAWS[kind].value_type(values, name)
             except KeyTooLong as error:
-                found.update(error.rows.tolist())  # values are those of the main table, of every record
+                found.update(error.rows.tolist())  # the main table has values of every record
                 note(sample(error.message, str(values[int(error.rows[0])])))
     return np.array(sorted(found), np.int64)

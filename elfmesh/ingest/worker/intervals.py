@@ -1,4 +1,4 @@
-"""One interval of a job at one agent, as it leaves the worker, and its counts."""
+"""Sealed interval of a job at one agent, and its counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, OVERFLOW
 
 @dataclass(frozen=True, slots=True)
 class OpenInterval:
-    """One interval that is about to be sealed: its counts and its tables, None when it has no rows."""
+    """Interval that is about to be sealed: its counts and its tables, None if it has no rows."""
 
     index: int
     counts: tuple[int, ...]
@@ -20,7 +20,7 @@ class OpenInterval:
 
 @dataclass(frozen=True, slots=True)
 class SealedInterval:
-    """One sealed interval: records per bucket of `BUCKETS`, and one partial (or b"") per partition."""
+    """Sealed interval: records per bucket of `BUCKETS`, and one partial (or b"") per partition."""
 
     index: int
     counts: tuple[int, ...]
@@ -28,7 +28,7 @@ class SealedInterval:
 
     @property
     def given_up(self) -> SealedInterval:
-        """The interval without its rows, whose records are counted as given up."""
+        """Return the interval without its rows; its records are counted as given up."""
         counts = list(self.counts)
         counts[OVERFLOW] += counts[CONTRIBUTED]
         counts[CONTRIBUTED] = 0
@@ -38,7 +38,7 @@ class SealedInterval:
 def encoded(
     interval: OpenInterval, encode: Encode, partitions: int, note: Callable[[str], None]
 ) -> SealedInterval:
-    """An interval with its partials. One that no message carries is given up, noted and counted."""
+    """Encode an interval. One that no message can carry is given up, noted and counted."""
     nothing = SealedInterval(interval.index, interval.counts, (b"",) * partitions)
     if interval.tables is None:
         return nothing

@@ -1,7 +1,7 @@
-"""One job at one agent: from records to frames and events, all synchronous.
+"""Job at one agent: from records to frames and events, all synchronous.
 
-Frames for the frame log and events for the control plane come in the order in which they must be written and
-given. Knows neither the loop, nor threads, nor the disk.
+Frames for the frame log and events for the control plane are in the order in which they must be written and
+emitted. Does not depend on the event loop, on threads or on the disk.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from elfmesh.storage.frames import Frame, Sealed
 log = logging.getLogger("elf.worker")
 
 MOVING = "moving"
-"""Why a job is held while it changes its reader."""
+"""Reason for holding a job while it changes its reader."""
 
 
 class ReadingStream(Protocol):
-    """Where a job lives: what `stream.Stream` offers it."""
+    """Interface of the stream that reads a job (`stream.Stream`)."""
 
     config: StreamConfig
     reader: Reader
@@ -58,7 +58,7 @@ class ReadingStream(Protocol):
 
 
 class LocalJob:
-    """One job here. `begin` must be called before anything is fed."""
+    """Job at this agent. `begin` must be called before records are fed."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class LocalJob:
         self.stages = stages or (Stage(FIRST, manifest, manifest.version),)
         self.key = self.frame_key(manifest.job_id, manifest.incarnation)
         self.statement = ql.parse(manifest.text)
-        self.stream = self.statement.stream  # where it is read here; see `reads`
+        self.stream = self.statement.stream  # the stream that it reads here; see `reads`
         self._saying = Saying(manifest, begun)
-        self.home = ""  # the ingest that reads it
+        self.home = ""  # the read loop that serves it
         self.functions = JobFunctions()
         self.cost = JobCost()
-        self.sheds = False  # whether what there is no room for is dropped and counted
+        self.sheds = False  # whether input without room is dropped and counted
         self.held: set[str] = set()
         self.worker: StagedWorker
         self._sealing: Sealing
@@ -105,22 +105,23 @@ class LocalJob:
     @staticmethod
     @safeguard("incarnation")
     def frame_key(job: bytes, incarnation: str) -> str:
-        """The job's name in the frame log: another incarnation shares nothing with it."""
+        """Return the job's name in the frame log, which is different for each incarnation."""
         return f"{job.hex()}:{incarnation}"
 
     def reads(self, carried: Collection[str]) -> tuple[str, ...]:
         return ql.Query(self.statement, self._labels).streams_of(carried)
 
     def fields_of(self, stream: str) -> tuple[str, ...]:
-        """The dotted paths to ask a stream's parser for, by all versions that may be evaluated."""
+        """Return the dotted paths that a stream's parser must extract, for all versions in use."""
         statements = [ql.parse(stage.manifest.text) for stage in self.stages]
         return tuple(sorted({path for each in statements for path in each.fields_of(stream)}))
 
     @safeguard("say-again")
     def recover(self, frames: FrameLog) -> list[ctl.Sealed | ctl.Revised]:
-        """Everything sealed by the right version that is not released, to be said again.
+        """Return the events for everything that the right version sealed and that is not released.
 
-        Of revised intervals it is the newest revision; what each revision added comes before everything.
+        Of a revised interval this is the newest revision; the counts that revisions added come before all
+        others.
         """
         found = recover(frames, self.key, self.start, self.stages, self.manifest.partitions)
         self._last, self._gaps, self.unwritten = found.last, found.lost, found.frames
@@ -135,7 +136,7 @@ class LocalJob:
 
     @safeguard("restart-offsets", "open-panes")
     def begin(self, stream: ReadingStream) -> Sealed | None:
-        """Start reading; returns the first frame of a fresh job, which says where it began."""
+        """Start reading; returns the first frame of a new job, which has its start position."""
         last = self._last
         restart = positions_of(last.restart) if last else ()
         self.cost.memory = None if stream.memory is None else stream.memory.account()
@@ -184,7 +185,7 @@ class LocalJob:
         )
 
     def _remember(self, last: Sealed | None) -> None:
-        """After a restart: what late records may still revise."""
+        """Restore the sealed intervals that late records may revise."""
         late = self.worker.late
         if late is None or last is None:
             return
@@ -195,14 +196,14 @@ class LocalJob:
         self._entries = []
 
     def end(self, stream: ReadingStream) -> None:
-        """Stop reading for good; harmless when repeated."""
+        """Stop reading permanently; may be called repeatedly."""
         self.functions.close()
         stream.reader.remove(self.key)
         if stream.jobs.get(self.key) is self:
             del stream.jobs[self.key]
 
     def hold(self, stream: ReadingStream, reason: str, held: bool, now_us: int) -> None:
-        """Stop or go on reading; reads again when no reason is left. Other jobs of the stream go on."""
+        """Pause or resume reading for a reason; it resumes when no reason is left. Other jobs continue."""
         before = bool(self.held)
         (self.held.add if held else self.held.discard)(reason)
         if self.key not in stream.jobs or before == bool(self.held):
@@ -220,7 +221,7 @@ class LocalJob:
             self.worker.resume(now_us)
 
     def move(self, old: ReadingStream, new: ReadingStream, now_us: int) -> None:
-        """Be read by another reader from the same place on; nothing may be in flight in either."""
+        """Move to another reader at the same position; no block may be in flight in either."""
         self.part(old, now_us)
         self.join(new, now_us)
 
@@ -229,21 +230,21 @@ class LocalJob:
         self.end(old)
 
     def join(self, new: ReadingStream, now_us: int) -> None:
-        """The second half of a move."""
+        """Perform the second half of a move."""
         new.jobs[self.key] = self
         self.hold(new, MOVING, False, now_us)
 
     def seal(
         self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None = None
     ) -> None:
-        """Close what the watermark has passed, and revise what records came late for; as `Sealing.seal`."""
+        """Seal the intervals below the watermark, and revise those with late records; as `Sealing.seal`."""
         while True:
             self._sealing.seal(at, now_us, outcome, spool_bytes_max)
             if not self.worker.advance():
                 return
 
     def lose(self, gaps: Sequence[Gap]) -> None:
-        """Count what the sources have lost, and keep the newest of it for people."""
+        """Count the losses of the sources, and keep the newest ones for display."""
         if gaps:
             self.worker.lost(gaps)
             self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_REPORTED:]
@@ -257,7 +258,7 @@ class LocalJob:
             self._doubted = (*self._doubted, each)[-GAPS_REPORTED:]
 
     def report(self, outcome: Outcome) -> None:
-        """Tell people what could not be used or read, once."""
+        """Log once what could not be used or read."""
         reported = filter(None, (self.cost.slowed, self.cost.crowds))
         samples = (*reported, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)
         problem = self.functions.problem
@@ -266,7 +267,7 @@ class LocalJob:
             outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples, problem))
 
     def given(self, event: ctl.Sealed | ctl.Revised) -> None:
-        """A range or a revision goes to the control plane; it is held until it is closed."""
+        """Note that a range or a revision is handed to the control plane; it is held until it is closed."""
         self._unreleased.given(event)
 
     def release(self, stop: int) -> None:
@@ -274,7 +275,7 @@ class LocalJob:
         self._unreleased.release(stop)
 
     def due_us(self) -> int | None:
-        """When the clock passes the end of the next interval; None before the first or while held."""
+        """Return when the clock passes the end of the next interval; None before the first or while held."""
         window, job = self.worker.head.statement.window, self.worker.head.statement.job
         if window is None or self.held or self.worker.next_index <= self.start < 0:
             return None

@@ -1,11 +1,11 @@
-"""Records that came too late for an interval that is sealed here and not closed yet: what revises it (D-12).
+"""Late records of intervals that are sealed here and not closed yet, and the revisions from them (D-12).
 
-A revision is the whole contribution: the one before it merged with the late records, by the version of the
-interval. A record is in the panes until it is in a revision or its counts are given back. Nothing is held of
-intervals below the floor, nor of more than `INTERVALS_MAX` intervals. Used by one thread at a time, but for
-`close_below`.
+A revision is the whole contribution: the previous one merged with the late records, evaluated by the version
+of the interval. A record is in the panes until it is in a revision or its counts are returned. There is no
+state of intervals below the floor, nor of more than `INTERVALS_MAX` intervals. Used by one thread at a time,
+except `close_below`.
 
-Paper: none; ELF drops what is late. Deviation: partial aggregates are merged, no sealed pane is kept open.
+Paper: none; ELF drops late records. Deviation: partial aggregates are merged; sealed panes are not kept open.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from elfmesh.ql.values.growth import TooLarge
 from elfmesh.safeguards import safeguard
 
 INTERVALS_MAX = 64
-"""Intervals that late records are held of: times from all over the past revise no more of them."""
+"""Most intervals with late records, so that records from random past times cannot revise more."""
 
 PACE_US = 250_000
-"""Least time between two revisions: records that come together are one."""
+"""Least time between two revisions, so that late records that arrive together are one revision."""
 
 
 Lost: TypeAlias = tuple[int, tuple[int, ...]]
-"""An interval, and the counts of its late records that no revision takes."""
+"""An interval, and the counts of its late records that no revision contains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One interval's contribution, with the late records.
+    """Contribution of one interval, with its late records.
 
-    `rev` is at least 2. `added` has the counts of what came late since the revision before; `evaluated` is
-    the version by whose text the interval is evaluated.
+    `rev` is at least 2. `added` has the counts of the records since the previous revision; `evaluated` is the
+    version by which the interval is evaluated.
     """
 
     interval: int
@@ -66,7 +66,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How intervals from `start` on, up to the next evaluation, are evaluated; see `terms.Stage.evaluated`.
+    """Evaluation of the intervals from `start` up to the next evaluation; see `terms.Stage.evaluated`.
 
     Records before `since_us` are filtered (`Manifest.since_us`); None: none are.
     """
@@ -79,7 +79,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class _Late:
-    """What came late for one interval and is in no revision yet."""
+    """Late records of one interval that are in no revision yet."""
 
     panes: Panes
     counts: list[int] = field(default_factory=lambda: list(NOT_COUNTED))
@@ -87,12 +87,12 @@ class _Late:
 
 @dataclass(slots=True)
 class Fed:
-    """What became of some late records.
+    """Outcome of feeding some late records.
 
     Attributes:
-        contributed: those that are in the panes now; one of several intervals counts once.
-        left_out: the others, by bucket and interval.
-        lowest: those in the panes of the lowest interval, by the first interval they would be in.
+        contributed: records that are in the panes now; one that is in several intervals counts once.
+        left_out: the other records, by bucket and interval.
+        lowest: records in the panes of the lowest interval, by their first interval.
     """
 
     contributed: int = 0
@@ -104,10 +104,10 @@ class Fed:
 
 
 class LateRecords:
-    """The late records of one job; nothing below `floor` is revised.
+    """Late records of one job; intervals below `floor` are not revised.
 
-    `evaluations` are of the job's versions, oldest first. Everything below `closed` is closed, or another
-    agent's.
+    `evaluations` are those of the job's versions, oldest first. Intervals below `closed` are closed, or
+    belong to another agent.
     """
 
     @safeguard("late-by-version")
@@ -136,16 +136,16 @@ class LateRecords:
         return sum(late.panes.nbytes for late in self._late.values())
 
     def close_below(self, floor: int) -> None:
-        """Intervals below are closed: from the next `drop` on nothing of them is revised. Any thread."""
+        """Note that intervals below are closed; the next `drop` ends their revision. Thread-safe."""
         self._next_floor = max(self._next_floor, floor)
         self._next_closed = max(self._next_closed, floor)
 
     def revise_from(self, first: int) -> None:
-        """Records of intervals below cannot be told: from the next `drop` on nothing of them is revised."""
+        """End revisions below `first` at the next `drop`, because their records cannot be reported."""
         self._next_floor = max(self._next_floor, first)
 
     def drop(self) -> list[Lost]:
-        """Take what was closed out; the counts of late records that no revision has taken."""
+        """Remove closed intervals; returns the counts of late records that no revision contains."""
         self.floor, self.closed = self._next_floor, self._next_closed
         lost = []
         while self._late and self._late.keys()[0] < self.floor:
@@ -157,12 +157,15 @@ class LateRecords:
         return lost
 
     def sealed(self, entry: SealedInterval, rev: int = 1) -> None:
-        """This is the newest contribution of an interval; without one, it has none."""
+        """Store the newest contribution of an interval."""
         if entry.index >= self.floor:
             self._sealed[entry.index] = (rev, entry)
 
     def used(self, index: int, rev: int) -> None:
-        """Something else was said of an interval up to this revision: what is said now is a later one."""
+        """Note that another report used revisions of an interval up to this one.
+
+        Later revisions are higher.
+        """
         if index >= self.floor:
             self._sealed[index] = (rev, None)
 
@@ -171,7 +174,7 @@ class LateRecords:
 
     @property
     def revs_used(self) -> Mapping[int, int]:
-        """Of intervals about which nothing that counts was said, the last revision."""
+        """Return, for intervals without a stored contribution, the last revision that was used."""
         return {index: rev for index, (rev, entry) in self._sealed.items() if entry is None}
 
     def feed(
@@ -182,10 +185,10 @@ class LateRecords:
         stop: int,
         note: Callable[[str], None],
     ) -> Fed:
-        """Take records, with a time each, for the sealed, open intervals [lowest, stop).
+        """Take records, with a time each, for the sealed intervals [lowest, stop) that are not closed.
 
         `origin` is their column of times, and the stream they are from if there are several; `note` receives
-        a reason when a record is left out.
+        a reason when a record is dropped.
         """
         fed = Fed()
         ends = [*(each.start for each in self._evaluations[1:]), stop]
@@ -275,7 +278,10 @@ class LateRecords:
         *,
         whole: bool,
     ) -> dict[int, int]:
-        """How many were contributed, by pane of the query's window; nothing where it raises."""
+        """Insert records; returns how many were contributed, by pane of the query's window.
+
+        None if it raises.
+        """
         late = self._late.get(index)
         if late is None:
             tables = by.query.statement.tables
@@ -294,11 +300,11 @@ class LateRecords:
         return dict(prepared.kept)
 
     def is_due(self, now_us: int) -> bool:
-        """Whether there is something to revise, and the last revision is a while ago."""
+        """Return whether there is something to revise and the last revision is old enough."""
         return bool(self._late) and abs(now_us - self._revised_us) >= PACE_US
 
     def take(self, now_us: int, room: int, note: Callable[[str], None]) -> tuple[list[Revision], list[Lost]]:
-        """Revise everything there are late records of, oldest first, within `room` bytes.
+        """Revise all intervals with late records, oldest first, within `room` bytes.
 
         Returns the revisions, and the counts of the records for which there is no room.
         """
@@ -332,7 +338,7 @@ class LateRecords:
     def _merged(
         self, index: int, late: _Late, before: SealedInterval, note: Callable[[str], None]
     ) -> Sequence[bytes] | None:
-        """The payloads with the late records; None if too large. Records of other types are errors."""
+        """Return the payloads with the late records; None if too large. Records of other types are errors."""
         try:
             tables = late.panes.window(0)
             more = self._encode(tables, self._partitions) if tables is not None else ()

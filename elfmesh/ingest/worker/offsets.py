@@ -1,4 +1,4 @@
-"""Which bytes of the sources a job has seen, and from where they must be read again after a restart."""
+"""Offsets of one job: how far the sources were read, and where a restart must read again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from elfmesh.ingest.sources import Block, FileKey, FilePosition, SourceState
 from elfmesh.safeguards import safeguard
 
 ReadUpTo: TypeAlias = tuple[FilePosition, int]
-"""What lies before a position in its file is counted as far as it belongs into intervals below the number."""
+"""Records before the position in its file are counted, as far as they belong to intervals below the
+number."""
 
 Stretch: TypeAlias = tuple[FilePosition, int]
-"""Bytes of a file that were left out: from a position to an offset."""
+"""Dropped bytes of a file: from a position to an offset."""
 
 
 class Offsets:
-    """The places of one job in its files; after a restart, `read_up_to` and `shed` as the frames say."""
+    """Offsets of one job in its files; `read_up_to` and `shed` are restored from frames after a restart."""
 
     def __init__(
         self,
@@ -40,7 +41,10 @@ class Offsets:
             self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
 
     def counted_below(self, block: Block) -> int | None:
-        """Below which interval the records of a block were counted before the restart; None: it is new."""
+        """Return the interval below which the records of a block were counted before the restart.
+
+        None: it is new.
+        """
         at = block.position
         if at is None or not self._read_up_to:
             return None
@@ -48,13 +52,16 @@ class Offsets:
         return max(read_up_to, default=None)
 
     def leave_out(self, pane: int, block: Block) -> None:
-        """A block is counted in an open pane and not evaluated; the same lines must be left out again."""
+        """Note that a block is counted in an open pane and not evaluated.
+
+        A replay must drop the same lines.
+        """
         self.begin(pane, block)
         if block.position is not None:
             self._left_out.append((pane, (block.position, block.end)))
 
     def was_left_out(self, block: Block) -> bool:
-        """Whether a block was left out before the restart, and counted in what was sealed then."""
+        """Return whether a block was dropped before the restart and is counted in sealed intervals."""
         at = block.position
         return at is not None and any(
             pane is None and start.key == at.key and start.offset <= at.offset and block.end <= end
@@ -66,7 +73,7 @@ class Offsets:
         return tuple(dict.fromkeys(position for each in begun for position in each.values()))
 
     def shed(self) -> tuple[Stretch, ...]:
-        """What was left out, is counted in what is sealed, and would be read again by a restart."""
+        """Return the dropped stretches that sealed intervals count and that a restart would read again."""
         restart = {position.key: position.offset for position in self.restart()}
         return tuple(
             (start, end)
@@ -75,7 +82,7 @@ class Offsets:
         )
 
     def edges(self) -> tuple[FilePosition, ...]:
-        """Offsets that no block may reach across when it is read again."""
+        """Return the offsets that no block may cross when it is read again."""
         stretches = [stretch for _, stretch in self._left_out]
         ends = (start.at(end) for start, end in stretches)
         return (
@@ -92,7 +99,7 @@ class Offsets:
         self._left_out = [(p, each) for p, each in self._left_out if p is not None or each in needed]
 
     def keep(self, sources: dict[tuple[int, int], SourceState]) -> None:
-        """Forget files that are not open and that no open pane needs; old generations are not open."""
+        """Forget files that are neither open nor needed by an open pane; old generations are not open."""
         self._sources = sources
         needed = {key for begun in self._begun.values() for key in begun}
         for key in list(self._read):
@@ -100,7 +107,7 @@ class Offsets:
                 del self._read[key]
 
     def restart(self) -> tuple[FilePosition, ...]:
-        """Where reading must restart so that every open pane can be filled again."""
+        """Return the positions at which reading must restart so that every open pane can be filled again."""
         earliest = dict(self._read)
         for begun in self._begun.values():
             for key, position in begun.items():
@@ -109,12 +116,12 @@ class Offsets:
         return tuple(earliest.values())
 
     def reached(self) -> tuple[FilePosition, ...]:
-        """How far this boot has read each file: what it seals is counted up to there."""
+        """Return how far this boot has read each file; its sealed intervals contain everything before."""
         return tuple(self._read.values())
 
     @safeguard("told-positions")
     def read_up_to(self) -> tuple[ReadUpTo, ...]:
-        """What lives before have counted beyond that: the `read_up_to` of another restart."""
+        """Return what earlier boots have counted beyond `reached`: the `read_up_to` for another restart."""
         return tuple(
             (to, below)
             for to, below in self._read_up_to
@@ -130,10 +137,10 @@ class Offsets:
 
 
 def furthest(read_up_to: Iterable[ReadUpTo]) -> tuple[ReadUpTo, ...]:
-    """The same without what others say as well, in a fixed order."""
+    """Remove the entries that others imply, and order the rest."""
     found: list[ReadUpTo] = []
     for to, below in sorted(read_up_to, key=lambda each: (*each[0].key, -each[1], -each[0].offset)):
-        # Of one file, those for more intervals come first: only what goes further has something to add.
+        # Entries of one file with more intervals come first; later ones matter only if they go further.
         if below > FIRST and (not found or found[-1][0].key != to.key or found[-1][0].offset < to.offset):
             found.append((to, below))
     return tuple(found)

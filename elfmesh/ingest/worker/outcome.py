@@ -1,4 +1,4 @@
-"""What evaluating jobs led to, for those who write frames and give events."""
+"""Outcome of evaluating jobs: frames to write and events to emit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elfmesh.storage.frames import Sealed
 
 @dataclass(slots=True)
 class Outcome:
-    """See the module; `frames` must be durable before `events` go to the control plane."""
+    """Frames and events; `frames` must be durable before `events` go to the control plane."""
 
     frames: list[Sealed] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a job's stream asks of who reads its sources: files, a log in memory, or several of them together."""
+"""Interface of readers for streams: files, a log in memory, or several readers together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elfmesh.ingest.sources.blocks import POLL_BYTES
 
 
 class Reader(Protocol):
-    """What `sources.StreamReader` offers; in simulation a log in memory offers the same."""
+    """Reader of a stream: `sources.StreamReader`, or a log in memory in the simulator."""
 
     def add(
         self,
@@ -31,15 +31,15 @@ class Reader(Protocol):
     def sources(self, job: str) -> list[SourceState]: ...
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Where the job's next records come from, and what must be known of closed files."""
+        """Return the positions of the job's next records, and the known files that are closed."""
         ...
 
     def gaps(self, job: str) -> Sequence[Gap]:
-        """What was lost to the job (D-1's source_gap) since the last call."""
+        """Return the losses of the job (D-1's source_gap) since the last call."""
         ...
 
     def problems(self) -> dict[str, str]:
-        """Paths that cannot be read, and why."""
+        """Return the paths that cannot be read, with the reasons."""
         ...
 
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
-"""One interval of one job computed again from this host's raw logs, for `elf verify`.
+"""Recomputation of one interval of one job from this host's raw logs, for `elf verify`.
 
-The files are those of the stream's path, and what rotation has made of them beside it. Only parsers,
-evaluation and encoding are the worker's.
+It reads the files of the stream's path and their rotated forms. Only the parsers, the evaluation and the
+encoding are shared with the worker.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from elfmesh.storage.spill import SpillStore
 
 log = logging.getLogger("elf.worker")
 MEMORY_BYTES = 32_000_000
-"""What the panes of a recheck may take; what is beyond goes to files."""
+"""Memory of the panes of a recheck; the rest is spilled to files."""
 
 
 class Recheck:
-    """Computes intervals again.
+    """Recomputation of intervals.
 
-    `new_format` makes the format of a stream, with a schema of its own. State beyond the memory goes to
-    `spill_dir` (None: the system's). `guard` refuses an interval of which the process has died.
+    `new_format` makes the format of a stream, with its own schema. State beyond the memory limit is spilled
+    to `spill_dir` (None: the system's). `guard` refuses an interval that has crashed the process before.
     """
 
     def __init__(
@@ -61,11 +61,14 @@ class Recheck:
         self._streams, self._new_format, self._spill_dir = streams, new_format, spill_dir
 
     def __call__(self, effect: ctl.Recompute) -> ctl.Recomputed:
-        """The share of this host, for a thread of its own. Cost: reads all of the stream's logs once."""
+        """Return the contribution of this host; call it in a thread.
+
+        Cost: reads all of the stream's logs once.
+        """
         try:
             with self._guard.making(_rows_of(effect.manifest), effect.interval):
                 counts, payloads = self._compute(effect)
-        except Exception as error:  # whatever it is, it must not cost the agent
+        except Exception as error:  # no fault of the recheck may end the agent
             if not isinstance(error, ElfError):
                 log.exception("interval %d cannot be computed again", effect.interval)
             return ctl.Recomputed(effect.token, error=str(error) or type(error).__name__)
@@ -114,7 +117,7 @@ class Recheck:
 
 
 def _rows_of(manifest: Manifest) -> str:
-    """What the crash guard calls them: those of another version are tried."""
+    """Return the crash guard's key, which includes the version, so that a new version is tried."""
     about = f"{manifest.qualified} version {manifest.version}"
     return f"the rows for a verification of {about} {manifest.incarnation}"
 
@@ -129,10 +132,10 @@ def _wanted(statement: ql.Statement, stream: str, effect: ctl.Recompute, rows: B
 
 
 def raw_logs(pattern: str) -> list[str]:
-    """The files of a path or glob and what was rotated away from it, each content once, in a fixed order.
+    """Return the files of a path or glob and their rotated forms, each content once, in a fixed order.
 
-    A compressed file whose plain one is still there is its copy. RuntimeFailure: one of them cannot be looked
-    at, and without it the interval would be another one.
+    A compressed file whose plain original still exists is a copy. Raises RuntimeFailure if a file cannot be
+    examined, because the interval would be incomplete without it.
     """
     around = Surroundings(pattern)
     found = around.listed()

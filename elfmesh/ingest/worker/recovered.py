@@ -1,8 +1,8 @@
-"""What the frames of one job say after a restart, or when its versions have changed.
+"""Recovery of one job from its frames, after a restart or after a change of its versions.
 
-What was sealed by another version than its interval's is not said again: it is made again from the positions
-of the frame before it. What was sealed by the right one is said again in its newest revision. No revision of
-an interval is ever used twice.
+Intervals that were sealed by another version than theirs are not reported again; they are computed again from
+the positions of the frame before them. Intervals that were sealed by the right version are reported again in
+their newest revision. No revision of an interval is ever used twice.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
 
 DAMAGED_END = "the end of the frame log was damaged: what it said is read again where it can be"
 GAPS_REPORTED = 3
-"""Of the losses of the sources, the newest are told with their path and cause."""
+"""Number of the newest losses of sources that are reported with path and cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Part of a frame that is to be said (again)."""
+    """Part of a frame that must be reported (again)."""
 
     evaluated: int
     start: int
@@ -41,17 +41,17 @@ class Range:
 
 @dataclass(slots=True)
 class Recovered:
-    """What the frames of a job say.
+    """State of a job from its frames.
 
     Attributes:
-        last: the frame to go on from; None for a fresh job.
-        ranges: what is to be said again, oldest first.
-        revised: revisions that may not be accounted for; said before `ranges`.
-        entries: what is not released, in its newest revision: late records may revise it.
-        floor: below it everything is closed.
-        frames: what the frame log must hold before anything else of the job happens.
-        lost: what a damaged part of the frame log took, in words.
-        carried: what a job without a frame counts in the first interval that it seals.
+        last: the frame after which the job continues; None for a new job.
+        ranges: ranges to report again, oldest first.
+        revised: revisions that may not be accounted for; reported before `ranges`.
+        entries: intervals that are not released, in their newest revision, which late records may revise.
+        floor: all intervals below it are closed.
+        frames: frames that the frame log must contain before anything else of the job happens.
+        lost: description of the loss by damage of the frame log.
+        carried: counts of a job without a frame for the first interval that it seals.
     """
 
     last: Sealed | None = None
@@ -65,7 +65,7 @@ class Recovered:
 
 
 def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], partitions: int) -> Recovered:
-    """Read what the frame log has of a job.
+    """Recover a job from the frame log.
 
     From `start` on, everything sealed that is not released: released frames are closed, so their ranges are
     said to be empty; contributions that a damaged frame took are a source gap in the last interval of each.
@@ -100,9 +100,9 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
 
 
 def is_reported_again(revised: RevisedInterval, received: int, floor: int) -> bool:
-    """Whether what a revision has added must be told once more.
+    """Return whether the counts that a revision added must be reported again.
 
-    From `floor` on it is not known yet which revision is inside, because that is only in memory. Below,
+    From `floor` on it is unknown which revision is included, because that is only in memory. Below it,
     revisions up to `received` are accounted for.
     """
     return bool(revised.counts) and (revised.interval >= floor or revised.seq > received)
@@ -147,10 +147,10 @@ def _annulled(kept: Sequence[Sealed], stages: Sequence[Stage], settled: int) -> 
 
 
 def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
-    """The frame to go on from when everything from interval `at` on is made again.
+    """Return the frame after which the job continues if all intervals from `at` on are computed again.
 
-    What no replay counts is counted again where it was counted, unless it is made again. What is in the
-    intervals below was counted as far as these frames had read.
+    Counts that a replay does not repeat are counted again in the same interval, unless it is computed again.
+    Intervals below `at` contain the records up to the positions of these frames.
     """
     first, last = annulled[0], annulled[-1]
     earlier, restart, shed = first.before or ((), first.restart, first.shed)
@@ -207,16 +207,16 @@ def _revs_used(annulled: Sequence[Sealed], at: int) -> dict[int, int]:
 
 @safeguard("told-below")
 def read_up_to_by(frame: Sealed, below: int) -> tuple[ReadUpTo, ...]:
-    """How far records were read that a frame and those before it count in the intervals below some."""
+    """Return how far the records of intervals below `below` were read, in a frame and its predecessors."""
     read_up_to = msgspec.convert(frame.read_up_to or (), tuple[ReadUpTo, ...])
     here = ((position, min(frame.stop, below)) for position in positions_of(frame.positions))
     return furthest([*((to, min(of, below)) for to, of in read_up_to), *here])
 
 
 def _known(position: FilePosition, read_up_to: Sequence[ReadUpTo]) -> FilePosition:
-    """A position in a file that was empty then, with the identity that the file has since.
+    """Return a position in a file that was empty then, with the identity that the file has now.
 
-    By its empty beginning what is sealed of it would count once more.
+    Without the identity, records of the file that are sealed would be counted again.
     """
     since = {to.key: to for to, _ in read_up_to if to.id == position.id}
     if position.head or len(since) != 1:
@@ -225,7 +225,7 @@ def _known(position: FilePosition, read_up_to: Sequence[ReadUpTo]) -> FilePositi
 
 
 def _appeared(read_up_to: Sequence[ReadUpTo], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
-    """The beginnings of files first read in what is annulled, with the identity that they have since."""
+    """Return the beginnings of files first read in annulled frames, with their present identities."""
     ids = {position.id for position in before}
     new = {to.key: to for to, _ in read_up_to if to.id not in ids}
     names = Counter(to.id for to in new.values())

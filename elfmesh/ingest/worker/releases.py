@@ -1,6 +1,6 @@
-"""Releases on their way to the frame log: they wait for the next frames, so that none costs a hand-over.
+"""Releases for the frame log: they are written together with the next frames, to save calls.
 
-A release only says what need not be said again after a restart, so it is not synced. `add` is called on the
+A release only avoids repeated reports after a restart, so it is not synced. `add` is called in the event
 loop, `write` in the thread of the frame log.
 """
 
@@ -14,11 +14,11 @@ from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released
 
 WAIT_S = 1.0
-"""How long a release waits for frames to be written with."""
+"""Longest time that a release waits for frames."""
 
 
 class Releases:
-    """See the module."""
+    """Pending releases."""
 
     def __init__(self, frames: FrameLog) -> None:
         self._frames = frames
@@ -29,16 +29,16 @@ class Releases:
         return len(self._waiting) == 1
 
     def write(self) -> None:
-        """Write what waits, the newest of each job: it says the same as those before it, and more."""
+        """Write the pending releases, the newest of each job, which includes the earlier ones."""
         newest: dict[str, Released] = {}
         while self._waiting:
             each = self._waiting.popleft()
             newest[each.job] = each
         for each in newest.values():
-            with contextlib.suppress(DiskFull):  # a later one will do
+            with contextlib.suppress(DiskFull):  # a later release includes it
                 self._frames.append(each)
 
     def tell(self) -> None:
-        """The same where no frame has come, and make room of what is released."""
+        """Write the pending releases if no frame has come, and reclaim the space of released frames."""
         self.write()
         self._frames.compact()

@@ -1,4 +1,4 @@
-"""How what a job has sealed is said to the control plane: events of bounded size, in the newest revision."""
+"""Reports of a job's sealed intervals: events of bounded size, in the newest revision."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from elfmesh.storage.frames import RevisedInterval, Sealed
 
 EVENT_ENTRIES_MAX = 64
 EVENT_BYTES_MAX = 4 << 20
-"""What one `Sealed` event holds at most (one interval at least): it becomes one message per tree."""
+"""Most bytes in one `Sealed` event (at least one interval), because it becomes one message per tree."""
 
 
 class SealingReport(NamedTuple):
-    """One interval as it is said: a `SealedInterval` in some revision."""
+    """Report of one interval: a `SealedInterval` with its revision."""
 
     interval: int
     counts: list[int]
@@ -27,7 +27,7 @@ class SealingReport(NamedTuple):
 
 
 def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[SealingReport]:
-    """The intervals of a frame's range that have something, each in its newest revision."""
+    """Return the non-empty intervals of a frame's range, each in its newest revision."""
     entries = {entry.interval: SealingReport(*entry) for entry in frame.entries}
     for each in revised.values():
         if frame.start <= each.interval < frame.stop:
@@ -36,18 +36,18 @@ def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[Sealin
 
 
 def whole_counts(counts: Sequence[int]) -> tuple[int, ...]:
-    """Counts with all buckets, where a frame was written before there were as many."""
+    """Extend counts of an old frame to the present number of buckets."""
     return (*counts, *NOT_COUNTED[len(counts) :])
 
 
 class Saying:
-    """Makes the events of one job's worker; `begun` is of `StartWorker`."""
+    """Constructor of the events of one job's worker; `begun` is from `StartWorker`."""
 
     def __init__(self, manifest: Manifest, begun: int = 0) -> None:
         self._manifest, self._begun = manifest, begun
 
     def events(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> list[ctl.Sealed]:
-        """A range as events of bounded size that follow each other without a gap."""
+        """Return a range as events of bounded size without a gap between them."""
         events: list[ctl.Sealed] = []
         part: list[SealingReport] = []
         size = 0
@@ -62,7 +62,7 @@ class Saying:
         return events
 
     def revised(self, interval: RevisedInterval, *, again: bool = False) -> ctl.Revised:
-        """A revision; one of an earlier boot without its contents."""
+        """Return the event of a revision; one of an earlier boot has no contents."""
         entry = SealingReport(interval.interval, interval.counts, interval.payloads, interval.rev)
         return ctl.Revised(
             self._manifest.job_id,

@@ -1,8 +1,8 @@
-"""From a job's open intervals to frames for the frame log, and the events that follow from them.
+"""Sealing of a job's open intervals: frames for the frame log, and the events that follow from them.
 
-Each frame says what was sealed and revised, how far its sources were read, and where a restart goes on.
-Ranges of frames follow each other without a gap; a frame has the late records of everything that it says was
-read. Holds nothing that holds the job, so that a job's memory goes at once when it ends.
+Each frame has the sealed and revised intervals, the positions of the sources, and the restart positions. The
+ranges of frames have no gaps. A frame contains the late records of everything that was read up to its
+positions. This module has no reference to the job, so that a job's memory is freed as soon as it ends.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ from elfmesh.storage.framescan import FRAME_BYTES_MAX
 
 log = logging.getLogger("elf.worker")
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
-"""Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
+"""Most bytes of payloads that are sealed at once; the rest of a frame is for counts and positions."""
 
 REVISED_BYTES_MAX = 64 << 20
-"""Of revisions in one frame: intervals of ordinary size, all that may be revised at a time."""
+"""Most bytes of revisions in one frame: enough for all revisable intervals of ordinary size."""
 
 
 class Unreleased:
-    """What was given to the control plane and is not closed. Only touched on the loop."""
+    """Contributions that the control plane has received and that are not closed.
+
+    Used only in the event loop.
+    """
 
     def __init__(self) -> None:
         self._held: deque[tuple[int, int]] = deque()  # (end of the range, bytes)
         self.nbytes = 0
 
     def given(self, event: ctl.Sealed | ctl.Revised) -> None:
-        """A range or a revision is held until it is closed."""
+        """Note that a range or a revision is held until it is closed."""
         size = payload_bytes(event.parts)
         stop = event.stop if isinstance(event, ctl.Sealed) else event.interval + 1
         self._held.append((stop, size))
@@ -57,14 +60,14 @@ class Unreleased:
 
 
 NEAR = 0.8
-"""The share of what a message carries above which each partial is logged."""
+"""Share of a message's limit above which each partial is logged."""
 
 
 class Sealing:
-    """See the module.
+    """Sealing of one job.
 
-    `last` is the frame to go on from; `unreleased` counts against what may be held. `lookups` may be newer
-    when intervals were closed.
+    `last` is the frame after which the job continues; `unreleased` counts against the limit of held bytes.
+    `lookups` are refreshed after intervals were sealed.
     """
 
     def __init__(
@@ -88,11 +91,11 @@ class Sealing:
     def seal(
         self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None
     ) -> None:
-        """Close what the watermark of the version that has the first open interval has passed, and revise.
+        """Seal the intervals below the watermark of the first open interval's version, and revise others.
 
-        `at` is where the reader stands, for files of which nothing was read yet. What is sealed and not
-        closed beyond `spool_bytes_max` is given up and counted (None: nothing). RuntimeFailure: what must be
-        sealed at once does not fit in a frame.
+        `at` has the reader's positions, for files of which nothing was read yet. Sealed contributions that
+        are not closed are given up beyond `spool_bytes_max` and counted (None: no limit). Raises
+        RuntimeFailure if intervals that must be sealed together do not fit in a frame.
         """
         worker, head, late = self._worker, self._worker.head, self._worker.late
         worker.drop_closed()
@@ -114,7 +117,8 @@ class Sealing:
                 f" {CONTRIBUTION_BYTES_MAX}; group by fewer keys or allow less LATENESS"
             )
         room = CONTRIBUTION_BYTES_MAX - size if room is None else max(0, room - size)
-        # A frame has the late records of everything it says was read: a replay would not count them.
+        # A frame must contain the late records of all input up to its positions, because a replay does not
+        # count them.
         revised = self._revise(now_us, min(room, REVISED_BYTES_MAX))
         if ready <= start and not revised:
             return
@@ -141,7 +145,7 @@ class Sealing:
         return [each._replace(rev=late.first_rev(each.interval)) for each in entries]
 
     def _frame(self, start: int, ready: int, at: Sequence[FilePosition]) -> Sealed:
-        """A frame without its contents: where a restart goes on."""
+        """Return a frame without its contents: positions and restart state."""
         worker, last = self._worker, self._last
         restart = {position.key: position for position in at}
         restart.update((position.key, position) for position in worker.positions())
@@ -175,12 +179,15 @@ class Sealing:
 
 
 def as_closed(entry: SealingReport) -> Closed:
-    """An interval as it was said, as late records may revise it."""
+    """Return an interval as reported, for later revisions."""
     return Closed(entry.interval, whole_counts(entry.counts), tuple(entry.payloads))
 
 
 def _within(sealed: Sequence[Closed], room: int | None) -> list[SealingReport]:
-    """Sealed intervals for the frame log; those for which the spool has no room keep their counts only."""
+    """Return sealed intervals for the frame log.
+
+    Those that exceed the spool's limit keep only their counts.
+    """
     entries = []
     for each in sealed:
         size = sum(map(len, each.payloads))

@@ -1,7 +1,7 @@
-"""One version of a job at one agent, which has its own intervals and leaves the others to other versions.
+"""Worker of one version of a job at one agent; other versions evaluate other intervals.
 
-Counted here is what is in these intervals, and of what is in none (late, unusable, lost) that which is met
-while one of them is open. See `staged` for how versions stand side by side.
+It counts the records of its intervals. Records of no interval (late, unusable, lost) are counted here if they
+are read while one of its intervals is open. `staged` combines the versions.
 
 Paper: ELF 3 (job functions updated at run time).
 """
@@ -22,11 +22,10 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 
 
 class StageWorker(JobWorker):
-    """Evaluates the intervals [first, stop) of a job by one version.
+    """Worker of the intervals [first, stop) of a job, by one version.
 
-    `heir`: another version is evaluated before it; until `inherit` that one counts what is older. `late`
-    takes what comes late, of this and of earlier versions. From `alike_from` on versions have the same
-    columns of time.
+    `heir`: another version precedes it and counts older records until `inherit`. `late` receives late records
+    of this and of earlier versions. From `alike_from` on, versions have the same time columns.
     """
 
     def __init__(
@@ -60,11 +59,11 @@ class StageWorker(JobWorker):
 
     @property
     def groups(self) -> int:
-        """PAO rows held by the panes."""
+        """Return the number of PAO rows in the panes."""
         return self._panes.rows
 
     def inherit(self) -> None:
-        """The versions before it are sealed: what is late or lost is counted here from now on."""
+        """Take over the counting of late and lost records, because the earlier versions are sealed."""
         self._heir, self._start = False, self._job_start
         self._date_late()
 
@@ -79,12 +78,12 @@ class StageWorker(JobWorker):
 
     @property
     def ready_index(self) -> int:
-        """What `seal` may be called with: at most the end of this version."""
+        """Return the greatest argument for `seal`: at most the end of this version."""
         ready = super().ready_index
         return ready if self.stop is None else min(ready, max(self.stop, self.next_index))
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
-        """Leave a block out; it is counted where the open interval is evaluated."""
+        """Drop a block; the version that evaluates the open interval counts it."""
         self.times.usable(records, block, self._time(block), now_us)
         if self._mine(self.times.newest_index):
             super().shed(parsed, block, now_us, records)

@@ -1,10 +1,10 @@
-"""One job at one agent while its version changes: a worker for each version and its own intervals (D-16).
+"""Job at one agent during a change of its version: one worker per version and its intervals (D-16).
 
-Every record is fed to all workers and is in exactly one bucket per interval (D-1). What belongs to no
-interval is counted by the worker of the interval that is open. Where versions differ in their column of time,
-a record is read again as long as its interval by any of them is open. What comes late for an interval of an
-earlier version revises it by that version if both have the same columns of time; otherwise it is
-`late_dropped`. A single version is its worker and costs nothing.
+Every record is fed to all workers and is in exactly one bucket per interval (D-1). A record of no interval is
+counted by the worker of the open interval. If versions differ in their time column, a record is read again as
+long as its interval by any of these columns is open. A late record for an interval of an earlier version
+revises it by that version if both have the same time columns; otherwise it is `late_dropped`. A job with a
+single version has no overhead.
 
 Paper: ELF 3 (job functions updated at run time).
 """
@@ -35,7 +35,7 @@ def _late_records(
     resumed: Resumed,
     around: Surroundings,
 ) -> LateRecords | None:
-    """What takes the late records of a job; None where nothing is ever late."""
+    """Return the store for late records of a job; None if its records are never late."""
     if any(statement.window is None for statement in statements):
         return None
     evaluations = [
@@ -69,7 +69,7 @@ def _alike_from(stages: Sequence[Stage], statements: Sequence[ql.Statement]) -> 
 
 
 class StagedWorker:
-    """The workers of one job at one agent, oldest version first."""
+    """Workers of one job at one agent, oldest version first."""
 
     def __init__(
         self, stages: Sequence[Stage], *, start_index: int, resumed: Resumed, around: Surroundings
@@ -102,7 +102,7 @@ class StagedWorker:
         return self._parts[0]
 
     def advance(self) -> bool:
-        """Whether the next version has the first open interval now, where it had not before."""
+        """Return whether the first open interval has passed to the next version."""
         head = self.head
         if head.stop is None or head.next_index < head.stop:
             return False
@@ -117,27 +117,27 @@ class StagedWorker:
 
     @property
     def totals(self) -> list[int]:
-        """Records per bucket since the workers began."""
+        """Return the records per bucket since the workers began."""
         return [sum(each) for each in zip(self._done, *(part.totals for part in self._parts), strict=True)]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the open intervals. Only where they are filled."""
+        """Return the bytes of the open intervals. Only in the evaluating thread."""
         return sum(part.nbytes for part in self._parts)
 
     @property
     def groups(self) -> int:
-        """PAO rows of the open intervals."""
+        """Return the PAO rows of the open intervals."""
         return sum(part.groups for part in self._parts)
 
     @property
     def watermark_us(self) -> int:
-        """Event time below which this agent expects nothing more."""
+        """Return the event time below which this agent expects no more records."""
         return self.head.watermark_us
 
     @property
     def samples(self) -> tuple[str, ...]:
-        """Reasons why lines or values were not usable."""
+        """Return reasons why lines or values were not usable."""
         return tuple(dict.fromkeys(chain.from_iterable(part.samples for part in self._parts)))
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
@@ -146,7 +146,7 @@ class StagedWorker:
             part.feed(parsed, block, now_us, records)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
-        """Leave a block out because there is no room for it."""
+        """Drop a block because there is no room for it."""
         self._keep_place(block, now_us, records)
         for part in self._parts:
             part.shed(parsed, block, now_us, records)
@@ -156,13 +156,13 @@ class StagedWorker:
             part.lost(gaps)
 
     def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> None:
-        """Report the outcome of a poll; see `Watermark.observe`."""
+        """Process the outcome of a poll; see `Watermark.observe`."""
         present = tuple(sources)
         for part in self._parts:
             part.observe(present, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
-        """The reader stops; the watermark stands still."""
+        """Note that the reader is paused; the watermark stops."""
         for part in self._parts:
             part.pause(now_us)
 
@@ -172,30 +172,33 @@ class StagedWorker:
 
     @property
     def newest(self) -> int | None:
-        """The interval of the newest record that was read, in this boot or one before."""
+        """Return the interval of the newest record that was read, in this boot or an earlier one."""
         return self.head.times.newest_ever
 
     @property
     def carried(self) -> tuple[Carried, ...]:
-        """What no replay counts and is not sealed yet."""
+        """Return the counts that a replay does not repeat and that are not sealed yet."""
         return tuple(each for part in self._parts for each in part.tally.carried)
 
     @property
     def revs_used(self) -> tuple[tuple[int, int], ...]:
-        """What another version has said of intervals about which nothing that counts was said."""
+        """Return the revisions that other versions have used of intervals without a valid contribution."""
         return () if self.late is None else tuple(sorted(self.late.revs_used.items()))
 
     def close_below(self, floor: int) -> None:
-        """Intervals below are closed: nothing of them is revised from now on. Any thread."""
+        """Note that intervals below are closed and are not revised from now on. Thread-safe."""
         if self.late is not None:
             self.late.close_below(floor)
 
     def drop_closed(self) -> None:
-        """What came late for intervals that are closed by now, and is in no revision, is late for good."""
+        """Count late records that are in no revision as late, if their intervals are closed."""
         self.head.drop_closed()
 
     def revise(self, now_us: int, room: int) -> list[Revision]:
-        """Everything that records came late for; what does not fit in so many bytes is an overflow."""
+        """Return the revisions of all intervals with late records.
+
+        Those beyond `room` bytes are counted as overflow.
+        """
         head = self.head
         revisions, lost = head.take_late(now_us, room)
         is_done = head.stop is not None and head.next_index >= head.stop
@@ -207,7 +210,7 @@ class StagedWorker:
         return tuple(dict.fromkeys(each for part in self._parts for each in part.offsets.shed()))
 
     def positions(self) -> tuple[FilePosition, ...]:
-        """Where reading must restart so that every open pane of every version can be filled again."""
+        """Return the restart positions from which every open pane of every version can be filled again."""
         self._places.close_below(self.next_index)
         earliest: dict[FileKey, FilePosition] = {}
         needed = (self._places.restart(), *(part.offsets.restart() for part in self._parts))
@@ -218,15 +221,15 @@ class StagedWorker:
 
     @property
     def edges(self) -> tuple[FilePosition, ...]:
-        """Offsets that no block may reach across when it is read again."""
+        """Return the offsets that no block may cross when it is read again."""
         edges = (edge for part in self._parts for edge in part.offsets.edges())
         return tuple(dict.fromkeys((*edges, *self._turns)))
 
     def turns(self, start: int) -> tuple[FilePosition, ...]:
-        """Where the intervals behind `start` have begun, before they are sealed.
+        """Return the positions at which the intervals after `start` have begun, before they are sealed.
 
-        Errors have no time, and belong to the newest interval when they are met. If a part of what is sealed
-        together is annulled, a replay that read across these places would count in another interval.
+        Errors have no time and belong to the newest interval when they are read. If part of a sealed range is
+        annulled, a replay with a block across these positions would count its errors in another interval.
         """
         window = self.head.statement.window
         slide = 1 if window is None else window.slide_us // window.pane_us
@@ -235,17 +238,18 @@ class StagedWorker:
 
     @property
     def read_up_to(self) -> tuple[ReadUpTo, ...]:
-        """What lives before have counted beyond what this one has read."""
+        """Return what earlier boots have counted beyond this boot's positions."""
         return self.head.offsets.read_up_to()
 
     def read_positions(self) -> tuple[FilePosition, ...]:
         return self.head.offsets.reached()
 
     def _keep_place(self, block: Block, now_us: int, records: BlockRows) -> None:
-        """Where versions date records by different columns, keep the block for the intervals of each.
+        """Store the block's position for the intervals of each version, if time columns differ.
 
-        The others' workers are gone or take their own intervals only, and a version that dates no record has
-        no pane to keep a place for. Cost: one conversion per block and column, if there are several.
+        A version's worker may have ended or may take only its own intervals, and a version that dates no
+        record has no pane to store a position for. Cost: one conversion per block and column, if there are
+        several.
         """
         columns = {each.time_of(block.stream or self._stream) for each in self._dating}
         if len(columns) < 2:

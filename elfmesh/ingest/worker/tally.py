@@ -1,7 +1,7 @@
-"""Which bucket each record of one job at one agent stands in, by interval (D-1). Arithmetic only.
+"""Bucket counts of the records of one job at one agent, by interval (D-1). Arithmetic only.
 
-What was counted below a closed interval is forgotten; `carried` is what of the open intervals no replay
-counts.
+Counts below a closed interval are removed; `carried` has the counts of open intervals that a replay does not
+repeat.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from elfmesh.ingest.worker.intervals import add_to
 from elfmesh.safeguards import safeguard
 
 Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
-"""Where it is counted (None: in the first interval sealed), where it belongs to, counts per bucket."""
+"""The interval that counts them (None: the first one to be sealed), the interval they belong to, counts per
+bucket."""
 
 
 class Tally:
-    """The counts of one job; `totals` are since the beginning.
+    """Counts of one job; `totals` are since the beginning.
 
-    `slide` is panes from one interval to the next, `size` panes of an interval.
+    `slide` is the number of panes between intervals, `size` the number of panes of an interval.
     """
 
     def __init__(self, slide: int, size: int) -> None:
@@ -35,7 +36,7 @@ class Tally:
         self._panes.setdefault(pane, [0, 0])[bucket] += number
 
     def count(self, bucket: int, number: int, index: int | None, *, total: bool = True) -> None:
-        """Records of no pane, in an interval; None: in the first that is sealed."""
+        """Count records without a pane in an interval; None: the first one to be sealed."""
         self.totals[bucket] += number if total else 0
         if index is None:
             self._homeless[bucket] += number
@@ -46,7 +47,7 @@ class Tally:
     def count_once(
         self, bucket: int, number: int, index: int | None, home: int = FIRST, *, total: bool = True
     ) -> None:
-        """The same, of what no replay will count again, unless interval `home` is evaluated again."""
+        """As `count`, for records that a replay counts again only if interval `home` is evaluated again."""
         if number:
             self.count(bucket, number, index, total=total)
             self._carried.setdefault((index, home), [0] * len(BUCKETS))[bucket] += number
@@ -54,7 +55,7 @@ class Tally:
     @property
     @safeguard("carried-counts")
     def carried(self) -> tuple[Carried, ...]:
-        """What no replay counts and is in no closed interval."""
+        """Return the counts that a replay does not repeat and that are in no closed interval."""
         return tuple((*key, tuple(counts)) for key, counts in self._carried.items())
 
     @safeguard("sealed-once")
@@ -67,11 +68,11 @@ class Tally:
 
     @property
     def end(self) -> int:
-        """One past the last interval that has anything; far in the past if none has."""
+        """Return one past the last non-empty interval; far in the past if there is none."""
         return max([*(pane // self._slide for pane in self._panes), *self._others], default=-(2**62)) + 1
 
     def place_homeless(self, index: int) -> None:
-        """An interval that takes what has no interval yet."""
+        """Assign the counts without an interval to this one."""
         for bucket, number in enumerate(self._homeless):
             if number:
                 add_to(self._others, index, bucket, number)
@@ -79,7 +80,7 @@ class Tally:
         self._carried = {key: counts for key, counts in self._carried.items() if key[0] is not None}
 
     def occupied(self, start: int, stop: int) -> list[int]:
-        """The intervals in [start, stop) that have rows or counts, ascending."""
+        """Return the intervals in [start, stop) that have rows or counts, ascending."""
         found = {index for index in self._others if index < stop}
         for pane in self._panes:
             first = -((self._size - 1 - pane) // self._slide)

@@ -1,19 +1,19 @@
-"""The watermark of one job at one agent (D-12): below it, no more records are expected from here.
+"""Watermark of one job at one agent (D-12): the time below which no more records are expected from here.
 
-It is the minimum over the sources (files) of what each has reached, and never goes back:
+It is the minimum over the sources (files) of what each has reached, and never decreases:
 
 - a source with unread lines has reached its largest timestamp minus the lateness;
 - a source read to its end advances with the clock (minus the lateness, at least `WRITING_US`): at once if its
   newest timestamp was close to the wall clock, otherwise (a replay) after `idle_us` without usable records;
-- a source that never had a usable record, or no source at all, lets the clock count after `UNFED_FACTOR`
-  times `idle_us`, because what will come may be live or a replay;
-- after a restart, a source has reached what the sealed frames had sealed, and is as live or idle as it was;
-- the clock is the agent's own, and never ahead of what most of its peers' clocks show (`agreed_us`);
-- no record moves it beyond the clock: one wrong time must not make all others late.
+- a source without any usable record, or the absence of sources, lets the clock count after `UNFED_FACTOR`
+  times `idle_us`, because the coming records may be live or a replay;
+- after a restart, a source has reached what the frames had sealed, and is as live or idle as before;
+- the clock is the agent's own, but never ahead of most peers' clocks (`agreed_us`);
+- no record moves it beyond the clock, so that one wrong time does not make all others late.
 
-While back-pressure pauses the reader nothing moves. `now_us` is the wall clock *before* the poll, because
-what was written after it may have been missed. Safety never depends on it: a wrong clock makes records late,
-and late records are counted.
+While back-pressure pauses the reader, the watermark stops. `now_us` is the wall clock *before* the poll,
+because the poll may miss later lines. Safety never depends on the watermark: a wrong clock makes records
+late, and late records are counted.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from elfmesh.safeguards import safeguard
 
 IDLE_US = 5_000_000
 LIVE_US = 5_000_000
-"""A newest timestamp this close to the wall clock means that the source is being written now."""
+"""A source whose newest timestamp is this close to the wall clock is being written now."""
 
 WRITING_US = 50_000
-"""Between the moment a writer stamps a record and the moment the record is in the file: as long as this the
-clock alone promises nothing, or records at the end of every interval would be late now and then."""
+"""Least distance of the watermark from the clock: the time between the stamping of a record and its
+appearance in the file. Without it, records at the end of every interval would occasionally be late."""
 
 UNFED_FACTOR = 2
-"""How much longer than a silent replay an empty source is waited for; paid once, when a job starts."""
+"""Factor by which an empty source is awaited longer than a silent replay; applies once, when a job starts."""
 
 SINCE_EVER = -(2**62)
-"""A time before all records, in microseconds; keeps sums within 64 bits."""
+"""Time before all records, in microseconds; sums with it fit in 64 bits."""
 
 
 @dataclass(slots=True)
 class _Source:
-    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last brought a time."""
+    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last delivered a time."""
 
     fed_us: int
     largest_us: int = SINCE_EVER
@@ -48,7 +48,7 @@ class _Source:
 
 
 class Watermark:
-    """Tracks the sources of one job.
+    """Watermark over the sources of one job.
 
     A record may be `lateness_us` behind the largest timestamp. A source that is not live must be silent at
     its end for `idle_us` before the clock takes over. See `LIVE_US`.
@@ -67,11 +67,14 @@ class Watermark:
 
     @property
     def value_us(self) -> int:
-        """Event time below which nothing more comes; `SINCE_EVER` before anything is known."""
+        """Return the event time below which no more records come; `SINCE_EVER` while it is unknown."""
         return self._value_us
 
     def fed(self, source: Hashable, largest_us: int | None, now_us: int) -> None:
-        """A source delivered records; `largest_us` is their largest timestamp, None if none was usable."""
+        """Note that a source delivered records.
+
+        `largest_us` is their largest timestamp, None if none is usable.
+        """
         state = self._source(source, now_us)
         state.at_end = False
         if largest_us is not None:
@@ -79,16 +82,16 @@ class Watermark:
             state.largest_us = max(state.largest_us, largest_us)
 
     def resumed(self, sources: Iterable[Hashable], reached_us: int) -> None:
-        """After a restart: the watermark had passed `reached_us`, with these sources."""
+        """Restore the state after a restart: the watermark had passed `reached_us`, with these sources."""
         self._reached_before = dict.fromkeys(sources, max(SINCE_EVER, reached_us))
 
     def observe(
         self, sources: Iterable[tuple[Hashable, bool]], now_us: int, agreed_us: int | None = None
     ) -> int:
-        """Report the outcome of a poll; moves and returns the watermark.
+        """Process the outcome of a poll; updates and returns the watermark.
 
-        `sources` are all there are now, each with whether it was read to its end. `now_us` is the wall clock
-        before the poll; `agreed_us` the same, not ahead of what most agents' clocks show (None: it is not).
+        `sources` are all current sources, each with whether it was read to its end. `now_us` is the wall
+        clock before the poll; `agreed_us` the same, limited by most agents' clocks (None: no limit).
         """
         present = dict(sources)
         for gone in [source for source in self._sources if source not in present]:
@@ -108,12 +111,12 @@ class Watermark:
         return state
 
     def pause(self, now_us: int) -> None:
-        """The reader stops because of back-pressure."""
+        """Note that back-pressure pauses the reader."""
         if self._paused_us is None:
             self._paused_us = now_us
 
     def resume(self, now_us: int) -> None:
-        """The reader goes on; the time in between counts for no log as idle."""
+        """Note that the reader continues; the pause does not count as idle time of any source."""
         if self._paused_us is None:
             return
         away_us = max(0, now_us - self._paused_us)
@@ -145,5 +148,5 @@ class Watermark:
 
 @safeguard("clock-lag")
 def clock_lag_us(lateness_us: int) -> int:
-    """How far the watermark of a source at its end stays behind the clock."""
+    """Return how far the watermark of a source at its end stays behind the clock."""
     return max(lateness_us, WRITING_US)

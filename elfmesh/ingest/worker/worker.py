@@ -1,15 +1,17 @@
-"""One job at one agent: parsed blocks in, sealed intervals out, and every record in exactly one bucket (D-1).
+"""Worker of one job at one agent: from parsed blocks to sealed intervals, every record in one bucket (D-1).
 
-Plain synchronous code that the pump runs in a thread; knows no files, threads and network. Invariants:
+Plain synchronous code that the pump runs in a thread; does not depend on files, threads or the network.
+Invariants:
 
-- A record is contributed to or filtered from every open window it falls in, and from sealed windows that are
-  not closed by a revision (`late`). If all its windows are closed it is late; if some are, once for each.
-  Late records and lines without a usable time are counted in the interval that is open when they are read.
-- Intervals are sealed in order; what is sealed never changes (D-3).
-- `offsets.restart()` names per file the smallest beginning of a block that put the first record into an open
-  pane: from there everything not yet sealed can be read again.
+- A record is contributed to or filtered from every open window that contains it, and by a revision (`late`)
+  from sealed windows that are not closed. If all its windows are closed it is late; if some are, it is late
+  once for each. Late records and lines without a usable time are counted in the interval that is open when
+  they are read.
+- Intervals are sealed in order; a sealed interval never changes (D-3).
+- `offsets.restart()` has for each file the smallest beginning of a block that put the first record into an
+  open pane: from there everything that is not yet sealed can be read again.
 - Replay (D-1): records of the intervals below `read_up_to` are skipped without counting, because the sealed
-  frames count them. What a replay would not count again, such as a gap, is `carried` with every frame.
+  frames count them. Counts that a replay would not repeat, such as gaps, are `carried` with every frame.
 
 Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its log).
 """
@@ -52,17 +54,16 @@ SAMPLES_MAX = 3
 
 
 class JobWorker:
-    """Evaluates one job over this agent's records.
+    """Worker of one job over this agent's records.
 
     Args:
         statement: the job's query.
-        resumed: where it goes on after a restart.
-        around: what it shares with other workers.
-        start_index: the first interval this agent takes part in; older records are expired.
-        max_future_us: how far a timestamp may be ahead of the clock; None: any.
-        strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
-            errors.
-        late: takes what comes late for sealed intervals that are not closed; None: that is dropped.
+        resumed: the state after a restart.
+        around: objects that it shares with other workers.
+        start_index: the first interval of this agent; older records are expired.
+        max_future_us: greatest distance of a timestamp ahead of the clock; None: no limit.
+        strict: raise if records do not fit the query's types (`elf run`) instead of counting them as errors.
+        late: receives late records of sealed intervals that are not closed; None: they are dropped.
         functions: evaluates the Python functions of the statement.
 
     Attributes:
@@ -114,35 +115,35 @@ class JobWorker:
 
     @property
     def totals(self) -> list[int]:
-        """Records per bucket since the worker began."""
+        """Return the records per bucket since the worker began."""
         return self.tally.totals
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The dotted paths to ask the parser for."""
+        """Return the dotted paths that the parser must extract."""
         return self.statement.fields
 
     @property
     def watermark_us(self) -> int:
-        """Event time below which this agent expects nothing more."""
+        """Return the event time below which this agent expects no more records."""
         return self.times.watermark.value_us
 
     @property
     def next_index(self) -> int:
-        """The first interval that is not sealed; FIRST as long as none is."""
+        """Return the first interval that is not sealed; FIRST if none is sealed."""
         return self._next
 
     @property
     @safeguard("watermark")
     def ready_index(self) -> int:
-        """What `seal` may be called with: all windows below it end at or before the watermark."""
+        """Return the greatest argument for `seal`: all windows below it end at or before the watermark."""
         if self._window is None or self.watermark_us == SINCE_EVER:
             return self._next
         return max(self._next, (self.watermark_us - self._window.size_us) // self._window.slide_us + 1)
 
     @property
     def end_index(self) -> int:
-        """One past the last interval that has rows or counts: what seals everything there is."""
+        """Return one past the last interval with rows or counts; `seal` with it seals everything."""
         return max(self._next, self.tally.end)
 
     @property
@@ -150,10 +151,10 @@ class JobWorker:
         return self._panes.nbytes + (self.late.nbytes if self.late is not None else 0)
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
-        """Take the records of one block.
+        """Process the records of one block.
 
-        `now_us` is for timestamps too far in the future. `records` are the rows of `parsed`, if other jobs
-        take them as well: what one of them computes is there for all.
+        `now_us` is for timestamps too far in the future. `records` are the rows of `parsed` if other jobs use
+        them as well, so that computed values are shared.
         """
         if records is None:
             records = BlockRows(parsed.arrays, parsed.rows)
@@ -173,12 +174,12 @@ class JobWorker:
             refused, failed = self._insert(records, block, counted_below)
             self._count(FUNCTION_ERROR, failed, self.times.newest_at(counted_below), block, counted_below)
             self._count(PARSE_ERROR, refused, self.times.newest_at(counted_below), block, counted_below)
-        if errors and counted_below is None:  # they have no time: frames tell a replay, not intervals
+        if errors and counted_below is None:  # errors have no time, so frames identify a replay
             self._count_once(PARSE_ERROR, errors, self.times.newest_ever)
         self.offsets.read(block)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
-        """Leave a block out because there is no room for it; what a restart reads again is taken."""
+        """Drop a block because there is no room for it; input that a restart reads again is processed."""
         counted_below = self.offsets.counted_below(block)
         if self._window is not None and counted_below is None:
             self.times.usable(records, block, self._time(block), now_us)
@@ -192,49 +193,52 @@ class JobWorker:
         self.offsets.read(block)
 
     def lost(self, gaps: Sequence[Gap]) -> None:
-        """Count what the sources have lost, one per gap, in the interval that is open now."""
+        """Count the losses of the sources, one per gap, in the interval that is open now."""
         if gaps:
             self._count_once(SOURCE_GAP, len(gaps), self.times.newest_index)
 
     def drop_closed(self) -> None:
-        """What came late for intervals that are closed by now, and is in no revision, is late for good."""
+        """Count late records that are in no revision as late, if their intervals are closed."""
         if self.late is not None:
             self.give_up(self.late.drop(), LATE)
 
     def take_late(self, now_us: int, room: int) -> tuple[list[Revision], list[Lost]]:
-        """Everything that records came late for; the counts of what does not fit in so many bytes."""
+        """Return the revisions with late records, and the counts of those beyond `room` bytes."""
         return ([], []) if self.late is None else self.late.take(now_us, room, self._sample)
 
     def give_up(self, lost: Iterable[Lost], to: int) -> None:
-        """Late records are in no interval of theirs: `filtered` is what an interval's own records are."""
+        """Count late records that are in no interval of theirs.
+
+        `filtered` is only for an interval's own records.
+        """
         for home, counts in lost:
             for bucket, number in enumerate(counts):
                 was_one = bucket in (CONTRIBUTED, FILTERED)
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
     def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
-        """Report the outcome of a poll; moves and returns the watermark. See `Watermark.observe`."""
+        """Process the outcome of a poll; updates and returns the watermark. See `Watermark.observe`."""
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
         ends = ((state.id, state.at_end) for state in present.values())
         return self.times.watermark.observe(ends, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
-        """The reader stops because of back-pressure; the watermark stands still."""
+        """Note that back-pressure pauses the reader; the watermark stops."""
         self.times.watermark.pause(now_us)
 
     def resume(self, now_us: int) -> None:
         self.times.watermark.resume(now_us)
 
     def seal(self, upto_index: int) -> list[SealedInterval]:
-        """Close all intervals below `upto_index`; those with rows or counts are returned, in order."""
+        """Seal all intervals below `upto_index`; returns those with rows or counts, in order."""
         return [
             encoded(interval, self._encode, self._partitions, self._sample)
             for interval in self.take(upto_index)
         ]
 
     def take(self, upto_index: int) -> Iterator[OpenInterval]:
-        """The same, with the tables as they are. The intervals are closed when the iterator is exhausted."""
+        """As `seal`, with unencoded tables. The intervals are sealed when the iterator is exhausted."""
         if upto_index <= self._next:
             return
         self.tally.place_homeless(upto_index - 1)
@@ -262,10 +266,10 @@ class JobWorker:
         if undated:
             self._sample(f"no usable time in {column}")
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
-        # What was sealed before the restart is counted; what was open then and is closed now is not.
+        # Sealed intervals contain their records already; intervals that were open before the restart do not.
         new = usable if read_up_to is None else usable.within(column, read_up_to * self._slide_us, INT64_MAX)
         if new.rows > still_open.rows:
-            # The next frame must have them: a replay cannot tell them from those that were in time.
+            # The next frame must contain them, because a replay cannot distinguish them from records in time.
             lowest_us, start_us = self._lowest * self._slide_us, self._start * self._slide_us
             self._count_once(EXPIRED, new.within(column, INT64_MIN, start_us - 1).rows, self._next)
             past = new.within(column, start_us, lowest_us - 1)
@@ -322,13 +326,13 @@ class JobWorker:
         for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):
             for pane, number in panes.items():
                 self.tally.count_pane(bucket, number, pane)
-        if self._lowest == self._next:  # else they are late where they revise
+        if self._lowest == self._next:  # otherwise the path of late records counts them
             for pane, number in prepared.kept.items():
                 earliest = -((self._size - 1 - pane) // self._slide)
                 self._count_missed({earliest: number}, self._next, read_up_to)
 
     def _count_missed(self, kept: Mapping[int, int], lowest: int, read_up_to: int | None) -> None:
-        """Records are late for those of their windows below `lowest`, once for each; `kept`: by the first."""
+        """Count records as late once for each of their windows below `lowest`; `kept` is by first window."""
         for earliest, number in kept.items():
             first = max(self._start, earliest, FIRST if read_up_to is None else read_up_to)
             reported_again = lowest if self.late is None else max(first, min(lowest, self.late.closed))
@@ -348,7 +352,7 @@ class JobWorker:
             self.offsets.begin(index * self._slide, block)
 
     def _count_once(self, bucket: int, number: int, index: int | None, home: int = FIRST) -> None:
-        """Count what no replay will count again, unless its interval is evaluated again."""
+        """Count records that a replay will not count again, unless their interval is evaluated again."""
         if self.late is None or home < self.late.closed:
             home = FIRST
         self.tally.count_once(bucket, number, None if index is None else max(index, self._next), home)

@@ -1,1 +1,1 @@
-"""Formats that are patterns: whole blocks through RE2."""
+"""Formats that are defined by patterns; RE2 processes whole blocks."""

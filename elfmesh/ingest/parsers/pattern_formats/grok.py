@@ -1,12 +1,12 @@
-r"""grok: `%{NAME:field:type}` in a text becomes one RE2 pattern.
+r"""grok: `%{NAME:field:type}` in a text is compiled to one RE2 pattern.
 
     grok:%{COMBINEDAPACHELOG}
     grok:%{TIMESTAMP_ISO8601:ts} %{LOGLEVEL:level} (?P<where>\S+) %{NUMBER:seconds:float} %{DATA:message}$
 
-A name without a field is no column. Types are int, long, float, double, string and boolean. A field may have
-any name (`nginx.access.url`, `[http][status]`); of one that comes several times, the first that is not empty.
-A stream's own patterns are asked before ours. Unknown names, rings and patterns that are too large are
-refused when the format is declared.
+A name without a field gives no column. Types are int, long, float, double, string and boolean. A field may
+have any name (`nginx.access.url`, `[http][status]`); if it occurs several times, the first non-empty value is
+used. A stream's own patterns override the built-in ones. Unknown names, cycles and patterns that are too
+large are refused when the format is declared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from elfmesh.text import suggest
 
 DEPTH_MAX = 32
 TEXT_MAX = 64 << 10
-"""Of the pattern with all names resolved: the largest we ship have 3,000 characters."""
+"""Most characters of the expanded pattern; the largest built-in ones have 3,000."""
 
 _NAME = re.compile(r"%\{(\w+)(?::([^:}]+))?(?::(\w+))?\}|\(\?P?<(\w+)>|\\.")
 _TYPES = {
@@ -38,7 +38,7 @@ _TYPES = {
 
 @dataclass
 class Grok:
-    """A text with its names resolved: an RE2 pattern, fields in order, and types that are no strings."""
+    """Expanded text: an RE2 pattern, fields in order, and types that are not string."""
 
     pattern: Pattern
     names: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Resolver:
 
 
 def compile_grok(text: str, own: Mapping[str, str] | None = None) -> Grok:
-    """Resolve a grok text, as behind `grok:`, with the user's own patterns by name."""
+    """Compile a grok text, as after `grok:`, with the user's own patterns by name. Raises ConfigError."""
     resolver = _Resolver({**PATTERNS, **(own or {})})
     whole = resolver.resolve(text)
     if not resolver.fields:

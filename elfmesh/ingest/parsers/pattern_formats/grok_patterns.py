@@ -1,6 +1,6 @@
-"""The names that grok users know, each as an RE2 pattern of our own; a user's pattern may replace one.
+"""Built-in grok patterns by their usual names, written for RE2; a user's pattern may replace one.
 
-RE2 has no look-around, so a number is not asked what stands beside it: the literals around it say that.
+RE2 has no look-around, so the pattern of a number does not check its neighbours; the surrounding literals do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Formats that are patterns: whole blocks through RE2, one column per named group.
+"""Formats that are defined by patterns: RE2 over whole blocks, one column per named group.
 
-A line belongs to the first pattern that it matches, and only asked groups are cut. A group that is empty or
-took no part is null, because Arrow's extraction cannot tell the two apart.
+A line belongs to the first pattern that matches it; only requested groups are extracted. An empty or
+unmatched group is null, because Arrow's extraction cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 @dataclass(frozen=True)
 class Pattern:
-    """RE2 with named groups, searched for in each line.
+    """RE2 pattern with named groups, searched for in each line.
 
-    `fields`: field -> the groups it may come from, best first; empty: each group is a field of its name.
+    `fields`: field -> the groups that may contain it, best first; empty: each group is a field with its name.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Pattern:
         return self.fields or {name: (name,) for name in _GROUP.findall(self.text)}
 
     def apply(self, texts: pa.Array, names: Sequence[str]) -> tuple[Any, dict[str, pa.Array]]:
-        """Which texts match (bool per text), and the fields of those that do, as strings."""
+        """Return which strings match (bool per string), and the fields of those as strings."""
         known = [name for name in names if name in self.groups]
         needed = {group for name in known for group in self.groups[name]}
         cut = _GROUP.sub(lambda match: match[0] if match[1] in needed else "(?:", self.text)
@@ -60,10 +60,10 @@ class Pattern:
 def extract(
     lines: Lines, patterns: Sequence[Pattern], names: Sequence[str], what: str
 ) -> tuple[dict[str, pa.Array], Kept, list[str]]:
-    """The named fields, the lines that match one of the patterns (None: all), samples of the others.
+    """Return the named fields, the lines that match a pattern (None: all), and samples of the others.
 
-    A name that no pattern has is null; `what` says in samples what a bad line is not. Cost: a pass per
-    pattern over the lines that those before it left.
+    A name that no pattern has is null; `what` is the name of the format in samples. Cost: one pass per
+    pattern over the lines that earlier patterns did not match.
     """
     if not len(lines):
         return {name: pa.array([], pa.string()) for name in names}, None, []
@@ -90,10 +90,10 @@ def extract(
 
 
 class PatternParser(TextParser):
-    """Parses lines by a format's own patterns.
+    """Parser of lines by a format's own patterns.
 
-    `names` are its columns in the order people expect; a value that does not fit `types` is null and counted;
-    in `dashes`, `-` means that there is nothing.
+    `names` are its columns in the usual order. A value that does not fit `types` is null and counted. For the
+    columns in `dashes`, `-` is null.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The error logs of web servers, and glog, as tables of patterns, columns in order, and types."""
+"""Error logs of web servers, and glog: tables of patterns, columns in order, and types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern
 
 @dataclass(frozen=True)
 class Table:
-    """A format that is nothing but patterns; see `PatternParser`."""
+    """Format that consists only of patterns; see `PatternParser`."""
 
     patterns: tuple[Pattern, ...]
     names: tuple[str, ...]

@@ -1,11 +1,12 @@
-"""Access logs by the server's own words: nginx's `log_format` and Apache's `LogFormat` as formats.
+"""Access logs by the server's own configuration: nginx's `log_format` and Apache's `LogFormat` as formats.
 
     nginx:$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time
     apache:%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i" %D
 
-Columns that common and combined have are called as there; all others keep the server's name, in lower case
-with `_`. The text becomes one RE2 pattern: a value ends where the next literal begins. Of times and sizes `-`
-is null. Where a server lists one time per upstream (`0.002, 0.010 : 0.001`) the column is their sum.
+Columns that common and combined have keep the names of those formats. All others have the server's name in
+lower case with `_`. The text is compiled to one RE2 pattern: a value ends where the next literal begins. For
+times and sizes `-` is null. If a server lists one time per upstream (`0.002, 0.010 : 0.001`), the column is
+their sum.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _REQUEST = ("method", "path", "protocol")
 
 @dataclass(frozen=True)
 class Template:
-    """A server's line as a pattern, its columns in order, and types that are no strings."""
+    """Line of a server as a pattern, with its columns in order, and types that are not string."""
 
     pattern: Pattern
     names: tuple[str, ...]
@@ -89,9 +90,9 @@ class Template:
 
 
 def compile_template(kind: str, text: str) -> Template:
-    """Read a `log_format` ("nginx") or a `LogFormat` ("apache").
+    """Compile a `log_format` ("nginx") or a `LogFormat` ("apache").
 
-    ConfigError: nothing to read in it, or a value that comes directly behind another.
+    Raises ConfigError if it has no values, or if a value directly follows another.
     """
     pieces = _pieces(kind, text)
     names = [name for name, _ in pieces if name]
@@ -117,7 +118,7 @@ def compile_template(kind: str, text: str) -> Template:
         columns += [name, *_REQUEST] if name == "request" else [name]
     if "request" in fields:
         fields |= {each: fields["request"] for each in _REQUEST if each not in fields}
-    # More fields may follow, as in common and combined; they begin behind a space.
+    # More fields may follow after a space, as in common and combined.
     pattern = Pattern("".join(parts) + r"(?: .*)?$", fields)
     ordered = tuple(dict.fromkeys(columns))
     return Template(pattern, ordered, _types(ordered))
@@ -177,7 +178,7 @@ def _value(name: str, before: str, after: str) -> str:
     if name == "user" and after == " ":
         return ".+?"
     if after == ":" and name in _HOSTS:
-        return r"(?:\[[^\]]*\]|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[^:]*)"  # an IPv6 address has colons of its own
+        return r"(?:\[[^\]]*\]|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[^:]*)"  # an IPv6 address contains colons
     if after and after not in " \t":
         return f"[^{re.escape(after)}]*" if after != "]" else r"[^\]]*"
     return r"\S*"
@@ -194,7 +195,7 @@ def _types(names: Sequence[str]) -> dict[str, pa.DataType]:
 
 
 class TemplateParser(PatternParser):
-    """Parses lines of a template."""
+    """Parser of lines of a template."""
 
     def __init__(
         self, source: str, host: str, options: TextOptions, *, name: str, template: Template
@@ -211,7 +212,10 @@ class TemplateParser(PatternParser):
         )
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
-        """The values; the request is split as in common and combined, lists of times are summed."""
+        """Return the values.
+
+        The request is split as in common and combined, and lists of times are summed.
+        """
         found, rows, samples = super().texts(lines, names)
         fields = dict(found)
         split = [name for name in _REQUEST if name in fields and self._from_request(name)]
@@ -228,7 +232,10 @@ class TemplateParser(PatternParser):
 
 
 def _request(texts: pa.Array, names: Sequence[str]) -> dict[str, Texts]:
-    """Method, path, protocol: the first word, the second, the last of three or more; one word is the path."""
+    """Return method, path and protocol: first, second, and last of three or more words.
+
+    A single word is the path.
+    """
     words = pc.extract_regex(
         texts.fill_null(""),
         r"(?s)^ *(?:(?P<method>[^ ]+) +(?P<path>[^ ]+)(?: .*?(?P<protocol>[^ ]+))?|(?P<whole>.*?)) *$",
@@ -270,4 +277,4 @@ PRESETS: Mapping[str, tuple[str, str]] = {
         " $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id",
     ),
 }
-"""Formats that have a name of their own: whose words, and what they say."""
+"""Formats with a name of their own: the kind of template, and its text."""
