@@ -1,4 +1,7 @@
-"""Shared reducer trees: join, barrier, merge, attempt, multicast with acknowledgements (ELF 2.3, 3)."""
+"""Room: srt.
+
+Shared reducer trees: joining, barrier, merging, multicast with acknowledgements (ELF 2.3, 3).
+"""
 
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.events import (

@@ -1,29 +1,30 @@
-"""The barrier of one tree at one agent: hold back, merge, send up, once.
+"""Barrier of one tree at one agent: it holds parts back, merges them and sends each contribution up once.
 
-Owns what has been counted here (cells) and the rules by which parts are taken, held (`holding`), waited for
-(`gates`), merged (`merging`) and sent (`outflow`). Refuses to know peers, connections and time: it has no
-timers, so a range goes up in the same step that completes it.
+Owns the record of counted contributions (cells) and the rules by which parts are accepted, held
+(`held_parts`), waited for (`gates`), merged (`merging`) and sent (`outflow`). Does not depend on peers,
+connections or time. It has no timers: a range is sent in the same step that completes it.
 
 Rules:
-1. Everything below the frontier g = min over the contributors (this agent, children that contribute)
-   goes up, merged, as one claim; a contributor whose gate is None is not waited for.
-2. Coverage decides, not the tree's shape. A segment whose agents are all counted already is a
-   duplicate; one with none of them is accepted; a partial overlap is reported to the root, which
+1. Let the frontier g be the minimum over the contributors (this agent, and children that contribute).
+   Everything below g is merged and sent up as one claim. A contributor whose gate is None is not waited for.
+2. Coverage decides, and not the shape of the tree. A segment whose agents are all counted already is a
+   duplicate; a segment with none of them is accepted. A partial overlap is reported to the root, which
    collects the range as the next attempt.
-   An agent that learns of an attempt from a peer instead of the root's order has the root order it again:
-   there may be others who never heard of it.
-3. Below the front, and in every attempt after the first, segments go up at once; in later attempts and
-   when sent again they go alone, so that they can only be duplicates or disjoint: the collection
-   terminates.
-4. What a departing child left here goes up at once and alone, as the same partial the child itself will
-   send again to its next parent.
-5. A revision replaces what waits here of its agent and goes up at once and alone, in every attempt again.
-6. A higher epoch empties everything; a lower one is refused and counted (D-5).
+   An agent that learns of an attempt from a peer instead of the root's order reports this to the root. The
+   root then repeats the order, because other agents may have missed it too.
+3. Below the front, and in every attempt after the first, segments go up immediately. In later attempts, and
+   when they are sent again, they are not merged, so that each is a duplicate or disjoint. Therefore the
+   collection terminates.
+4. The parts that a departing child left here go up immediately and unmerged, as the same partials that the
+   child will send again to its next parent.
+5. A revision replaces the waiting part of its agent and goes up immediately and unmerged, again in every
+   attempt.
+6. A higher epoch empties the barrier; a lower one is refused and counted (D-5).
 
-Invariants: parts in `pending` lie at or above `front` and have attempt 0; the coverages of all parts
-accepted for one (interval, attempt) are disjoint; nothing below `released` is held.
+Invariants: parts in `pending` are at or above `front` and have attempt 0. The coverages of all parts that
+were accepted for one (interval, attempt) are disjoint. Nothing below `released` is held.
 
-Paper: ELF 3, Figure 9. Deviation: coverage bitmaps beside the barrier, see `coverage`.
+Paper: ELF 3, Figure 9. Deviation: coverage bitmaps in addition to the barrier, see `coverage`.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from elfmesh.srt.ports import Above
 
 
 class Barrier:
-    """See the module's head.
+    """Barrier of one tree at one agent.
 
     Args:
-        above: takes the output.
+        above: receives the output.
         request: asks the host for a merge, returns its token.
         count: counts a named incident.
-        payload_bytes_max: of one message.
-        held_bytes_max: pending and sent parts together; sent parts of others are dropped first, then
+        payload_bytes_max: limit of one message.
+        held_bytes_max: limit of pending and sent parts together. Sent parts of others are dropped first; then
             segments of children are refused until there is room.
     """
 
@@ -81,7 +82,7 @@ class Barrier:
         self._held.clear()
         self._merger.clear()
 
-    # -- who contributes
+    # -- contributors
 
     def child_joined(self, child: bytes, epoch: int, frontier: int | None) -> None:
         self._gates.enter(child)
@@ -90,39 +91,42 @@ class Barrier:
         self.advance()
 
     def child_stands(self, child: bytes, frontier: int) -> None:
-        """A child says that everything below `frontier` was claimed and acknowledged: never wait for that."""
+        """Note a child's frontier: everything below was claimed and acknowledged, so it is not waited for."""
         if self._gates.correct(child, frontier):
             self._count("gate_corrected")
             self.advance()
 
     def child_left(self, child: bytes) -> None:
-        """A child is dead or gone: no interval waits for it, and what it left goes up as it came."""
+        """Handle the departure or death of a child: stop waiting for it, and send up its parts unmerged."""
         self._gates.leave(child)
         for part in self._held.pending.take_from(child):
             self._up.forward(replace(part, alone=True))
         self.advance()
 
     def meet(self, epoch: int) -> bool:
-        """Whether `epoch` is the current one; a higher one becomes it and empties the barrier."""
+        """Return whether `epoch` is the current one.
+
+        A higher epoch becomes current and empties the barrier.
+        """
         if epoch < self.epoch:
             self._count("stale_epoch")
             return False
         if epoch > self.epoch:
             self.epoch = epoch
-            self.released = FIRST  # it may be another job of this name; who leads it says what is closed
+            self.released = FIRST  # may be another job of this name, whose master says what is closed
             self._gates.renew()
             self._clear()
         return True
 
     def retire(self) -> None:
-        """This agent contributes no more; what it contributed stays."""
+        """End this agent's contributions; the earlier ones stay."""
         self._gates.retire()
         self.advance()
 
-    # -- what comes in
+    # -- input
 
     def contribute(self, part: Part, epoch: int) -> None:
-        """This agent's own part; an empty range only declares where it starts."""
+        """Add this agent's own part. An empty range only declares its start."""
         if not self.meet(epoch):
             return
         if self._gates.begin(part.start):
@@ -141,7 +145,10 @@ class Barrier:
         self.advance()
 
     def receive(self, part: Part, epoch: int, *, claims: bool) -> tuple[Refused, ...] | None:
-        """A child's part. Returns ranges to send again for a higher attempt; None = no room, not taken."""
+        """Add a child's part.
+
+        Returns ranges to send again for a higher attempt; None if there is no room for it.
+        """
         if not self.meet(epoch):
             return ()
         if part.items and not self._held.has_room(part):
@@ -157,11 +164,11 @@ class Barrier:
         return tuple(refused)
 
     def merged(self, token: int, payload: bytes | None, error: str) -> None:
-        """The host's answer to a merge request."""
+        """Process the host's answer to a merge request."""
         if (job := self._merger.merged(token, payload, error)) is not None:
             self._finish(job)
 
-    # -- what the root decides
+    # -- decisions of the root
 
     def release(self, stop: int) -> None:
         if stop <= self.released:
@@ -173,7 +180,10 @@ class Barrier:
         self.advance()
 
     def recollect(self, epoch: int, start: int, stop: int, attempt: int, *, ordered: bool) -> None:
-        """Collect the range again. `ordered`: the root told all agents; otherwise it is told that it must."""
+        """Collect the range again.
+
+        `ordered`: the root ordered it; otherwise this agent asks the root to order it.
+        """
         if not self.meet(epoch):
             return
         behind: list[tuple[int, int]] = []
@@ -186,9 +196,9 @@ class Barrier:
                 self._above.lagging(low, high, attempt)
 
     def at_least(self, start: int, stop: int, attempt: int, *, behind_only: bool) -> list[Refused]:
-        """What to order so that [start, stop) is collected as `attempt` or later.
+        """Return the orders that make the range [start, stop) collected as `attempt` or later.
 
-        `behind_only` leaves out what is that far already.
+        `behind_only` excludes the parts of the range that have reached the attempt already.
         """
         cells = self._cells.pieces(max(start, self.released), stop)
         wanted = [cell for cell in cells if cell.attempt < attempt or not behind_only]
@@ -198,7 +208,7 @@ class Barrier:
         if self.meet(epoch) and self._gates.hasten(stop):
             self.advance()
 
-    # -- what goes out
+    # -- output
 
     @property
     def held_bytes(self) -> int:
@@ -210,18 +220,18 @@ class Barrier:
 
     @property
     def standing(self) -> int | None:
-        """What a new parent is told: it need not wait for anything below; None = for nothing."""
+        """Return the frontier for a new parent, below which it need not wait; None if there is none."""
         return None if self._gates.frontier(self.released) is None else self.front
 
     def opened(self, announced: int | None) -> None:
-        """There is a parent, which was told `announced` (or this is the root: None): output may flow."""
+        """Start the output to a parent, to which `announced` was announced (None: this agent is the root)."""
         self._up.resume(announced)
         if self._held.truncated:
             self._send_own_again()
         self.advance()
 
     def closed(self) -> None:
-        """The parent is gone: hold everything back until there is another."""
+        """Stop the output, because there is no parent."""
         self._up.pause()
 
     def advance(self) -> None:
@@ -253,7 +263,7 @@ class Barrier:
                 self._up.again(replace(part.cut(cell.start, cell.stop), attempt=cell.attempt))
 
     def _send(self, start: int, stop: int, *, claims: bool) -> None:
-        """Send [start, stop) of what is pending, cut where the coverage changes."""
+        """Send the pending parts of [start, stop), split where the coverage changes."""
         for low, high, coverage, parts in runs(self._held.pending.take(start, stop), start, stop):
             if low < high and (claims or coverage):
                 for done in self._merger.begin(low, high, parts, coverage, claims=claims):
@@ -302,7 +312,7 @@ class Barrier:
             self._place(part.cut(start, stop))
 
     def _place(self, part: Part) -> None:
-        """An accepted part waits at the barrier or, by rule 3, goes up at once."""
+        """Store an accepted part at the barrier or, by rule 3, send it up."""
         if part.rev > 1:
             self._held.pending.take(part.start, part.stop, part.coverage)
         if part.alone or part.attempt or part.rev > 1:
@@ -315,7 +325,7 @@ class Barrier:
             self._held.pending.add(part.cut(front, part.stop))
 
     def _raise(self, start: int, stop: int, attempt: int) -> None:
-        """Begin a later attempt: forget the earlier one, send this agent's own part alone."""
+        """Begin a later attempt: forget the earlier one and send this agent's own part unmerged."""
         self._cells.put(Cell(start, stop, attempt))
         self._revisions.forget(start, stop)
         self._held.pending.take(start, stop)
@@ -325,7 +335,7 @@ class Barrier:
                 self._intake(replace(part.cut(start, stop), attempt=attempt))
 
     def _refuse_oversize(self, part: Part) -> list[Part]:
-        """Leave out intervals whose payload no message can carry: no record has them, and they are named."""
+        """Remove contributions whose payload no message can carry; they are reported with their agents."""
         pieces, oversize = part.without_oversize(self._payload_bytes_max)
         for item in oversize:
             self._count("entry_oversize")

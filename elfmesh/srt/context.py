@@ -1,7 +1,7 @@
-"""What the parts of a forest share: who we are, the effects of this step, counters, links, alarms.
+"""Shared state of the parts of a forest: contact, effects of the current step, counters, links, alarms.
 
-Owns no protocol. `links` says which peers are parent or child in which trees: the first tree that needs
-a peer has it watched, the last one lets it go (heartbeats are per pair of peers, not per tree).
+Owns no protocol. `links` has the trees in which each peer is parent or child. The first tree that needs a
+peer starts a watch on it, the last one ends it, because heartbeats are per pair of peers and not per tree.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from elfmesh.overlay.events import Unwatch, Watch
 from elfmesh.srt.events import MergeRequest
 
 FIRST_TOKEN = 1 << 40
-"""Our look-up and merge tokens start here, clear of small numbers that other rooms count from."""
+"""First token of look-ups and merges, above the small numbers that other rooms use."""
 
 
 class Context:
-    """See the module's head. `now` is the time of the current step."""
+    """Shared state of a forest; `now` is the time of the current step."""
 
     def __init__(self, me: Contact, rng: Rng, next_hop: Callable[[bytes], Contact | None]) -> None:
         self.me = me
@@ -49,7 +49,7 @@ class Context:
         return token
 
     def merge_answered(self, token: int) -> bytes | None:
-        """The tree a merge was for; None if there is no such request."""
+        """Return the tree of a merge request; None if the token is unknown."""
         return self._merges.pop(token, None)
 
     def emit(self, effect: Effect) -> None:
@@ -76,7 +76,7 @@ class Context:
             self.emit(Unwatch(peer))
 
     def arm(self, tree: bytes, at: float | None) -> None:
-        """The tree wants a tick at `at`; an early or repeated one is harmless."""
+        """Set an alarm for the tree at `at`; early or repeated alarms are harmless."""
         if at is not None and at < self._armed.get(tree, float("inf")):
             self._armed[tree] = at
             heapq.heappush(self._alarms, (at, self.token(), tree))
@@ -85,7 +85,7 @@ class Context:
         self._armed.pop(tree, None)
 
     def due(self, now: float) -> list[bytes]:
-        """Trees whose alarm is due, each once."""
+        """Return the trees whose alarm is due, each once."""
         found: dict[bytes, None] = {}
         while self._alarms and self._alarms[0][0] <= now:
             at, _, tree = heapq.heappop(self._alarms)
@@ -96,7 +96,7 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """When the first alarm is due. Cost: drops alarms overtaken by earlier ones."""
+        """Return when the first alarm is due. Cost: drops alarms that an earlier one replaced."""
         while self._alarms and self._armed.get(self._alarms[0][2]) != self._alarms[0][0]:
             heapq.heappop(self._alarms)
         return self._alarms[0][0] if self._alarms else None

@@ -1,14 +1,14 @@
-"""Who is already counted where: coverage bitmaps, ranges of intervals, cells.
+"""Coverage: bitmaps of counted agents, ranges of intervals, and a piecewise constant map of both.
 
-Owns the arithmetic of coverage; refuses to know trees, peers and payloads. A range may be
-astronomically long (it may start at `FIRST`), so nothing here ever iterates over intervals.
+Owns the arithmetic of coverage. Does not depend on trees, peers or payloads. A range may be extremely long
+(it may start at `FIRST`), so no function iterates over intervals.
 
-Invariant of `Cells`: cells are sorted and disjoint, neighbours differ, and what no cell mentions is
-attempt 0 with no member counted.
+Invariant of `Cells`: cells are sorted and disjoint, and neighbours differ. Intervals without a cell have
+attempt 0 and no counted member.
 
-Deviation: the paper names snapshots by interval only and trusts the tree's shape; we count every
-partial by the set of agents in it, because retransmission and re-parenting must not change a result
-(D-7).
+Deviation: the paper identifies snapshots by interval only and relies on the shape of the tree. Here every
+partial is identified by the set of its agents, because retransmissions and changes of parents must not change
+a result (D-7).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from elfmesh.srt.messages import FIRST
 
 
 def bits_of(bitmap: bytes) -> int:
-    """The bitmap as an integer: bit n is roster number n."""
+    """Convert a bitmap to an integer: bit n is roster number n."""
     return int.from_bytes(bitmap, "little")
 
 
 def bitmap_of(bits: int) -> bytes:
-    """The shortest bitmap of these bits: equal sets have equal bytes."""
+    """Convert bits to the shortest bitmap: equal sets have equal bytes."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
@@ -38,7 +38,7 @@ def is_in(bitmap: bytes, number: int) -> bool:
 
 
 class Verdict(Enum):
-    """What a partial is to those already counted."""
+    """Relation of a partial to the partials that are already counted."""
 
     NEW = "disjoint: counts"
     DUPLICATE = "contained: dropped"
@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 @safeguard("duplicates", "disjoint-merge:trees")
 def judge(coverage: int, known: int) -> Verdict:
-    """Rule on a partial of `coverage` where `known` are counted already (D-7)."""
+    """Compare a partial of `coverage` with the agents in `known`, which are counted already (D-7)."""
     common = coverage & known
     if not common:
         return Verdict.NEW
@@ -56,7 +56,7 @@ def judge(coverage: int, known: int) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """In [start, stop) collection number `attempt` is on and the agents in `known` are counted."""
+    """State of the intervals [start, stop): the current attempt, and the agents that are counted in it."""
 
     start: int
     stop: int
@@ -65,17 +65,17 @@ class Cell:
 
 
 class Cells:
-    """A map from intervals to (attempt, known coverage), piecewise constant."""
+    """Map from intervals to (attempt, known coverage), piecewise constant."""
 
     def __init__(self) -> None:
         self._map = IntervalMap(FIRST, (0, 0))
 
     def pieces(self, start: int, stop: int) -> list[Cell]:
-        """[start, stop) cut where the state changes. Cost: O(log cells + pieces)."""
+        """Split [start, stop) where the state changes. Cost: O(log cells + pieces)."""
         return [Cell(low, high, *state) for low, high, state in self._map.pieces(start, stop)]
 
     def put(self, cell: Cell) -> None:
-        """Set the state of the cell's whole range."""
+        """Set the state of the cell's range."""
         self._map.put(cell.start, cell.stop, (cell.attempt, cell.known))
 
     def drop_below(self, stop: int) -> None:
@@ -83,26 +83,26 @@ class Cells:
 
 
 class Revisions:
-    """The newest revision of each contribution that was counted in the current attempt, where above 1."""
+    """Newest revision of each contribution that was counted in the current attempt, if above 1."""
 
     def __init__(self) -> None:
         self._newest: SortedDict[tuple[int, int], int] = SortedDict()
 
     def judge(self, interval: int, coverage: int, rev: int) -> Verdict:
-        """Rule on a revision, and note it: it counts unless this or a higher one did."""
+        """Record a revision; it is a duplicate if this or a higher one was recorded before."""
         if self._newest.get((interval, coverage), 1) >= rev:
             return Verdict.DUPLICATE
         self._newest[interval, coverage] = rev
         return Verdict.NEW
 
     def forget(self, start: int, stop: int) -> None:
-        """The range is closed, or is collected again. Cost: O(log revisions + revisions in it)."""
+        """Forget a range that is closed or collected again. Cost: O(log revisions + revisions in it)."""
         for at in list(self._newest.irange((start, 0), (stop, 0))):
             del self._newest[at]
 
 
 def extend(ranges: list[tuple[int, int]], start: int, stop: int) -> None:
-    """Add a range that lies above all others, joining it to the last if they touch."""
+    """Add a range that is above all others; it is joined to the last one if they touch."""
     if ranges and ranges[-1][1] == start:
         ranges[-1] = (ranges[-1][0], stop)
     else:

@@ -1,11 +1,10 @@
-"""What two peers tell each other about the trees they share, inside the overlay's heartbeats.
+"""Digests: the state of shared trees that two peers exchange in the overlay's heartbeats.
 
-Owns the bytes: one fixed row per shared tree, so that both sides notice a relation the other does not
-know of (a lost join, a dropped child) and multicasts that never came. Refuses to know what follows from
-that.
+Owns the encoding: one fixed row per shared tree. By the rows, both sides detect a relation that the other
+does not have (a lost join, a dropped child) and lost multicasts. Does not own the reactions.
 
-Paper: ELF 2.3, 3. Deviation: heartbeats are per pair of peers and carry digests of all shared trees,
-not per tree.
+Paper: ELF 2.3, 3. Deviation: heartbeats are per pair of peers and carry digests of all shared trees; in the
+paper they are per tree.
 """
 
 from __future__ import annotations
@@ -18,26 +17,27 @@ import msgspec
 from elfmesh.errors import ProtocolError
 
 PREFIX_BYTES = 8
-"""Of a tree's id: enough to tell apart the trees two peers share."""
+"""Bytes of a tree's id in a row: enough to distinguish the trees that two peers share."""
 CHILD, PARENT = 1, 2
 UNKNOWN = -(2**63)
-"""As a frontier: do not conclude anything."""
+"""Frontier from which the receiver must not conclude anything."""
 _ROW = struct.Struct(f">{PREFIX_BYTES}sBBHIQIQq")
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One shared tree, as the sender sees it.
+    """State of one shared tree at the sender.
 
     Attributes:
-        prefix: of the tree's id.
-        relation: CHILD = I am your child, PARENT = I am your parent.
+        prefix: first bytes of the tree's id.
+        relation: CHILD = the sender is the receiver's child, PARENT = the sender is its parent.
         depth: hops below the root.
-        load: children.
+        load: number of children.
         size: subscribed agents in the subtree.
-        era: of the newest multicast, 0 = none.
-        seq: of the newest multicast.
-        epoch: of the barrier.
-        front: everything below was claimed and acknowledged, `UNKNOWN` if claims are under way or nothing is.
+        era: era of the newest multicast, 0 = none.
+        seq: number of the newest multicast.
+        epoch: epoch of the barrier.
+        front: everything below was claimed and acknowledged; `UNKNOWN` if claims are in progress or there is
+            no front.
     """
 
     prefix: bytes
@@ -52,7 +52,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def pack(rows: Iterable[Row]) -> bytes:
-    """The bytes of a digest."""
     return b"".join(
         _ROW.pack(
             row.prefix,
@@ -70,10 +69,10 @@ def pack(rows: Iterable[Row]) -> bytes:
 
 
 def unpack(digest: bytes) -> list[Row]:
-    """The rows of a digest.
+    """Decode the rows of a digest.
 
     Raises:
-        ProtocolError: not a whole number of rows, or an unknown relation.
+        ProtocolError: The bytes are not a whole number of rows, or a relation is unknown.
     """
     if len(digest) % _ROW.size:
         raise ProtocolError(f"a digest of {len(digest)} bytes is not made of rows of {_ROW.size}")

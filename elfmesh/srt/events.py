@@ -1,6 +1,6 @@
-"""What goes into the forest (all trees of one agent) and what comes out of it.
+"""Events and effects of the forest (all trees of one agent).
 
-Owns the words other rooms use to talk to the trees. Several are the output of one room and the input of
+Owns the interface of other rooms to the trees. Several classes are the output of one room and the input of
 another, so they are both `Event` and `Effect`. `Lookup`, `LookupDone`, `Watch`, `Unwatch`, `PeerDown`,
 `SiblingsChanged` and `Digest` are the overlay's own classes.
 
@@ -17,26 +17,28 @@ from elfmesh.srt.messages import Segment
 
 @dataclass(frozen=True, slots=True)
 class Subscribe(Event, Effect):
-    """Join the tree as a member: deliver its multicasts here. Idempotent."""
+    """Join the tree as a member, to which its multicasts are delivered. Idempotent."""
 
     tree: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe(Event, Effect):
-    """Stop delivering and contributing; the agent leaves the tree once no child depends on it. Idempotent."""
+    """End membership: no more deliveries and contributions.
+
+    The agent leaves the tree when it has no child. Idempotent.
+    """
 
     tree: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Contribute(Event, Effect):
-    """This agent's own segment: its coverage is this agent's bit alone.
+    """Segment of this agent; its coverage is this agent's bit alone.
 
-    `payloads[i]` belongs to `segment.entries[i]`, b"" if that entry has no rows. An empty range (`start
-    == stop`, no entries) declares "I contribute from `start` on", so that the barrier waits for this
-    agent before its first segment. The attempt in the segment is ignored: the forest knows the current
-    one.
+    `payloads[i]` belongs to `segment.entries[i]`, b"" if that entry has no rows. An empty range (`start ==
+    stop`, no entries) declares that this agent contributes from `start` on, so that the barrier waits for it
+    before its first segment. The attempt in the segment is ignored, because the forest knows the current one.
     """
 
     tree: bytes
@@ -46,7 +48,7 @@ class Contribute(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Merged(Event, Effect):
-    """The outcome of a `MergeRequest`: the merged payload, or None and the reason."""
+    """Outcome of a `MergeRequest`: the merged payload, or None and the reason."""
 
     token: int
     payload: bytes | None
@@ -55,7 +57,7 @@ class Merged(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Release(Event, Effect):
-    """Everything below interval `stop` is closed for good: drop it. Within `epoch` it never goes backwards.
+    """Drop everything below interval `stop`, which is closed. Within `epoch` the interval never decreases.
 
     A later epoch may be another incarnation of the job, which closes everything again.
     """
@@ -67,7 +69,10 @@ class Release(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Recollect(Event, Effect):
-    """Collect [start, stop) again as `attempt`: every agent sends its own contribution alone. Root only."""
+    """Collect [start, stop) again as `attempt`: every agent sends its own contribution unmerged.
+
+    Root only.
+    """
 
     tree: bytes
     start: int
@@ -78,7 +83,7 @@ class Recollect(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Hasten(Event, Effect):
-    """Do not wait any longer for intervals below `stop`: send up what is there (D-9, D-11). Root only."""
+    """Stop waiting for intervals below `stop`, and send up what has arrived (D-9, D-11). Root only."""
 
     tree: bytes
     stop: int
@@ -89,7 +94,7 @@ class Hasten(Event, Effect):
 class Publish(Event, Effect):
     """Multicast `body` to every subscribed agent. Root only. `PublishDone` follows within `timeout_s`.
 
-    `token` is only copied to `PublishDone`.
+    `token` is copied to `PublishDone`.
     """
 
     tree: bytes
@@ -100,7 +105,7 @@ class Publish(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Event, Effect):
-    """What this agent says to a `Delivered`; b"" is a plain acknowledgement."""
+    """Answer of this agent to a `Delivered`; b"" is a plain acknowledgement."""
 
     tree: bytes
     seq: int
@@ -109,14 +114,14 @@ class Answer(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class BecameRoot(Effect, Event):
-    """A verified look-up found no agent closer to the tree's id than this agent."""
+    """This agent is the root: a verified look-up found no agent closer to the tree's id."""
 
     tree: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LostRoot(Effect, Event):
-    """A closer agent is there, or the tree is gone from this agent."""
+    """This agent is no longer the root: there is a closer agent, or this agent has left the tree."""
 
     tree: bytes
 
@@ -131,14 +136,17 @@ class Attached(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class Detached(Effect, Event):
-    """This agent lost its parent; it is looking for another."""
+    """This agent has lost its parent and searches for another one."""
 
     tree: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered(Effect, Event):
-    """A multicast arrived, once; order is not promised. The host answers with `Answer`."""
+    """A multicast has arrived; each is delivered once, in no guaranteed order.
+
+    The host replies with `Answer`.
+    """
 
     tree: bytes
     seq: int
@@ -147,7 +155,7 @@ class Delivered(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class PublishDone(Effect, Event):
-    """Who answered a `Publish`, in no promised order, and how many members the tree is known to have."""
+    """Answers to a `Publish`, in no guaranteed order, and the known number of members of the tree."""
 
     tree: bytes
     seq: int
@@ -158,7 +166,7 @@ class PublishDone(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Effect, Event):
-    """Merge the payloads of one interval of a tree; answered by `Merged` with the same token."""
+    """Merge the payloads of one interval of a tree; the host replies with `Merged` with the same token."""
 
     token: int
     parts: tuple[bytes, ...]
@@ -168,10 +176,10 @@ class MergeRequest(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class Collected(Effect, Event):
-    """At the root: a merged partial. `payloads[i]` belongs to `segment.entries[i]`.
+    """Merged partial at the root. `payloads[i]` belongs to `segment.entries[i]`.
 
-    Coverages of one (interval, attempt) never overlap; a higher attempt stands beside the lower one until it
-    covers as much, then replaces it.
+    Coverages of one (interval, attempt) never overlap. A higher attempt is kept beside the lower one until it
+    covers as much, and then replaces it.
     """
 
     tree: bytes
@@ -181,7 +189,7 @@ class Collected(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class Recollecting(Effect, Event):
-    """At the root: partials overlapped, so [start, stop) is being collected again as `attempt`."""
+    """Partials overlapped at the root, so [start, stop) is collected again as `attempt`."""
 
     tree: bytes
     epoch: int
@@ -192,7 +200,7 @@ class Recollecting(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class PartsDropped(Effect, Event):
-    """At the root: contributions of `coverage` to [start, stop) cannot be merged with the others."""
+    """Contributions of `coverage` to [start, stop) cannot be merged with the others. Only at the root."""
 
     tree: bytes
     epoch: int
@@ -204,7 +212,7 @@ class PartsDropped(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class TreeInfo:
-    """A tree as seen from this agent, for people and tests."""
+    """State of a tree at this agent, for display and tests."""
 
     tree: bytes
     subscribed: bool

@@ -1,11 +1,11 @@
-"""The forest: all shared reducer trees of one agent, as one machine.
+"""Forest: all shared reducer trees of one agent, as one state machine.
 
-Owns the set of trees and who gets which event; every rule of a tree is in its parts. Refuses to know
-jobs, payload formats, sockets and clocks.
+Owns the set of trees and the dispatch of events; the parts of a tree have its rules. Does not depend on jobs,
+payload formats, sockets or clocks.
 
-A forest hears of peers only from the overlay: it asks for heartbeats with the parents and children it has
-(`Watch`), hears of their death (`PeerDown`), and puts a digest of the shared trees into every heartbeat
-(`digest_for`, `Digest`).
+The overlay is the forest's only source of information about peers. The forest requests heartbeats with its
+parents and children (`Watch`), receives their deaths (`PeerDown`), and adds a digest of the shared trees to
+every heartbeat (`digest_for`, `Digest`).
 
 Paper: ELF 2.3 ("a single overlay can support many different independent groups").
 """
@@ -36,22 +36,22 @@ from elfmesh.srt.messages import MESSAGES, Join, Leave, Multicast, Refused, Repa
 from elfmesh.srt.tree import Tree
 
 HELD_BYTES_MAX = 256 << 20
-"""Per tree: partials waiting at the barrier and kept for a new parent."""
+"""Most bytes per tree: partials that wait at the barrier or are kept for a new parent."""
 TREES_MAX = 10_000
-"""Trees one agent takes part in; further JOINs of others are refused and counted."""
+"""Most trees of one agent; further JOINs of other agents are refused and counted."""
 
 
 class Forest:
-    """See the module's head. `step` is the only mutator.
+    """State machine of all trees of one agent. Only `step` changes it.
 
     Args:
-        me: this agent, as others reach it.
+        me: this agent's contact.
         rng: seeded; for jitter, eras and the session number.
-        next_hop: the overlay's XOR-closest active peer to a key, only if strictly closer than this agent.
-        fanout: children of one parent in one tree.
-        payload_bytes_max: of one segment message.
-        held_bytes_max: of the partials one tree holds.
-        trees_max: trees this agent takes part in.
+        next_hop: returns the overlay's XOR-closest active peer to a key, if strictly closer than this agent.
+        fanout: most children of one parent in one tree.
+        payload_bytes_max: limit of one segment message.
+        held_bytes_max: limit of the partials of one tree.
+        trees_max: limit of trees of this agent.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Forest:
         """Apply one event.
 
         Raises:
-            ValueError: misuse by our own code (a publish away from the root, a malformed contribution).
+            ValueError: Misuse by our own code (a publish away from the root, a malformed contribution).
         """
         self._context.now = now
         match event:
@@ -168,7 +168,10 @@ class Forest:
     # -- digests
 
     def digest_for(self, peer: bytes) -> bytes:
-        """What the next heartbeat tells `peer` about the trees we share. Cost: O(shared trees)."""
+        """Return the digest of the trees shared with `peer`, for the next heartbeat.
+
+        Cost: O(shared trees).
+        """
         rows = (
             self._trees[tree].row(peer) for tree in self._context.links.get(peer, ()) if tree in self._trees
         )
@@ -194,7 +197,7 @@ class Forest:
         return self._context.deadline
 
     def stats(self) -> dict[str, int]:
-        """Counters since the start, and gauges: trees, roots, held_bytes, unacknowledged."""
+        """Return counters since the start, and gauges: trees, roots, held_bytes, unacknowledged."""
         trees = self._trees.values()
         return {
             **dict(sorted(self._context.stats.items())),
@@ -208,7 +211,7 @@ class Forest:
         return tuple(tree.info for tree in self._trees.values())
 
     def tree(self, tree: bytes) -> TreeInfo | None:
-        """One tree, None if this agent is not in it."""
+        """Return the state of one tree, None if this agent is not in it."""
         found = self._trees.get(tree)
         return found.info if found is not None else None
 

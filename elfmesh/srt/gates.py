@@ -1,7 +1,7 @@
-"""How far every contributor of a tree has come at one agent: this agent itself and its children.
+"""Frontiers of the contributors of a tree at one agent: the agent itself and its children.
 
-Owns the frontiers and what was claimed beyond them; refuses to know parts, coverage and who decides that
-one child is not waited for.
+Owns the frontiers and the claims beyond them. Does not depend on parts or coverage, and does not decide when
+a child is no longer waited for.
 
 Paper: ELF 3, Figure 9 (the barrier waits for the slowest).
 """
@@ -13,9 +13,9 @@ from elfmesh.srt.messages import FIRST
 
 
 class Gate:
-    """How far one contributor has come: everything below `frontier` is claimed; None = do not wait for it.
+    """Frontier of one contributor: everything below `frontier` is claimed; None = it is not waited for.
 
-    Claims may arrive in any order; those beyond a hole wait in `ahead` until the hole is filled.
+    Claims may arrive in any order; claims beyond a hole wait in `ahead` until the hole is filled.
     """
 
     def __init__(self, frontier: int | None = None) -> None:
@@ -23,12 +23,12 @@ class Gate:
         self._ahead: list[tuple[int, int]] = []
 
     def set(self, frontier: int | None) -> None:
-        """The contributor says where it stands; claims already here still count."""
+        """Set the frontier that the contributor announced; earlier claims remain valid."""
         self.frontier = frontier
         self._settle()
 
     def claim(self, start: int, stop: int) -> None:
-        """The contributor has nothing more for [start, stop) but supplements."""
+        """Record that the contributor has nothing more for [start, stop) except supplements."""
         if start < stop:
             self._ahead.append((start, stop))
             self._settle()
@@ -47,7 +47,7 @@ class Gate:
 
 
 class Gates:
-    """The gates of one tree at one agent."""
+    """Gates of one tree at one agent."""
 
     def __init__(self) -> None:
         self._own = Gate()
@@ -55,18 +55,18 @@ class Gates:
         self._hastened = FIRST
 
     def renew(self) -> None:
-        """Another epoch: the children are there, and none is waited for yet."""
+        """Begin a new epoch: the children stay, and none is waited for yet."""
         self._own = Gate()
         self._children = {child: Gate() for child in self._children}
         self._hastened = FIRST
 
     def frontier(self, released: int) -> int | None:
-        """No child is waited for below: all have claimed it, or it is closed; None: no child contributes."""
+        """Return the interval below which no child is waited for; None if no child contributes."""
         lowest = earliest(self._own.frontier, *[gate.frontier for gate in self._children.values()])
         return None if lowest is None else max(lowest, released, self._hastened)
 
     def hasten(self, stop: int) -> bool:
-        """Wait for no child below `stop`; whether that is new."""
+        """Stop waiting for children below `stop`. Returns whether that is a change."""
         if stop <= self._hastened:
             return False
         self._hastened = stop
@@ -75,14 +75,14 @@ class Gates:
     # -- this agent
 
     def begin(self, start: int) -> bool:
-        """This agent contributes from `start` on; False if it does already."""
+        """Start this agent's contributions at `start`; False if it contributes already."""
         if self._own.frontier is not None:
             return False
         self._own.set(start)
         return True
 
     def reach(self, stop: int) -> None:
-        """This agent has claimed everything below `stop`."""
+        """Record that this agent has claimed everything below `stop`."""
         self._own.set(stop if self._own.frontier is None else max(stop, self._own.frontier))
 
     def retire(self) -> None:
@@ -97,7 +97,7 @@ class Gates:
         self._children[child].set(frontier)
 
     def correct(self, child: bytes, frontier: int) -> bool:
-        """Never wait for a child below `frontier`; whether it was waited for."""
+        """Stop waiting for a child below `frontier`. Returns whether it was waited for."""
         gate = self._children.get(child)
         if gate is None or gate.frontier is None or gate.frontier >= frontier:
             return False
@@ -105,7 +105,7 @@ class Gates:
         return True
 
     def claim(self, child: bytes, start: int, stop: int) -> None:
-        """A child has nothing more for the range but supplements."""
+        """Record that a child has nothing more for the range except supplements."""
         gate = self._children.get(child)
         if gate is not None:
             gate.claim(start, stop)

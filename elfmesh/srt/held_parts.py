@@ -1,9 +1,10 @@
-"""What one tree holds at one agent: parts that wait, its own contributions, and what went up.
+"""Parts that one tree holds at one agent: waiting parts, own contributions, and sent parts.
 
-Owns the shelves and their limit in bytes; refuses to know why a part is on one of them.
+Owns the shelves and their limit in bytes, and does not depend on the reasons for which parts are held.
 
-Invariants: nothing below what was released is held; own contributions are held until they are released, since
-no other agent has them; what went up goes first where there is no room, it has an original elsewhere.
+Invariants: nothing below the released interval is held. Own contributions are held until they are released,
+because no other agent has them. If there is no room, sent parts are dropped first, because other agents have
+their originals.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from elfmesh.srt.parts import Part, Shelf
 
 
 class HeldParts:
-    """See the module.
+    """Shelves of one tree.
 
     Args:
-        held_bytes_max: of all shelves together.
+        held_bytes_max: limit of all shelves together.
 
     Attributes:
-        pending: accepted, and held back at the barrier.
-        own: what this agent has contributed, for a later attempt.
-        sent: what went up, for a new parent.
-        truncated: not all that went up is held any more.
+        pending: accepted parts that wait at the barrier.
+        own: this agent's contributions, for a later attempt.
+        sent: parts that were sent up, for a new parent.
+        truncated: some sent parts were dropped.
     """
 
     def __init__(self, held_bytes_max: int) -> None:
@@ -40,7 +41,7 @@ class HeldParts:
         return self.pending.nbytes + self.own.nbytes + self.sent.nbytes
 
     def has_room(self, part: Part) -> bool:
-        """Whether a part may be held, if need be instead of all that went up."""
+        """Return whether a part can be held, if necessary by dropping all sent parts."""
         return self.nbytes - self.sent.nbytes + part.nbytes <= self._held_bytes_max
 
     def release(self, stop: int) -> None:
@@ -48,7 +49,10 @@ class HeldParts:
             shelf.take(FIRST, stop)
 
     def shrink(self) -> int:
-        """Stop holding what went up, oldest first, until the rest is within the limit; how many parts."""
+        """Drop sent parts, oldest first, until the rest is within the limit.
+
+        Returns how many were dropped.
+        """
         dropped = 0
         while len(self.sent) and self.nbytes > self._held_bytes_max:
             self.sent.pop_oldest()

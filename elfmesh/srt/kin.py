@@ -1,6 +1,6 @@
-"""What an agent knows of its children in a tree, and of its own search for a parent.
+"""Records of an agent's children in a tree, and of its search for a parent.
 
-Owns two records, no behaviour; `membership` keeps them.
+Owns data without behaviour; `membership` maintains them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from elfmesh.srt.messages import Join
 
 @dataclass(slots=True)
 class Child:
-    """A child.
+    """State of a child.
 
     Attributes:
-        contact: who it is.
-        session: one life of it.
-        token: of its join; a leave with a lower one is older.
+        contact: its contact.
+        session: identifies one boot of it.
+        token: token of its join; a leave with a lower token is older.
         order: highest sequence number that set its frontier.
-        load: its children, counted ahead of its own reports.
+        load: number of its children, including those that were redirected to it since its last report.
         size: members in its subtree.
         since: when it joined.
     """
@@ -36,7 +36,7 @@ class Child:
 
 @dataclass(slots=True)
 class Seek:
-    """The search for a parent: either a JOIN to `target` is out, or a look-up (target None)."""
+    """Search for a parent: waits for the answer to a JOIN to `target`, or for a look-up (None)."""
 
     token: int
     due: float

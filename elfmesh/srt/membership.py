@@ -1,27 +1,29 @@
-"""One agent's place in one tree: its parent, its children, and the search for a parent.
+"""Membership of one agent in one tree: its parent, its children, and the search for a parent.
 
-Owns joining, accepting, moving and leaving. Refuses to know segments and multicasts: the tree is told
-of every change through `Tenant`.
+Owns joining, accepting, moving and leaving. Does not depend on segments and multicasts; it reports every
+change through `Tenant`.
 
 Rules:
-1. The next hop towards the root is the XOR-closest active peer to the tree's id, only if strictly
-   closer than I.
-2. A local minimum looks the id up before it acts as root; the root looks again every VERIFY_S and
-   whenever the siblings change. A closer agent: join it.
-3. A parent holds at most `fanout` children. When full it redirects the joiner to its own parent if that
-   had room lately (a few times per joiner: slots near the root fill first), else to a child that is closer to
-   the id than the joiner, the one with fewest children, counted at once; if no child is closer, the
-   joiner takes the farthest child's slot and adopts it.
-4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
-   joins. A forwarder that no child needs prunes itself.
-5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot; one that sits deeper
-   still is sent to the root, which places it again.
+1. The next hop towards the root is the XOR-closest active peer to the tree's id, if it is strictly closer
+   than this agent.
+2. An agent without such a peer (a local minimum) looks the id up before it acts as root. The root repeats the
+   look-up every VERIFY_S and whenever the siblings change. If there is a closer agent, it joins that agent.
+3. A parent has at most `fanout` children. A full parent redirects the joiner to its own parent if that had
+   room recently (a few times per joiner, so that slots near the root are filled first). Otherwise it
+   redirects the joiner to the child with the fewest children among those closer to the id than the joiner,
+   and counts the joiner there. If no child is closer, the joiner takes the slot of the farthest child and
+   adopts it.
+4. A JOIN stops at the first agent of the tree. An agent that was not in the tree becomes a forwarder and
+   joins. A forwarder without children leaves.
+5. About every CLIMB_S a deep agent asks its grandparent for a free slot. An agent that is deeper still is
+   sent to the root, which places it again.
 
-Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form,
-whatever is lost, repeated or reordered.
+Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form, whatever
+is lost, repeated or reordered.
 
-Paper: ELF 2.3 (JOIN, rendezvous, children table). Deviation: bounded fan-out and heap order, see rule
-3; the paper's Scribe-style union of routes lets one agent have any number of children.
+Paper: ELF 2.3 (JOIN, rendezvous, children table). Deviation: the fan-out is bounded and slots are filled in
+heap order, see rule 3. In the paper's Scribe-style union of routes, one agent may have any number of
+children.
 """
 
 from __future__ import annotations
@@ -44,19 +46,20 @@ LOOKUP_TIMEOUT_S = 10.0
 VERIFY_S = 5.0
 CLIMB_S = 30.0
 DEEP_CLIMB_S = 5.0
-"""Between tries of an agent that sits deeper than CLIMB_DEPTH."""
+"""Time between attempts to climb of an agent deeper than CLIMB_DEPTH."""
 
 CLIMB_DEPTH = 3
-"""Depth from which an agent tries to move up; beyond it, it is placed again: F + F^2 agents fit above."""
+"""Depth from which an agent tries to climb. A deeper agent is placed again, because F + F^2 agents fit above
+it."""
 HOPS_MAX = 40
 UPWARD_HOPS = 3
-"""Redirects after which a joiner is only sent downwards, so that stale loads cannot send it round."""
+"""Redirects after which a joiner is only sent downwards, so that stale loads cannot cause a loop."""
 GRACE_S = 2.5
-"""How long a peer's digest may contradict a fresh relation: two heartbeats and their way."""
+"""Time for which a peer's digest may contradict a new relation: two heartbeats and their transmission."""
 
 
 class Membership:
-    """See the module's head."""
+    """Membership of one agent in one tree."""
 
     def __init__(
         self, context: Context, tree: bytes, tenant: Tenant, next_seq: Callable[[], int], fanout: int
@@ -80,13 +83,13 @@ class Membership:
 
     @property
     def idle(self) -> bool:
-        """Neither in the tree nor on the way into it."""
+        """Return whether the agent is neither in the tree nor joining it."""
         return not (self.root or self.parent or self.seek)
 
-    # -- looking for a parent
+    # -- search for a parent
 
     def enter(self, now: float) -> None:
-        """Become part of the tree, unless that is so or under way."""
+        """Join the tree, unless the agent is in it or joining."""
         if self.idle:
             self._search(now)
 
@@ -128,7 +131,7 @@ class Membership:
         self._tenant.became_root()
 
     def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
-        """The agent we asked names another, or none."""
+        """Process a redirect to another agent, or to none."""
         seek = self.seek
         if seek is None or seek.target is None or seek.token != message.token or seek.target.id != sender.id:
             return
@@ -142,7 +145,7 @@ class Membership:
             self._look_up(now)
 
     def joined(self, sender: Contact, message: Joined, now: float) -> None:
-        """The agent we asked has taken us."""
+        """Process the acceptance by a new parent."""
         seek = self.seek
         asked = seek is not None and seek.target is not None and seek.target.id == sender.id
         if seek is None or not asked or seek.token != message.token or seek.join is None:
@@ -180,7 +183,7 @@ class Membership:
         self._context.emit(Detached(self._tree))
 
     def reparented(self, sender: Contact, to: Contact | None, now: float) -> None:
-        """The parent has given our slot away, or never heard of us."""
+        """Process the loss of the slot at the parent, which gave it away or does not know this agent."""
         if self.parent is None or self.parent.id != sender.id:
             return
         self._detach()
@@ -213,7 +216,7 @@ class Membership:
         elif child is None and len(self.children) >= self._fanout and self._turn_away(sender, join, theirs):
             self._context.count("redirected")
         elif child is not None and child.session == join.session and join.token <= child.token:
-            # Its claims since then may be here already: an old frontier would make the barrier wait for ever.
+            # Later claims may have arrived already; with an old frontier the barrier would wait for ever.
             self._context.count("join_repeated")
             self._context.send(sender, self._tenant.joined_reply(join.token, self.depth + 1))
         else:
@@ -232,7 +235,7 @@ class Membership:
         self.enter(now)
 
     def _turn_away(self, sender: Contact, join: Join, theirs: int) -> bool:
-        """Rule 3: redirect a joiner for whom there is no room; False if there is room now."""
+        """Redirect a joiner for whom there is no room, by rule 3. Returns False if there is room now."""
         if join.climb > 1 and self.parent is not None:
             self._redirect(sender, join, self.parent)
             return True
@@ -259,7 +262,7 @@ class Membership:
         self._context.send(sender, Redirect(self._tree, join.token, to))
 
     def left(self, sender: Contact, message: Leave) -> None:
-        """A child says good-bye, unless it has joined again since."""
+        """Remove a child that leaves, unless it has joined again since."""
         child = self.children.get(sender.id)
         if child is not None and message.token > child.token:
             self._drop_child(sender.id)
@@ -273,10 +276,10 @@ class Membership:
         if peer not in self.children and (self.parent is None or self.parent.id != peer):
             self._context.unlink(self._tree, peer)
 
-    # -- what the overlay says
+    # -- events of the overlay
 
     def peer_down(self, peer: bytes, now: float) -> None:
-        """A peer is dead or was restarted."""
+        """Process the death or restart of a peer."""
         if peer in self.children:
             self._drop_child(peer)
         if self.parent is not None and self.parent.id == peer:
@@ -286,14 +289,14 @@ class Membership:
             self._give_up(now)
 
     def siblings_changed(self, now: float) -> None:
-        """The root may be another now; a look-up that is under way may have missed it."""
+        """Check whether the root has changed; a look-up in progress may have missed a new sibling."""
         if self.seek is not None:
             self._look_again = True
         elif self.root:
             self._search(now)
 
     def notified_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:
-        """Our parent's digest: its depth and children, None if it does not think it is our parent."""
+        """Process the parent's digest: its depth and children, None if this agent is not its child."""
         if self.parent is None or self.parent.id != peer:
             return
         if depth_load is not None:
@@ -307,7 +310,7 @@ class Membership:
             self._search(now)
 
     def notified_child(self, peer: bytes, load_size: tuple[int, int] | None, now: float) -> None:
-        """A child's digest: its children and members, None if it does not think it is our child."""
+        """Process a child's digest: its children and members, None if this agent is not its parent."""
         child = self.children.get(peer)
         if child is None:
             return
@@ -320,7 +323,7 @@ class Membership:
     # -- time
 
     def tick(self, now: float) -> None:
-        """Ask again, look again, try to move up."""
+        """Repeat requests that are due, verify the root, and try to climb."""
         if self.seek is not None and self.seek.due <= now:
             seek = self.seek
             if seek.target is None:

@@ -1,11 +1,11 @@
-"""Merging the parts of one range: what the barrier let through becomes one part again.
+"""Merging of the parts of one range into one part.
 
-Owns jobs: a range with the shares of every interval in it, some of them out for an asynchronous merge.
-Refuses to know what a payload means; the host merges (`MergeRequest` -> `Merged`).
+Owns jobs: a range with the shares of every interval in it, some of which wait for an asynchronous merge. Does
+not depend on the meaning of payloads; the host merges them (`MergeRequest` -> `Merged`).
 
-Invariant: what comes out of a job covers exactly what went in, except shares dropped because the host
-cannot merge them; those are named in a fault and taken out of the coverage of their interval, so that
-completeness stays true (D-10).
+Invariant: the output of a job covers exactly its input, except shares that the host cannot merge. Those are
+reported in a fault and removed from the coverage of their interval, so that completeness stays correct
+(D-10).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from elfmesh.srt.parts import ENTRIES_MAX, Part, add_counts
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one part has for one interval."""
+    """Contribution of one part to one interval."""
 
     coverage: int
     counts: tuple[int, ...]
@@ -30,7 +30,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Shares that cannot be merged with the rest of their interval."""
+    """Shares that cannot be merged with the others of their interval."""
 
     interval: int
     coverage: int
@@ -39,16 +39,16 @@ class Drop:
 
 @dataclass(slots=True)
 class Job:
-    """A range on its way up.
+    """Merge of one range.
 
     Attributes:
         start: first interval.
         stop: one past the last.
-        coverage: of the whole range.
-        claims: it moves the frontier.
-        shares: per interval; one share each when the job is done, except where merging is impossible.
-        waiting: merges still out.
-        drops: what had to be left out.
+        coverage: coverage of the whole range.
+        claims: whether it moves the frontier.
+        shares: per interval; one share each when the job is done, unless merging is impossible.
+        waiting: number of merges in progress.
+        drops: shares that were removed.
     """
 
     start: int
@@ -60,7 +60,7 @@ class Job:
     drops: list[Drop] = field(default_factory=list)
 
     def parts(self) -> Iterator[tuple[Part, bool]]:
-        """The outcome: parts that together say what the job says, each with whether it claims its range."""
+        """Yield the parts of the outcome, each with whether it claims its range."""
         lost = {drop.interval: drop.coverage for drop in self.drops}
         position = self.start
         items: list[Contribution] = []
@@ -83,11 +83,11 @@ class Job:
 
 
 class Merger:
-    """Runs jobs.
+    """Executor of merges.
 
     Args:
         request: asks the host to merge payloads of an interval and returns the token of the request.
-        payload_bytes_max: a larger merge could not be sent; its shares go up side by side instead.
+        payload_bytes_max: a larger result could not be sent, so its shares go up unmerged.
         count: counts a named incident.
     """
 
@@ -110,12 +110,12 @@ class Merger:
         Args:
             start: first interval.
             stop: one past the last.
-            parts: lie within the range and cover disjoint agents.
-            coverage: of the whole range.
-            claims: the jobs move the frontier.
+            parts: parts within the range, with disjoint coverages.
+            coverage: coverage of the whole range.
+            claims: whether the jobs move the frontier.
 
         Yields:
-            Jobs that are done at once, each before the next piece is begun; see `merged` for the others.
+            Jobs that are done immediately, each before the next piece begins; `merged` returns the others.
         """
         intervals = sorted({item.interval for part in parts for item in part.items})
         cuts = [start, *intervals[ENTRIES_MAX::ENTRIES_MAX], stop]
@@ -137,7 +137,7 @@ class Merger:
         return job
 
     def merged(self, token: int, payload: bytes | None, error: str) -> Job | None:
-        """Take the host's answer; returns the job if it is done by that. An unknown token is ignored."""
+        """Process the host's answer; returns the job if this completes it. An unknown token is ignored."""
         if token not in self._out:
             return None
         job, interval = self._out.pop(token)
@@ -155,7 +155,7 @@ class Merger:
         return len(self._out)
 
     def clear(self) -> None:
-        """Forget all jobs; late answers are ignored."""
+        """Forget all jobs; later answers are ignored."""
         self._out.clear()
 
     def _merge(self, job: Job, interval: int, shares: list[Share]) -> None:
@@ -172,7 +172,7 @@ class Merger:
         self._out[token] = (job, interval)
 
     def _keep_widest(self, job: Job, interval: int, shares: list[Share], error: str) -> None:
-        """The host cannot merge these: keep what stands for most agents, name the rest."""
+        """Handle shares that the host cannot merge: keep the one with most agents, and report the others."""
         kept = max(shares, key=lambda share: share.coverage.bit_count())
         lost = 0
         for share in shares:
@@ -186,7 +186,7 @@ class Merger:
 def still_wanted(
     part: Part, claims: bool, released: int, cells: Iterable[Cell]
 ) -> Iterator[tuple[Part, bool]]:
-    """What of a merged first attempt goes up: only the claim where it is closed or collected again by now."""
+    """Yield the wanted parts of a merged first attempt; only the claim where it is closed or superseded."""
     position = part.start
     for cell in (Cell(part.start, released, 1), *cells):
         if cell.attempt and position < cell.stop:

@@ -1,10 +1,10 @@
-"""What agents of one tree say to each other.
+"""Messages between the agents of one tree.
 
-Owns the typed messages with the tag "srt.*" and the segment, the unit of everything that goes up a tree.
-Refuses to know when they are sent. The sender is never a field: the transport says who it was.
+Owns the typed messages with the tag "srt.*" and the segment, the unit of everything that goes up a tree. Does
+not decide when they are sent. The sender is never a field, because the transport authenticates it.
 
-Messages that carry `seq` go up one hop reliably: the parent answers each with a `SegmentAck` of that
-number, and the child sends again until it does. The number also orders them.
+Messages with `seq` go up one hop reliably: the parent answers each with a `SegmentAck` of that number, and
+the child repeats it until then. The number also orders them.
 
 Paper: ELF 2.3 (JOIN, multicast), 3 (snapshots rolled up, Figure 9).
 """
@@ -16,17 +16,17 @@ import msgspec
 from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 
 FIRST = -(2**62)
-"""As an interval index: since ever. Founding members contribute from here."""
+"""Interval index before all others. Founding members contribute from here on."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What a segment has for one interval.
+    """Contribution of a segment to one interval.
 
     Attributes:
         interval: its index.
-        counts: record counts per bucket; added up when entries are merged.
+        counts: record counts per bucket; merging adds them.
         size: payload bytes, 0 = no rows.
-        rev: revision of one agent's contribution; above 1 only alone, in a segment of one interval.
+        rev: revision of one agent's contribution; a revision above 1 is alone in a segment of one interval.
     """
 
     interval: Index
@@ -36,11 +36,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """The agents in coverage have nothing more for [start, stop) than these entries.
+    """Segment: the agents in `coverage` have nothing more for [start, stop) than these entries.
 
     Attributes:
-        epoch: term of the master it is meant for.
-        attempt: which collection of the range within the epoch.
+        epoch: epoch of the master for which it is meant.
+        attempt: number of the collection of the range within the epoch.
         start: first interval.
         stop: one past the last interval.
         coverage: bitmap of roster numbers, little-endian bit order, no trailing zero bytes.
@@ -56,14 +56,14 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReceivedUpTo(msgspec.Struct, frozen=True, array_like=True):
-    """Multicasts of one era are known up to `upto` without a gap."""
+    """All multicasts of one era up to `upto` have been received."""
 
     era: Count
     upto: Count
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True):
-    """[start, stop) is being collected as `attempt` by now: send your own contribution alone."""
+    """Notice that [start, stop) is collected as `attempt`: the child sends its own contribution unmerged."""
 
     start: Index
     stop: Index
@@ -71,7 +71,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
-    """The body of a multicast to the forests themselves."""
+    """Body of a multicast to the forests themselves."""
 
     epoch: Count
     ranges: tuple[Refused, ...] = ()
@@ -79,20 +79,21 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Join(Message, frozen=True, tag="srt.join"):
-    """Let me be your child.
+    """Request of an agent to become the receiver's child.
 
     Attributes:
         tree: id of the tree.
-        token: of this request; the answers repeat it.
-        session: random per life of the sender, so that a restart is not taken for a repetition.
-        epoch: of the frontier.
-        frontier: everything below it will come as supplements; None = contributes nothing (yet).
-        received_upto: multicasts the sender has, per era.
-        load: how many children it has.
+        token: token of this request; the answers repeat it.
+        session: random per boot of the sender, so that a restart is not treated as a repetition.
+        epoch: epoch of the frontier.
+        frontier: everything below it will arrive as supplements; None = it contributes nothing (yet).
+        received_upto: multicasts that the sender has, per era.
+        load: number of its children.
         size: subscribed agents in its subtree.
-        climb: it has a parent already and wants to sit higher: 1 only into a free slot near, more: so many
-            hops towards the root, from where it is placed again; 0 is an ordinary join.
-        hops: redirects it has followed.
+        climb: 0 for an ordinary join. Otherwise the sender has a parent and wants to be higher: 1 accepts
+            only a free slot nearby; a greater number is the number of hops to the root, which places it
+            again.
+        hops: redirects that it has followed.
     """
 
     tree: Id
@@ -108,7 +109,10 @@ class Join(Message, frozen=True, tag="srt.join"):
 
 
 class Joined(Message, frozen=True, tag="srt.joined"):
-    """You are my child, `depth` hops below the root, as one of `load`; below `released` all is closed."""
+    """Acceptance of a child: its parent is `depth` hops below the root and has `load` children.
+
+    Intervals below `released` are closed.
+    """
 
     tree: Id
     token: Count
@@ -119,7 +123,7 @@ class Joined(Message, frozen=True, tag="srt.joined"):
 
 
 class Redirect(Message, frozen=True, tag="srt.redirect"):
-    """Not me: ask `to`; None: the sender knows no other agent."""
+    """Refusal of a join: ask `to` instead; None: the sender knows no other agent."""
 
     tree: Id
     token: Count
@@ -127,21 +131,21 @@ class Redirect(Message, frozen=True, tag="srt.redirect"):
 
 
 class Leave(Message, frozen=True, tag="srt.leave"):
-    """I am not your child any more. `token` is that of the join it ends."""
+    """Notice that the sender is no longer the receiver's child. `token` is that of the join which it ends."""
 
     tree: Id
     token: Count
 
 
 class Reparent(Message, frozen=True, tag="srt.reparent"):
-    """You are not my child any more: join `to` (a closer agent took your slot), or find a parent again."""
+    """Notice that the receiver has lost its slot: it must join `to` (a closer agent), or search."""
 
     tree: Id
     to: Contact | None
 
 
 class Frontier(Message, frozen=True, tag="srt.frontier"):
-    """From now on I claim from `frontier` on; None = do not wait for me."""
+    """Notice that the sender's claims start at `frontier`; None = do not wait for it."""
 
     tree: Id
     seq: Count
@@ -150,14 +154,14 @@ class Frontier(Message, frozen=True, tag="srt.frontier"):
 
 
 class SegmentUp(Message, frozen=True, tag="srt.segment"):
-    """A segment; the payload is the concatenation of its entries' payloads.
+    """Segment on its way up; the payload is the concatenation of its entries' payloads.
 
     Attributes:
         tree: id of the tree.
         seq: hop sequence number.
-        segment: what is said.
-        claims: the sender's frontier moves over the range; otherwise a supplement.
-        alone: never to be merged on the way (sent before, or collected again).
+        segment: the segment.
+        claims: the sender's frontier moves over the range; otherwise the segment is a supplement.
+        alone: must not be merged on the way (sent before, or collected again).
         released: intervals below are closed, as far as the sender knows.
     """
 
@@ -170,12 +174,12 @@ class SegmentUp(Message, frozen=True, tag="srt.segment"):
 
 
 class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
-    """The message `seq` need not come again.
+    """Acknowledgement of the message `seq`.
 
     Attributes:
         tree: id of the tree.
-        seq: of the acknowledged message.
-        epoch: the highest the parent knows; a lower one of the child's is over.
+        seq: number of the acknowledged message.
+        epoch: the highest epoch that the parent knows; a lower epoch of the child has ended.
         released: intervals below are closed, as far as the parent knows.
         refused: ranges whose attempt was too low.
     """
@@ -188,9 +192,9 @@ class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
 
 
 class Overlap(Message, frozen=True, tag="srt.overlap"):
-    """Two partials of [start, stop) overlapped in attempt `attempt`; goes to the root.
+    """Report to the root: two partials of [start, stop) overlapped in attempt `attempt`.
 
-    `lagging`: none did, but an agent has not heard that `attempt` is on.
+    `lagging`: there was no overlap, but an agent has not received the order for `attempt`.
     """
 
     tree: Id
@@ -203,7 +207,7 @@ class Overlap(Message, frozen=True, tag="srt.overlap"):
 
 
 class Fault(Message, frozen=True, tag="srt.fault"):
-    """Contributions of `coverage` to [start, stop) were dropped for `error`; goes to the root."""
+    """Report to the root: contributions of `coverage` to [start, stop) were dropped because of `error`."""
 
     tree: Id
     seq: Count
@@ -215,14 +219,14 @@ class Fault(Message, frozen=True, tag="srt.fault"):
 
 
 class Multicast(Message, frozen=True, tag="srt.multicast"):
-    """A message for the whole subtree; the payload is its body.
+    """Message for the whole subtree; the payload is its body.
 
     Attributes:
         tree: id of the tree.
         era: random per term of a root.
         seq: counts 1, 2, ... within the era.
         kind: 0 for subscribers, 1 a `Recollect` order, 2 a `Hasten` order (for every agent of the tree).
-        budget_s: answers that come later than this are lost; 0 = none wanted.
+        budget_s: time for answers, after which they are lost; 0 = no answers.
     """
 
     tree: Id
@@ -233,7 +237,7 @@ class Multicast(Message, frozen=True, tag="srt.multicast"):
 
 
 class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):
-    """The multicast is here; if `final`, the payload has all answers of the subtree that came in time."""
+    """Acknowledgement of a multicast; if `final`, the payload has all timely answers of the subtree."""
 
     tree: Id
     era: Count
@@ -243,7 +247,7 @@ class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):
 
 
 class Pull(Message, frozen=True, tag="srt.pull"):
-    """Send me the multicasts I have not heard."""
+    """Request for the multicasts that the sender has missed."""
 
     tree: Id
     received_upto: tuple[ReceivedUpTo, ...] = msgspec.field(name="heard")

@@ -1,26 +1,24 @@
-"""Multicast down one tree, with answers aggregated on the way back up.
+"""Multicast down one tree; the answers are aggregated on the way up.
 
-Owns sequence numbers, de-duplication, the log for latecomers, hop acknowledgements, the aggregation of
-answers under deadlines that shrink per hop, and pulling what was missed. Refuses to know what a body
-means.
+Owns sequence numbers, de-duplication, the log for agents that join later, acknowledgements per hop, the
+aggregation of answers with deadlines that shrink per hop, and requests for missed messages. Does not depend
+on the meaning of a body.
 
 Rules:
-1. The root numbers messages 1, 2, ... within an *era*, a random number drawn whenever an agent becomes
+1. The root numbers messages 1, 2, ... within an *era*, a random number that is drawn when an agent becomes
    root.
-2. Every agent delivers a (era, seq) once and passes it to all its children; a repetition is only
+2. Every agent delivers an (era, seq) once and forwards it to all its children; a repetition is only
    acknowledged.
-3. A child acknowledges at once (not final) and again with all answers of its subtree (final). Its time
-   for that is a fraction of its parent's, so that one dead grandchild costs its own branch only, never
-   the whole one.
-4. The last LOG_MAX messages are replayed to each agent that joins, and so down its whole subtree; heartbeat
-   digests name the newest (era, seq), and what is missing is pulled.
+3. A child acknowledges immediately (not final), and again with all answers of its subtree (final). Its
+   deadline is a fraction of its parent's, so that one dead grandchild delays only its own branch.
+4. Each agent that joins receives the last LOG_MAX messages, and so does its subtree. Heartbeat digests
+   contain the newest (era, seq), and missing messages are requested.
 
-Order of delivery is not promised: holding messages back for order would delay all for the loss of one.
+The order of delivery is not guaranteed, because the loss of one message would delay all later ones.
 
-Paper: ELF 2.3 (multicast on the tree), Table 1 (Multicast, OnMulticast). Deviation: the paper's
-multicast is unacknowledged; here it is acknowledged per hop and per subtree, because new job functions
-travel on it. An era is random, not the root's id and incarnation, because an agent may lose and regain
-a tree within one incarnation.
+Paper: ELF 2.3 (multicast on the tree), Table 1 (Multicast, OnMulticast). Deviation: multicast is acknowledged
+per hop and per subtree, because it carries new job functions; the paper's is not acknowledged. An era is
+random, not the root's id and incarnation, because an agent may lose and regain a tree within one incarnation.
 """
 
 from __future__ import annotations
@@ -38,24 +36,25 @@ from elfmesh.srt.messages import Multicast, MulticastAck, Pull, ReceivedUpTo
 from elfmesh.srt.multicast_log import LOG_MAX, Hop, Logged, Record, Window
 
 ERAS_MAX = 64
-"""Eras remembered: more than the log can hold, so that no replay is delivered twice."""
+"""Most eras that are remembered: more than the log can contain, so that no replay is delivered twice."""
 RECORDS_MAX = 128
-"""Multicasts a tree keeps state for; more are finished early with what they have."""
+"""Most multicasts with state; beyond it, the oldest are finished early with the answers that they have."""
 BODY_BYTES_MAX = 1 << 20
-"""A body is kept LOG_MAX times by every agent of the tree."""
+"""Most bytes of a body, because every agent of the tree stores LOG_MAX of them."""
 SHRINK = 0.85
-"""A child's time for answers, as a fraction of what its parent has left."""
+"""A child's time for answers, as a fraction of its parent's remaining time."""
 RETRY_S = 0.3
 RETRY_S_MAX = 2.0
 PATIENCE_S = 0.5
-"""How long a child that has the message is left alone before it is asked for its answers again."""
+"""Time after which a child that has the message is asked for its answers again."""
 SPREAD_S = 5.0
-"""How long a message without answers is sent again to a silent child; afterwards digests and pulls do it."""
+"""Time for which a message without answers is repeated to a silent child; afterwards digests and pulls
+deliver it."""
 LINGER_S = 5.0
-"""How long a finished aggregation can be asked for again."""
+"""Time for which a finished aggregation can be requested again."""
 PULL_S = 0.5
 PULLS_MAX = 5
-"""Pulls without progress after which what is missing is given up and counted."""
+"""Pulls without progress after which missing messages are given up and counted."""
 
 USER, RECOLLECT, HASTEN = 0, 1, 2
 
@@ -66,14 +65,14 @@ def retry_s(tries: int) -> float:
 
 
 class Multicasts:
-    """See the module's head.
+    """Multicasts of one tree at one agent.
 
     Args:
-        context: of the forest.
-        tree: id.
-        order: carries out a message for the forest itself (kind, body).
-        children: the children's contacts, in order.
-        size: known members in the subtree of a child.
+        context: context of the forest.
+        tree: id of the tree.
+        order: executes a message for the forest itself (kind, body).
+        children: returns the children's contacts, in order.
+        size: returns the known members in the subtree of a child.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Multicasts:
         self._pulled_at = float("-inf")
         self._pulls = 0
 
-    # -- the root
+    # -- root
 
     def begin_era(self) -> None:
         self.era = self._context.rng.getrandbits(63)
@@ -109,7 +108,7 @@ class Multicasts:
         """Multicast from the root.
 
         Raises:
-            ValueError: the body is over the limit.
+            ValueError: The body exceeds the limit.
         """
         if len(body) > BODY_BYTES_MAX:
             raise ValueError(f"a multicast of {len(body)} bytes is over {BODY_BYTES_MAX}")
@@ -119,7 +118,7 @@ class Multicasts:
         record = Record(self.era, self._seq, kind, body, None, deadline, token, collects)
         self._take(record, now)
 
-    # -- coming down
+    # -- downwards
 
     def received(self, sender: Contact, message: Multicast, body: bytes, now: float) -> None:
         key = (message.era, message.seq)
@@ -193,7 +192,7 @@ class Multicasts:
     # -- answers
 
     def answer(self, seq: int, body: bytes) -> None:
-        """The host's answer to the newest delivered message of that number."""
+        """Process the host's answer to the newest delivered message of that number."""
         for record in reversed(self._records.values()):
             if record.seq == seq and record.own:
                 record.own = False
@@ -251,11 +250,11 @@ class Multicasts:
         ack = MulticastAck(self._tree, record.era, record.seq, True, record.expected)
         self._context.send(record.parent, ack, payload)
 
-    # -- who is there
+    # -- children and subscription
 
     @safeguard("multicast-latecomers")
     def child_joined(self, child: Contact, received_upto: Iterable[ReceivedUpTo], now: float) -> None:
-        """Replay what the child has not heard; ask it for answers that are still wanted."""
+        """Replay what the child has missed; ask it for answers that are still collected."""
         known = {each.era: each.upto for each in received_upto}
         for key, logged in list(self._log.items()):
             record = self._records.get(key)
@@ -272,7 +271,7 @@ class Multicasts:
                 self._settle(record)
 
     def subscribe(self) -> None:
-        """The host wants messages from now on, and those in the log."""
+        """Deliver messages to the host from now on, and those in the log."""
         self.subscribed = True
         for key, logged in list(self._log.items()):
             if logged.kind == USER and key not in self._delivered:
@@ -282,18 +281,18 @@ class Multicasts:
 
     @property
     def received_upto(self) -> tuple[ReceivedUpTo, ...]:
-        """What this agent has, newest era last."""
+        """Return the received ranges per era, newest era last."""
         return tuple(ReceivedUpTo(era, window.upto) for era, window in self._received.items())
 
     @property
     def newest(self) -> tuple[int, int]:
-        """The newest era and the highest number heard in it; (0, 0) if nothing was."""
+        """Return the newest era and the highest number received in it; (0, 0) if none was."""
         for era in reversed(self._received):
             return era, self._received[era].newest
         return 0, 0
 
     def notified(self, parent: Contact, era: int, seq: int, now: float) -> None:
-        """The parent's digest names the newest message it has."""
+        """Process the newest message in the parent's digest."""
         if seq < 1:
             return
         window = self._window(era, min(seq, LOG_MAX))

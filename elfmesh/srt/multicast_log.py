@@ -1,6 +1,6 @@
-"""What a multicast leaves behind at an agent: numbers heard, answers awaited, a log to replay from.
+"""State of multicasts at an agent: received numbers, pending answers, and a log for replays.
 
-Owns plain state; the rules are in `multicast`.
+Owns data; `multicast` has the rules.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from elfmesh.machine import Contact
 
 LOG_MAX = 32
-"""Multicasts replayed to a latecomer."""
+"""Multicasts that are replayed to an agent that joins later."""
 
 
 class Window:
-    """Which sequence numbers of an era were heard: all up to `upto`, and some beyond."""
+    """Received sequence numbers of an era: all up to `upto`, and some beyond."""
 
     def __init__(self, upto: int) -> None:
         self.upto = upto
@@ -25,7 +25,7 @@ class Window:
         return max(self.beyond, default=self.upto)
 
     def has(self, seq: int) -> bool:
-        """Whether `seq` was heard, or is too old to tell."""
+        """Return whether `seq` was received, or is too old to tell."""
         return seq <= self.upto or seq in self.beyond
 
     def add(self, seq: int) -> None:
@@ -41,7 +41,7 @@ class Window:
 
 @dataclass(slots=True)
 class Hop:
-    """A child that has yet to answer."""
+    """Child whose answer is pending."""
 
     contact: Contact
     due: float
@@ -51,19 +51,19 @@ class Hop:
 
 @dataclass(slots=True)
 class Record:
-    """The state of one multicast at this agent.
+    """State of one multicast at this agent.
 
     Attributes:
         era, seq, kind, body: the message.
-        parent: who wants the answers; None at the root.
-        deadline: when the answers go, whatever they are.
-        token: of the publisher.
-        collects: whether answers are wanted.
-        own: this agent's host has yet to answer.
-        hops: children that have yet to answer.
+        parent: receiver of the answers; None at the root.
+        deadline: when the collected answers are sent, complete or not.
+        token: token of the publisher.
+        collects: whether answers are collected.
+        own: whether the answer of this agent's host is pending.
+        hops: children whose answers are pending.
         answers: by agent id.
-        expected: members known to be in the subtrees that answered, and this agent.
-        done: the answers have gone.
+        expected: known members in the subtrees that answered, and this agent.
+        done: whether the answers were sent.
     """
 
     era: int
@@ -83,7 +83,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A message that can be replayed."""
+    """Message that can be replayed."""
 
     era: int
     seq: int

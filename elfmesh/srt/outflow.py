@@ -1,9 +1,10 @@
-"""The way up from one barrier: what a parent gets, and what it was told to wait for.
+"""Output of one barrier to its parent.
 
-Owns whether there is a parent and what it was told; refuses to know why something goes up.
+Owns whether there is a parent, and the frontier that was announced to it. Does not depend on the reasons for
+which parts are sent.
 
-Invariant: what went up is held (`holding`) until it is closed or there is no room, so that a new parent can
-have it; without a parent nothing goes up.
+Invariant: sent parts are held (`held_parts`) until they are closed or there is no room, so that a new parent
+can receive them. Without a parent nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from elfmesh.srt.ports import Above
 
 
 class Outflow:
-    """See the module.
+    """Output of one barrier.
 
     Args:
-        above: takes the output.
-        held: keeps what went up.
+        above: receives the output.
+        held: stores the sent parts.
     """
 
     def __init__(self, above: Above, held: HeldParts) -> None:
@@ -34,11 +35,14 @@ class Outflow:
         return self._open
 
     def forget(self) -> None:
-        """Another epoch: the parent was told nothing of it."""
+        """Begin a new epoch, of which nothing was announced to the parent."""
         self._announced = None
 
     def resume(self, announced: int | None) -> None:
-        """There is a parent, which was told `announced`; it gets again what went up and is held."""
+        """Start sending to a parent, to which `announced` was announced.
+
+        The held sent parts are sent again.
+        """
         self._open = True
         self._announced = announced
         for part in self._held.sent:
@@ -48,13 +52,13 @@ class Outflow:
         self._open = False
 
     def announce(self, frontier: int | None) -> None:
-        """Tell the parent below what it need not wait, unless it knows."""
+        """Announce the frontier to the parent, below which it need not wait, unless it was announced."""
         if frontier != self._announced:
             self._announced = frontier
             self._above.announce(frontier)
 
     def claimed(self, frontier: int) -> None:
-        """What goes up next tells the parent so."""
+        """Note that the next part carries this frontier to the parent."""
         self._announced = frontier
 
     def forward(self, part: Part, *, claims: bool = False) -> None:
@@ -66,5 +70,5 @@ class Outflow:
             self._above.forward(part, claims=claims)
 
     def again(self, part: Part) -> None:
-        """Send up what went up before: alone, so that it can only be a duplicate or disjoint."""
+        """Send a part again, unmerged, so that it is either a duplicate or disjoint."""
         self._above.forward(replace(part, alone=True), claims=False)

@@ -1,7 +1,7 @@
-"""Parts: what some agents have for a range of intervals, as it is held in memory between two hops.
+"""Parts: contributions of some agents for a range of intervals, in memory between two hops.
 
-Owns cutting and holding parts, and the way from a segment with its concatenated payload to a part and
-back. Refuses to know where parts come from and go to. Never iterates a range, only entries.
+Owns cutting and holding parts, and the conversion from a segment with its concatenated payload to a part and
+back. Does not depend on senders and receivers. Iterates over entries, never over a range.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.messages import FIRST, Entry, Segment
 
 LAST = -FIRST
-"""No interval index is as high."""
+"""Greater than any interval index."""
 
 ENTRIES_MAX = 256
-"""Entries of one segment: bounds the header, and how long a catch-up waits for its merges."""
+"""Most entries of one segment: bounds the header, and the time that a catch-up waits for its merges."""
 
 PART_OVERHEAD_BYTES = 256
-"""Charged per held part beside its payloads, so that many empty parts are bounded too."""
+"""Bytes charged per held part in addition to its payloads, so that many empty parts are bounded too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment with its payloads, at hand.
+    """Segment with its payloads.
 
     Attributes:
         start: first interval.
         stop: one past the last.
         coverage: bit set of roster numbers, never 0 when held.
         items: sorted by interval, within the range.
-        attempt: which collection it belongs to.
-        source: id of the child it came from, b"" = made here.
+        attempt: number of its collection.
+        source: id of the child that sent it, b"" = made here.
         alone: never merged with others on the way.
     """
 
@@ -52,16 +52,16 @@ class Part:
 
     @property
     def nbytes(self) -> int:
-        """What holding it costs, roughly."""
+        """Return the approximate memory of the part."""
         return PART_OVERHEAD_BYTES + sum(PART_OVERHEAD_BYTES + len(item.payload) for item in self.items)
 
     @property
     def rev(self) -> int:
-        """Which revision of one agent's contribution to one interval it is; 1 for everything else."""
+        """Return the revision of a contribution of one agent to one interval; 1 for all other parts."""
         return self.items[0].rev if len(self.items) == 1 else 1
 
     def cut(self, start: int, stop: int) -> Part:
-        """The same part within [start, stop) only."""
+        """Return the part restricted to [start, stop)."""
         start, stop = max(start, self.start), min(stop, self.stop)
         if (start, stop) == (self.start, self.stop):
             return self
@@ -69,7 +69,7 @@ class Part:
         return Part(start, stop, self.coverage, items, self.attempt, self.source, self.alone)
 
     def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Contribution]]:
-        """The part around items that no message can carry, and these."""
+        """Remove items that no message can carry. Returns the remaining parts, and these items."""
         pieces: list[Part] = []
         oversize = [item for item in self.items if len(item.payload) > payload_bytes_max]
         position = self.start
@@ -84,9 +84,9 @@ class Part:
         return Segment(epoch, self.attempt, self.start, self.stop, coverage, entries_of(self.items))
 
     def split(self, entries_max: int, payload_bytes_max: int) -> Iterator[Part]:
-        """Consecutive parts, each within both limits; ranges are cut right after an entry.
+        """Split into consecutive parts that are within both limits; ranges are cut directly after an entry.
 
-        An item over `payload_bytes_max` gets a part of its own: the caller must have refused it before.
+        An item over `payload_bytes_max` gets a part of its own; the caller must have refused it before.
         """
         start, held, size = self.start, 0, 0
         for item in self.items:
@@ -99,12 +99,12 @@ class Part:
 
 
 def entries_of(run: Iterable[Contribution]) -> tuple[Entry, ...]:
-    """Contributions as a segment lists them."""
+    """Return the entries of a segment for contributions."""
     return tuple(Entry(each.interval, each.counts, len(each.payload), each.rev) for each in run)
 
 
 def run_of(entries: Iterable[Entry], payloads: Iterable[bytes]) -> tuple[Contribution, ...]:
-    """Contributions as a segment lists them, with their payloads."""
+    """Return contributions from the entries of a segment and their payloads."""
     return tuple(
         Contribution(entry.interval, entry.counts, payload, entry.rev)
         for entry, payload in zip(entries, payloads, strict=True)
@@ -112,9 +112,9 @@ def run_of(entries: Iterable[Entry], payloads: Iterable[bytes]) -> tuple[Contrib
 
 
 def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, list[Part]]]:
-    """[start, stop) cut where the parts' joint coverage changes: (from, to, coverage, parts cut to it).
+    """Split [start, stop) where the parts' joint coverage changes: (from, to, coverage, parts cut to it).
 
-    The parts lie within the range and cover disjoint agents. Cost: O(edges * agents that overlap there).
+    The parts are within the range and have disjoint coverages. Cost: O(edges * agents that overlap there).
     """
     edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
     coming = deque(sorted(parts, key=lambda part: part.start))
@@ -139,12 +139,12 @@ def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, in
 
 
 def add_counts(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-    """Bucket counts added up; a shorter list is padded with zeros."""
+    """Add bucket counts; a shorter list is padded with zeros."""
     return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
 
 
 def check_segment(segment: Segment) -> None:
-    """Raise ProtocolError unless the range is a range, its entries sorted and within it, revisions alone."""
+    """Raise ProtocolError unless the range is valid, entries are sorted and in it, and revisions alone."""
     previous = segment.start - 1
     is_range = FIRST <= segment.start <= segment.stop <= LAST
     if not is_range or segment.attempt < 0 or segment.epoch < 0:
@@ -162,10 +162,10 @@ def _is_one(segment: Segment) -> bool:
 
 
 def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> Part:
-    """The part a peer sent.
+    """Return the part that a peer sent.
 
     Raises:
-        ProtocolError: entries out of order or out of range, or sizes that do not add up to the payload.
+        ProtocolError: Entries are out of order or out of range, or their sizes do not add up to the payload.
     """
     check_segment(segment)
     payloads = split(payload, [entry.size for entry in segment.entries])
@@ -179,7 +179,7 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
 
 
 class Shelf:
-    """Parts in order of arrival, with the bytes they hold and a bound on their lowest start (None if empty).
+    """Parts in order of arrival, with their total bytes and a lower bound of their starts (None if empty).
 
     Cost: adding is O(1), everything else O(parts).
     """
@@ -202,13 +202,13 @@ class Shelf:
         self.lowest = part.start if self.lowest is None else min(self.lowest, part.start)
 
     def pop_oldest(self) -> Part:
-        """Stop holding the part that arrived first."""
+        """Remove the part that arrived first."""
         part = self._parts.pop(0)
         self.nbytes -= part.nbytes
         return part
 
     def take(self, start: int, stop: int, coverage: int | None = None) -> list[Part]:
-        """Remove [start, stop) from every part, or those of one coverage; return what was removed."""
+        """Remove [start, stop) from every part, or from those of one coverage; returns what was removed."""
 
         def is_out(part: Part) -> bool:
             return part.stop <= start or stop <= part.start or coverage not in (None, part.coverage)

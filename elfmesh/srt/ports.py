@@ -1,6 +1,6 @@
-"""Who tells whom what inside one tree: the protocols between its parts.
+"""Interfaces between the parts of one tree.
 
-Owns no behaviour. The parts know each other only through these, so that each can be tested alone.
+Owns no behaviour. The parts depend only on these interfaces, so that each can be tested alone.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from elfmesh.srt.parts import Part
 
 
 class Above(Protocol):
-    """Where the barrier's output goes: to the parent, or to the owner of the root."""
+    """Receiver of the barrier's output: the parent, or the owner of the root."""
 
     def forward(self, part: Part, *, claims: bool) -> None:
-        """Send a part up. Its coverage is 0 when it only claims."""
+        """Send a part up. Its coverage is 0 if it only claims."""
         ...
 
     def announce(self, frontier: int | None) -> None:
-        """Tell the parent where this subtree stands."""
+        """Announce the frontier of this subtree to the parent."""
         ...
 
     def overlap(self, start: int, stop: int, attempt: int) -> None: ...
 
     def lagging(self, start: int, stop: int, attempt: int) -> None:
-        """Not all agents know that this range is being collected as this attempt."""
+        """Report that not all agents have received the order to collect this range as this attempt."""
         ...
 
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None: ...
 
 
 class Owner(Protocol):
-    """The tree, where it is the root."""
+    """Interface of the tree at its root."""
 
     def collected(self, part: Part) -> None: ...
 
     def overlapped(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
-        """A range must be collected as a later attempt, or (lagging) the order for this one be repeated."""
+        """Collect a range as a later attempt, or (lagging) repeat the order for this one."""
         ...
 
     def dropped(self, start: int, stop: int, coverage: int, error: str) -> None: ...
 
 
 class Tenant(Protocol):
-    """The tree, told of what changes."""
+    """Interface of the tree for changes of membership."""
 
     def joining(self, token: int, *, climb: int, hops: int) -> Join: ...
 
     def attached(self, parent: Contact, join: Join, joined: Joined) -> None: ...
 
     def detached(self) -> None:
-        """There is none any more."""
+        """The agent has lost its parent."""
         ...
 
     def became_root(self) -> None: ...
 
     def lost_root(self) -> None:
-        """It is not any more; a parent follows, or the end of the tree here."""
+        """The agent is no longer the root; a parent follows, or it leaves the tree."""
         ...
 
     def child_joined(self, child: Contact, join: Join) -> None: ...

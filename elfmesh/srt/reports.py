@@ -1,7 +1,7 @@
-"""What the root is told of overlaps, gathered until it orders ranges to be collected again.
+"""Reports of overlaps at the root, which are collected until the root orders the ranges again.
 
-Owns the reports; refuses to know how an order travels. Overlaps come in bursts after a repair, so the root
-waits a moment and orders once, with ranges that touch joined.
+Owns the reports, and does not send orders. Overlaps come in bursts after a repair, so the root waits a moment
+and sends one order, in which adjacent ranges are joined.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from elfmesh.srt.messages import Refused
 
 RECOLLECT_DELAY_S = 0.2
 RANGES_MAX = 1_000
-"""Reports gathered, and ranges of one order; more are dropped and counted, and come again."""
+"""Most collected reports, and most ranges of one order. Further ones are dropped and counted; agents repeat
+them."""
 
 
 class Reports:
-    """See the module's head.
+    """Reports of overlaps.
 
     Attributes:
         due: when to order, None = nothing to order.
@@ -37,7 +38,7 @@ class Reports:
             self.due = now + RECOLLECT_DELAY_S
 
     def take(self, barrier: Barrier) -> tuple[Refused, ...]:
-        """What to order, leaving out overlaps of attempts that are over already."""
+        """Return the ranges to order, without overlaps of attempts that are over already."""
         reports, self._reports = self._reports, {}
         self.due = None
         wanted = {

@@ -1,6 +1,6 @@
-"""One tree at one agent: membership, barrier, uplink and multicast, wired together.
+"""One tree at one agent: connects membership, barrier, uplink and multicast.
 
-Owns nothing but the wiring: which part hears of what. Every rule is in the part that keeps it.
+Owns only the dispatch between the parts, which have the rules.
 
 Paper: ELF 2.3 and 3 (the SRT proxy of a job worker).
 """
@@ -41,7 +41,7 @@ from elfmesh.srt.uplink import Uplink
 
 
 class Tree:
-    """See the module's head. Fulfils `ports.Tenant` and `ports.Owner`."""
+    """Tree at one agent. Implements `ports.Tenant` and `ports.Owner`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Tree:
         self.membership = Membership(context, tree, self, self.uplink.next_seq, fanout)
         self.multicasts = Multicasts(context, tree, self._ordered, self._contacts, self._size_of)
 
-    # -- what the host says
+    # -- requests of the host
 
     def subscribe(self, now: float) -> None:
         if not self.multicasts.subscribed:
@@ -82,10 +82,10 @@ class Tree:
         self.barrier.retire()
 
     def contribute(self, event: Contribute) -> None:
-        """The host's own segment.
+        """Add the host's own segment.
 
         Raises:
-            ValueError: payloads that do not fit the entries, or a malformed segment.
+            ValueError: The payloads do not fit the entries, or the segment is malformed.
         """
         segment, payloads = event.segment, event.payloads
         sizes = tuple(entry.size for entry in segment.entries)
@@ -109,12 +109,15 @@ class Tree:
         self.multicasts.publish(RECOLLECT, msgspec.msgpack.encode(Order(epoch, ranges)), 0.0, 0, now)
 
     def hasten(self, epoch: int, stop: int, now: float) -> None:
-        """Order all agents not to wait below `stop`."""
+        """Order all agents to stop waiting below `stop`."""
         self._check_root("hasten")
         self.multicasts.publish(HASTEN, msgspec.msgpack.encode(Order(epoch, (), stop)), 0.0, 0, now)
 
     def release(self, stop: int, epoch: int) -> None:
-        """Intervals below `stop` are closed, as of `epoch`: what an earlier one had closed counts no more."""
+        """Drop intervals below `stop`, which are closed in `epoch`.
+
+        What an earlier epoch had closed is void.
+        """
         if epoch >= self.barrier.epoch and self.barrier.meet(epoch) and stop > self.barrier.released:
             self.barrier.release(stop)
             self.uplink.release(stop)
@@ -123,7 +126,7 @@ class Tree:
         if not self.membership.root:
             raise ValueError(f"only the root may {what} in tree {self.id.hex()}")
 
-    # -- what peers say
+    # -- messages of peers
 
     def received(self, sender: Contact, message: Message, payload: bytes, now: float) -> None:
         match message:
@@ -210,7 +213,7 @@ class Tree:
         return digest.Row(prefix, relation, depth, load, self.size, era, seq, epoch, front)
 
     def notified(self, peer: bytes, row: digest.Row | None, now: float) -> None:
-        """What a peer's digest says about this tree; None = nothing."""
+        """Process a peer's digest of this tree; None = the peer has no row for it."""
         is_parent = row is not None and row.relation == digest.PARENT
         is_child = row is not None and row.relation == digest.CHILD
         self.membership.notified_child(
@@ -277,7 +280,7 @@ class Tree:
         self._context.emit(Collected(self.id, part.segment(self.barrier.epoch), payloads))
 
     def overlapped(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
-        """A range must be collected again, or the order for that repeated; soon, with others."""
+        """Schedule an order to collect a range again, or its repetition, together with others."""
         self._reports.add(start, stop, attempt, lagging=lagging, now=self._context.now)
 
     def dropped(self, start: int, stop: int, coverage: int, error: str) -> None:
@@ -301,7 +304,7 @@ class Tree:
             self._context.count("unknown_message")
 
     def _recollect_overlaps(self, now: float) -> None:
-        """Order what was reported, unless it has been ordered already."""
+        """Order the reported ranges, unless they were ordered already."""
         wanted = self._reports.take(self.barrier)
         if wanted and self.membership.root:
             epoch = self.barrier.epoch
@@ -326,13 +329,13 @@ class Tree:
 
     @property
     def needless(self) -> bool:
-        """No agent here or below needs the tree, and nothing is on its way up."""
+        """Return whether no agent here or below needs the tree and nothing is on its way up."""
         wanted = self.multicasts.subscribed or self.membership.children or self.barrier.merging
         return not wanted and not (self.uplink.parent is not None and len(self.uplink))
 
     @property
     def size(self) -> int:
-        """Known subscribed agents in this subtree."""
+        """Return the known number of subscribed agents in this subtree."""
         below = sum(child.size for child in self.membership.children.values())
         return below + (1 if self.multicasts.subscribed else 0)
 

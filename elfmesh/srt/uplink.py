@@ -1,11 +1,10 @@
-"""The way up: one reliable hop to the parent, or straight out to the owner of the root.
+"""Uplink: one reliable hop to the parent, or direct delivery to the owner of the root.
 
-Owns what is on its way to the parent: numbering, size limits, a window, acknowledgements and sending
-again. Refuses to know what a segment means and whether it is wanted; the parent's coverage sorts out
-duplicates.
+Owns the messages in transit to the parent: numbering, size limits, a window, acknowledgements and
+retransmission. Does not depend on the meaning of a segment; the parent detects duplicates by coverage.
 
-Invariants: at most WINDOW messages are unacknowledged, and WINDOW_BYTES but for the last of them; reports
-(overlap, fault) survive a change of parent, everything else is produced again by the barrier.
+Invariants: at most WINDOW messages are unacknowledged, and at most WINDOW_BYTES except for the last of them.
+Reports (overlap, fault) survive a change of parent; the barrier produces everything else again.
 """
 
 from __future__ import annotations
@@ -25,15 +24,17 @@ from elfmesh.srt.parts import ENTRIES_MAX, Part
 from elfmesh.srt.ports import Owner
 
 WINDOW = 64
-"""Messages under way to a parent: enough to keep a connection busy, too few to flood it after repair."""
+"""Most messages in transit to a parent: enough to use a connection fully, too few to flood it after a
+repair."""
 WINDOW_BYTES = 32 << 20
-"""Two of the largest messages: one being sent, one being taken."""
+"""Most bytes in transit: two of the largest messages, one being sent and one being processed."""
 QUEUE_MAX = 65_536
-"""Messages waiting for the window; more are dropped and counted, and come again by a `Recollect`."""
+"""Most messages that wait for the window. Further ones are dropped and counted, and a `Recollect` repeats
+them."""
 RETRY_S = 0.5
 RETRY_S_MAX = 8.0
 BYTES_PER_S = 8 << 20
-"""A large payload is given the time it takes on a slow link before it is sent again."""
+"""Rate of a slow link, by which the timeout of a large payload is computed."""
 
 
 Upward = Frontier | SegmentUp | Overlap | Fault
@@ -41,7 +42,7 @@ Upward = Frontier | SegmentUp | Overlap | Fault
 
 @dataclass(slots=True)
 class Waiting:
-    """A message that is not acknowledged yet; `due` is None until it was first sent."""
+    """Message that is not acknowledged yet; `due` is None before it is first sent."""
 
     message: Upward
     payload: bytes
@@ -50,7 +51,7 @@ class Waiting:
 
 
 class Uplink:
-    """See the module's head. Fulfils `ports.Above`."""
+    """Uplink of one tree. Implements `ports.Above`."""
 
     def __init__(self, context: Context, tree: bytes, owner: Owner, payload_bytes_max: int) -> None:
         self._context = context
@@ -58,7 +59,7 @@ class Uplink:
         self._owner = owner
         self._payload_bytes_max = payload_bytes_max
         self._lane = 1 + int.from_bytes(tree[:4])
-        self.barrier: Barrier  # set by the tree, which builds both
+        self.barrier: Barrier  # set by the tree, which makes both
         self.parent: Contact | None = None
         self.root = False
         self._seq = 0
@@ -68,7 +69,7 @@ class Uplink:
         self._sent_bytes = 0
 
     def next_seq(self) -> int:
-        """The next hop sequence number; joins use the same count, so that both are ordered."""
+        """Return the next hop sequence number; joins use the same count, so that both are ordered."""
         self._seq += 1
         return self._seq
 
@@ -96,7 +97,7 @@ class Uplink:
             self._queue(message, b"".join(item.payload for item in piece.items))
 
     def announce(self, frontier: int | None) -> None:
-        """Tell the parent where this subtree stands."""
+        """Announce the frontier of this subtree to the parent."""
         if self.parent is not None:
             self._queue(Frontier(self._tree, self.next_seq(), self.barrier.epoch, frontier))
 
@@ -105,7 +106,7 @@ class Uplink:
         self.report(start, stop, attempt, lagging=False)
 
     def lagging(self, start: int, stop: int, attempt: int) -> None:
-        """Report to the root that its order, or its predecessor's, has not reached all agents."""
+        """Report to the root that its order, or an earlier root's, has not reached all agents."""
         self.report(start, stop, attempt, lagging=True)
 
     def report(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
@@ -126,7 +127,7 @@ class Uplink:
     # -- the hop
 
     def attach(self, parent: Contact | None) -> None:
-        """There is another parent, or none: only reports are kept."""
+        """Switch to another parent, or to none; only reports are kept."""
         reports = [w.message for w in self._waiting.values() if isinstance(w.message, (Overlap, Fault))]
         self._waiting.clear()
         self._sent.clear()
@@ -138,7 +139,7 @@ class Uplink:
             self._queue(report)
 
     def become_root(self) -> None:
-        """Everything goes to the owner from now on; reports on their way are the owner's already."""
+        """Deliver everything to the owner from now on, including reports in transit."""
         reports = [w.message for w in self._waiting.values()]
         self.attach(None)
         self._waiting.clear()
@@ -180,7 +181,7 @@ class Uplink:
         return min((w.due for w in self._sent.values() if w.due is not None), default=None)
 
     def release(self, stop: int) -> None:
-        """Messages about closed intervals lose their contents, but still claim."""
+        """Remove the contents of messages about closed intervals; their claims stay."""
         for waiting in self._waiting.values():
             message = waiting.message
             if isinstance(message, SegmentUp) and message.segment.stop <= stop and message.segment.coverage:
