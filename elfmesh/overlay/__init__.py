@@ -1,6 +1,6 @@
-"""Room: overlay. Who is there and who is closest.
+"""Room: overlay. Membership of agents, and look-ups of the agents closest to an id.
 
-A sans-IO Kademlia: `Overlay.step(event, now)` returns effects. See machine.py for its parts.
+A sans-IO Kademlia: `Overlay.step(event, now)` returns effects. machine.py lists its parts.
 
 Paper: ELF 2.3.
 """

@@ -1,14 +1,14 @@
 """Timers, and requests that wait for an answer.
 
-Owns request ids, time-outs and the measured round trips behind them, and the agent's knowledge of its own
-lateness: while its loop lags, answers lie unread, so a time-out that fires then is put off, not believed.
-Refuses to know what a request means: the caller gets the answer, or None.
+Owns request ids, timeouts and the round trips from which timeouts are computed, and the lag of this agent's
+event loop. While the loop lags, answers are unread, so a timeout that fires then is postponed. Does not
+depend on the meaning of a request: the caller receives the answer, or None.
 
-A link may be slower than the first time-out. An answer on it comes late and ends no request, but it tells the
-round trip, so that the following time-outs are long enough for the link.
+If a link is slower than the first timeout, the answer arrives late and completes no request. It still
+measures the round trip, so that later timeouts are long enough for the link.
 
-Invariants: each request ends exactly once, by its answer or its time-out; an answer counts only if it comes
-from the agent that was asked and has the expected type; a timer set again replaces its former setting.
+Invariants: each request ends exactly once, by its answer or its timeout. An answer is accepted only from the
+agent that was asked and with the expected type. Setting a timer again replaces the earlier setting.
 """
 
 from __future__ import annotations
@@ -21,31 +21,34 @@ from elfmesh.machine import Contact, Message
 from elfmesh.overlay.table import Peer
 
 TIMEOUT_FIRST_S = 0.5
-"""For an agent whose round trip is unknown."""
+"""Timeout for an agent whose round trip is unknown."""
 
 TIMEOUT_MIN_S = 0.25
-"""Above the pauses of a busy Python process on a fast network."""
+"""Least timeout, longer than the pauses of a busy Python process on a fast network."""
 
 TIMEOUT_MAX_S = 1.5
-"""A slower agent is of no use as a hop; bounds how long a death goes unseen."""
+"""Greatest timeout. A slower agent is useless as a hop, and the limit bounds the detection of deaths."""
 
 LATE_MAX = 256
-"""Requests remembered after their time-out, for the round trip of a late answer."""
+"""Most requests that are remembered after their timeout, for the round trip of a late answer."""
 
 LATE_S_MAX = 10.0
-"""An answer that took longer measures a fault, not a link."""
+"""Longest round trip that is measured; a longer one is caused by a fault and not by the link."""
 
 LAG_NOTICED_S = 0.1
-"""A tick this late says that the loop was blocked, and that answers may lie unread."""
+"""Delay of a tick from which the loop is considered blocked, so that answers may be unread."""
 
 LAG_CREDIT_MAX_S = 2.0
-"""The longest grace after one blockage: afterwards the peers' silence is their own."""
+"""Longest postponement after one blockage; afterwards silence is attributed to the peer."""
 
 Answered = Callable[[Message | None, Contact], None]
 
 
 class Timers:
-    """Named timers on one heap; cancelling is free, dead heap entries are dropped when they surface."""
+    """Named timers on one heap.
+
+    Cancelling costs nothing; dead entries are dropped when they reach the top.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Hashable]] = []
@@ -65,9 +68,9 @@ class Timers:
         self._set.clear()
 
     def fire(self, now: float) -> None:
-        """Run everything due, in order of time and setting."""
+        """Run everything that is due, in order of time and setting."""
         heap = self._heap
-        last = self._serial  # what these runs set again waits for the next tick
+        last = self._serial  # timers that these runs set wait for the next tick
         while heap and heap[0][0] <= now and heap[0][1] <= last:
             _, serial, name = heappop(heap)
             entry = self._set.get(name)
@@ -88,11 +91,11 @@ class Timers:
 
 
 class Lateness:
-    """How late this agent's own loop is.
+    """Lag of this agent's event loop.
 
     Attributes:
-        grace_until: time-outs that fire before this moment are put off.
-        usual: smoothed lateness in seconds; part of every time-out.
+        grace_until: timeouts that fire before this time are postponed.
+        usual: smoothed lag in seconds; part of every timeout.
     """
 
     __slots__ = ("grace_until", "usual")
@@ -102,7 +105,7 @@ class Lateness:
         self.usual = 0.0
 
     def observe(self, late: float, now: float) -> None:
-        """A step runs `late` seconds after the deadline that was asked for."""
+        """Record that a step runs `late` seconds after the requested deadline."""
         if late > LAG_NOTICED_S:
             self.grace_until = max(self.grace_until, now + min(late, LAG_CREDIT_MAX_S))
         self.usual += (min(max(late, 0.0), LAG_CREDIT_MAX_S) - self.usual) / 16
@@ -121,10 +124,10 @@ class _Call:
 
 
 class Calls:
-    """Requests in flight of one agent.
+    """Pending requests of one agent.
 
     Args:
-        first_rid: where request ids start; random, so that answers to a former boot match nothing.
+        first_rid: first request id; random, so that answers to an earlier boot match no request.
     """
 
     def __init__(self, timers: Timers, lateness: Lateness, first_rid: int) -> None:
@@ -144,7 +147,7 @@ class Calls:
         return self._rid
 
     def timeout(self, peer: Peer | None, least: float = TIMEOUT_MIN_S) -> float:
-        """Seconds to wait for an answer: round trip and its spread, within bounds, plus our own lag."""
+        """Return the timeout in seconds: round trip and its deviation, within limits, plus the loop's lag."""
         if peer is None or peer.rtt < 0:
             patience = max(TIMEOUT_FIRST_S, _patience(self.strangers, least))
         else:
@@ -152,7 +155,10 @@ class Calls:
         return patience + 2 * self._lateness.usual
 
     def wait(self, rid: int, to: Contact, expected: type[Message], done: Answered, timeout: float) -> None:
-        """Await the answer to request `rid`, which the caller sends; `done` gets it, or None in the end."""
+        """Wait for the answer to request `rid`, which the caller sends.
+
+        `done` receives it, or None on timeout.
+        """
         self._waiting[rid] = _Call(to, expected, done, self.now, timeout)
         self._timers.set(rid, self.now + timeout, lambda: self._overdue(rid))
 
@@ -168,7 +174,10 @@ class Calls:
         call.done(None, call.to)
 
     def match(self, rid: int, sender: Contact, message: Message) -> tuple[float, Answered] | None:
-        """The round trip and the asker of an answer, or None if no caller waits for it. Ends the request."""
+        """Return the round trip and the callback of an answer, or None if no request matches.
+
+        Ends the request.
+        """
         call = self._waiting.get(rid)
         if call is None or not call.answered_by(sender, message):
             return None
@@ -177,7 +186,7 @@ class Calls:
         return self.now - call.sent, call.done
 
     def late(self, rid: int, sender: Contact, message: Message) -> float | None:
-        """The round trip of an answer to a request that has timed out, or None if it is none."""
+        """Return the round trip of an answer to a request that has timed out, or None if there is none."""
         call = self._overdue_calls.get(rid)
         if call is None or not call.answered_by(sender, message):
             return None
@@ -185,13 +194,13 @@ class Calls:
         return self.now - call.sent if self.now - call.sent <= LATE_S_MAX else None
 
     def clear(self) -> None:
-        """Forget all requests without a word to their askers."""
+        """Forget all requests without calling their callbacks."""
         self._waiting.clear()
         self._overdue_calls.clear()
 
 
 class RoundTrip:
-    """An estimate of round trips, as each `Peer` has one: here of first requests to agents.
+    """Estimate of round trips; each `Peer` has one, and this one is for first requests to unknown agents.
 
     Attributes:
         rtt: smoothed round trip in seconds, negative until measured.
@@ -210,7 +219,7 @@ def _patience(measured: Peer | RoundTrip, least: float) -> float:
 
 
 def learn_round_trip(peer: Peer | RoundTrip, seconds: float) -> None:
-    """Smooth one measured round trip into an estimate (the gains are TCP's)."""
+    """Update an estimate with one measured round trip (with TCP's gains)."""
     if peer.rtt < 0:
         peer.rtt, peer.deviation = seconds, seconds / 2
     else:

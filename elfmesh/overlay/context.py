@@ -1,7 +1,7 @@
-"""What the small machines of one overlay agent share: who it is, what time it is, where effects go.
+"""Context of one overlay agent, shared by its sub-machines: contact, time, effects, counters.
 
-Owns the list of effects of the running step and the counters; refuses to decide anything.
-Invariant: `now` never goes back within one machine, and nothing is emitted outside a step.
+Owns the list of effects of the current step and the counters. Makes no decisions. Invariant: `now` never
+decreases within one machine, and effects are emitted only during a step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INCARNATION_MAX = 1 << 62
 
 
 class Context:
-    """The common ground of the sub-machines.
+    """Context that the sub-machines of one agent share.
 
     Args:
         me: this agent.
@@ -31,7 +31,7 @@ class Context:
     def __init__(self, me: Contact, rng: Rng, table: Table) -> None:
         self.me = me
         self.n = int.from_bytes(me.id)
-        self._phase = (self.n & 0xFFFF) / 0x10000  # ids are random: no two agents keep time together
+        self._phase = (self.n & 0xFFFF) / 0x10000  # ids are random, so agents have different phases
         self.rng = rng
         self.table = table
         self.timers = Timers()
@@ -39,7 +39,7 @@ class Context:
         self.calls = Calls(self.timers, self.lateness, rng.getrandbits(32))
         self.now = float("-inf")
         self.out: list[Effect] = []
-        self.obituaries: tuple[Obituary, ...] = ()  # told with every ping and heartbeat
+        self.obituaries: tuple[Obituary, ...] = ()  # sent with every ping and heartbeat
         self.counters: dict[str, int] = {}
 
     def emit(self, effect: Effect) -> None:
@@ -49,29 +49,29 @@ class Context:
         self.out.append(Send(to, message, payload))
 
     def count(self, what: str) -> None:
-        """One more of something worth knowing: the peers' faults above all."""
+        """Increment a named counter, for example of a peer's fault."""
         self.counters[what] = self.counters.get(what, 0) + 1
 
     def after(self, seconds: float, spread: float = 0.2) -> float:
-        """The moment `seconds` from now, jittered by the fraction `spread`: agents shall not beat in step."""
+        """Return the time `seconds` from now, jittered by `spread` so that agents do not synchronise."""
         return self.now + seconds * (1 + spread * (2 * self.rng.random() - 1))
 
     def in_time(self, every_s: float) -> float:
-        """The next moment of this agent's rhythm that is three quarters of a period or more from now.
+        """Return the next time of this agent's schedule, at least three quarters of a period from now.
 
-        What is regular happens in one step: to wake costs an agent more than what it wakes for.
+        Periodic work happens in one step, because waking an agent costs more than the work itself.
         """
         return (math.ceil(self.now / every_s + 0.75 - self._phase) + self._phase) * every_s
 
     def ping(self, to: Contact, peer: Peer | None, done: Answered, timeout: float | None = None) -> None:
-        """Ping an agent; `done` gets its Pong or None."""
+        """Ping an agent; `done` receives its Pong or None."""
         calls = self.calls
         rid = calls.next_rid()
         self.send(to, Ping(rid, self.obituaries))
         calls.wait(rid, to, Pong, done, calls.timeout(peer) if timeout is None else timeout)
 
     def acceptable(self, contact: Contact) -> bool:
-        """Whether a contact can be that of another agent at all: hostile ones stop here."""
+        """Return whether a contact can be that of another agent; malicious contacts are refused here."""
         return contact.id != self.me.id and self.well_formed(contact)
 
     def well_formed(self, contact: Contact) -> bool:

@@ -1,16 +1,17 @@
-"""Is a doubtful peer dead? Direct pings, then through others, then a last one; each silence a step further.
+"""Failure detector: pings a doubtful peer directly, then through other peers, then a last time.
 
     stage 0, 1   one ping each (a missed heartbeat or probe enters at stage 1: two misses)
-    stage 2      a ping, and up to 3 other peers are asked to ping it; it is a suspect now and told about
-    stage 3      the last ping: time for the suspect to refute
+    stage 2      a ping, and up to 3 other peers are asked to ping it; peers are notified of the suspect
+    stage 3      the last ping, which gives the suspect time to refute
     then         buried
 
-Anything heard from the peer itself ends the examination at any stage. Owns the examinations and the pinging
-on behalf of others; refuses to know the table's structure. Time-outs follow the peer's round trip within
-bounds and this agent's own loop lag (calls.py). A broken connection makes everything faster, never certain.
+Any message from the peer ends the examination at any stage. Owns the examinations and the pings on behalf of
+other agents. Does not depend on the structure of the table. Timeouts follow the peer's round trip within
+limits and the lag of this agent's loop (calls.py). A broken connection shortens the timeouts but skips no
+stage.
 
-Invariant: one examination per peer at a time; no peer is declared dead without four unanswered stages, or its
-own good-bye.
+Invariant: there is one examination per peer at a time. A peer is declared dead only after four unanswered
+stages, or after its own good-bye.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from elfmesh.overlay.messages import Pong, Relay, Relayed
 from elfmesh.overlay.table import Peer
 
 HELPERS = 3
-"""Peers asked to ping a suspect: tells a dead peer from a broken path."""
+"""Peers that are asked to ping a suspect, in order to distinguish a dead peer from a broken path."""
 
 FAST_TIMEOUT_S = 0.15
-"""After a lost connection: four stages then take about 0.75 s."""
+"""Timeout after a lost connection; four stages then take about 0.75 s."""
 
 RELAYS_MAX = 64
-"""Pings on behalf of others at once; more is refused, so that no peer can make us flood."""
+"""Most concurrent pings on behalf of others; further requests are refused, so that no peer can cause a
+flood."""
 
 _SUSPECT_STAGE = 2
 _DEAD_STAGE = 4
@@ -45,11 +47,11 @@ class _Case:
 
 
 class Detector:
-    """All examinations of one agent.
+    """Examinations of one agent.
 
     Args:
-        context: shared ground.
-        members: told about suspects, cleared ones and the dead.
+        context: shared context.
+        members: notified of suspects, cleared peers and deaths.
     """
 
     def __init__(self, context: Context, members: Membership) -> None:
@@ -62,13 +64,13 @@ class Detector:
         return len(self._cases)
 
     def examine(self, peer: Peer, stage: int = 0, *, fast: bool = False) -> None:
-        """Begin an examination, or hurry a running one that has not yet come as far."""
+        """Begin an examination, or advance a running one to this stage."""
         case = self._cases.get(peer.contact.id)
         if case is None:
             case = self._cases[peer.contact.id] = _Case(peer, stage, fast)
         elif fast and case.stage < _SUSPECT_STAGE:
             case.fast = True
-            case.stage += 1  # the connection we pinged on is gone: that ping is lost
+            case.stage += 1  # the ping was lost with its connection
         else:
             return
         self._enter(case)

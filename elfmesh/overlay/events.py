@@ -1,7 +1,8 @@
-"""What goes into the overlay machine and what comes out of it.
+"""Events and effects of the overlay machine.
 
-Several of these are the output of one room and the input of another (a tree asks for `Watch`, the overlay
-answers with `PeerDown`), so they are both `Event` and `Effect`: the agent's core passes them on unchanged.
+Several classes are the output of one room and the input of another (a tree requests `Watch`, the overlay
+answers with `PeerDown`), so they are both `Event` and `Effect`, and the agent's core passes them on
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ class Start(Event):
 
 @dataclass(frozen=True, slots=True)
 class Remember(Event, Effect):
-    """Agents met in an earlier boot: ways back in beside the seeds, which may all be gone. Before `Start`."""
+    """Add agents of an earlier boot as entry points besides the seeds, which may all be gone.
+
+    Before `Start`.
+    """
 
     contacts: tuple[Contact, ...]
 
@@ -35,7 +39,7 @@ class Lookup(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Route(Event, Effect):
-    """Bring `body` and `payload` to the agent closest to `key`: at most once, unconfirmed end to end."""
+    """Send `body` and `payload` to the agent closest to `key`: at most once, without confirmation."""
 
     key: bytes
     body: bytes
@@ -44,21 +48,21 @@ class Route(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Watch(Event, Effect):
-    """Exchange heartbeats with a peer until `Unwatch`, or until it is reported by `PeerDown`. Idempotent."""
+    """Exchange heartbeats with a peer until `Unwatch`, or until `PeerDown` reports it. Idempotent."""
 
     peer: Contact
 
 
 @dataclass(frozen=True, slots=True)
 class Unwatch(Event, Effect):
-    """End a watch, however often it was asked for; harmless if there is none."""
+    """End a watch, however often it was requested; no effect if there is none."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Probe(Event, Effect):
-    """Is this agent reachable right now? Answered by `ProbeDone`."""
+    """Test whether this agent is reachable now. Answered by `ProbeDone`."""
 
     contact: Contact
     token: int
@@ -66,31 +70,31 @@ class Probe(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost(Event):
-    """A hint of the transport: a connection broke, or could not be made. The peer is probed at once."""
+    """Hint of the transport that a connection broke or could not be made. The peer is probed immediately."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Leave(Event):
-    """Say good-bye; the machine is inert afterwards."""
+    """Leave the overlay with a good-bye; the machine is inert afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined(Effect, Event):
-    """This agent knows its siblings and can route. Comes once per successful join."""
+    """This agent knows its siblings and can route. Emitted once per successful join."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinFailed(Effect, Event):
-    """No seed let us in within the limit. The attempts go on; `Joined` may still come."""
+    """No seed answered within the limit. The attempts continue; `Joined` may still follow."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LookupDone(Effect, Event):
-    """The agents closest to `key` that answered during the look-up, closest first; may include this agent."""
+    """Result of a look-up: the closest agents that answered, closest first; may include this agent."""
 
     token: int
     key: bytes
@@ -99,7 +103,7 @@ class LookupDone(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class RouteDelivered(Effect, Event):
-    """A routed message arrived: this agent is the closest to `key`, verified."""
+    """A routed message has arrived: this agent is the closest to `key`, verified."""
 
     key: bytes
     body: bytes
@@ -109,7 +113,7 @@ class RouteDelivered(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class PeerUp(Effect, Event):
-    """A contact entered the table (first seen, back from the dead, or restarted)."""
+    """A contact has entered the table (new, returned, or restarted)."""
 
     contact: Contact
 
@@ -123,12 +127,12 @@ class PeerDown(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class SiblingsChanged(Effect, Event):
-    """The set of closest agents is another one: roots may have moved. At most once per step."""
+    """The set of closest agents has changed, so roots may have moved. At most once per step."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeDone(Effect, Event):
-    """The outcome of a `Probe`; `contact` is as the agent presented itself, if it answered."""
+    """Result of a `Probe`; `contact` is the agent's own contact, if it answered."""
 
     token: int
     contact: Contact
@@ -137,7 +141,7 @@ class ProbeDone(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class Digest(Effect, Event):
-    """The upper layer's bytes out of a heartbeat from `peer`."""
+    """The upper layer's bytes in a heartbeat from `peer`."""
 
     peer: bytes
     digest: bytes

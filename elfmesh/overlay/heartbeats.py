@@ -1,11 +1,11 @@
-"""One heartbeat per pair of peers that watch each other, whatever the number of trees they share.
+"""Heartbeats: one per pair of peers that watch each other, independent of the number of trees they share.
 
-Owns the watches and their rhythm; what is in a digest belongs to the upper layer. Both ends learn each
-other's digest from one exchange, so the end that has just received a heartbeat holds back its own and takes
-over when the other falls silent.
+Owns the watches and their timing; digests belong to the upper layer. One exchange carries the digests of both
+ends, so the end that has just received a heartbeat postpones its own and takes over when the other falls
+silent.
 
-Invariants: at most one timer per watched peer; a watch ends with `Unwatch` or with `PeerDown`, never
-silently.
+Invariants: there is at most one timer per watched peer. A watch ends with `Unwatch` or with `PeerDown`, never
+without an event.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from elfmesh.overlay.table import Peer
 HEARTBEAT_S = 1.0
 
 HELD_BACK = 1.3
-"""Periods without the other end's heartbeat after which this end beats itself."""
+"""Periods without the other end's heartbeat after which this end sends one."""
 
 _SPREAD = 0.05
 
 
 class Heartbeats:
-    """The watches of one agent.
+    """Watches of one agent.
 
     Args:
-        context: shared ground.
-        members: keeps the watched peers.
-        detector: told about missed heartbeats.
-        digest: the upper layer's bytes for a peer.
-        skew: what is known of the peers' wall clocks.
+        context: shared context.
+        members: stores the watched peers.
+        detector: notified of missed heartbeats.
+        digest: returns the upper layer's bytes for a peer.
+        skew: estimates of the peers' wall clocks.
         every_s: the period.
     """
 
@@ -59,29 +59,29 @@ class Heartbeats:
         self._every_s = every_s
 
     def watch(self, contact: Contact) -> None:
-        """Begin heartbeats with a peer; nothing if it is watched already."""
+        """Begin heartbeats with a peer; no effect if it is watched already."""
         watched = self._members.watched
         if contact.id in watched:
             return
         known = self._members.peer(contact.id)
         if known is None or known.contact.incarnation < contact.incarnation:
-            known = Peer(contact)  # the answer of the later boot will end the former one
+            known = Peer(contact)  # an answer of the later boot will end the watch on the earlier one
         watched[contact.id] = known
         self._beat(contact.id)
 
     def unwatch(self, id: bytes) -> None:
-        """End heartbeats with a peer; nothing if it is not watched."""
+        """End heartbeats with a peer; no effect if it is not watched."""
         self._members.watched.pop(id, None)
         self._skew.forget(id)
         self._context.timers.cancel(("beat", id))
 
     def gone(self, peer: Peer) -> None:
-        """The peer is out of the books already: its watch ended."""
+        """End the watch on a peer that was removed."""
         self._skew.forget(peer.contact.id)
         self._context.timers.cancel(("beat", peer.contact.id))
 
     def _hold_back(self, id: bytes, seconds: float) -> None:
-        """The other end beats: our turn comes only when it falls silent."""
+        """Postpone this end's heartbeat, because the other end sends them."""
         self._set(id, self._context.after(seconds, _SPREAD))
 
     def _set(self, id: bytes, when: float) -> None:
@@ -114,7 +114,10 @@ class Heartbeats:
             self._detector.examine(peer, 1)
 
     def beaten(self, sender: Contact, message: Beat, accepted: bool) -> None:
-        """A peer's heartbeat came. One we believe dead gets an answer, but is not passed on as living."""
+        """Process a peer's heartbeat.
+
+        A peer that is believed dead gets an answer, but its digest is ignored.
+        """
         context = self._context
         digest, clock_us = self._digest(sender.id), self._skew.clock_us()
         context.send(sender, BeatBack(message.rid, digest, context.obituaries, clock_us))

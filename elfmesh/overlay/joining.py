@@ -1,14 +1,14 @@
-"""How an agent gets in: seeds, itself, its siblings' rows, one look-up per row.
+"""Joining: seeds, this agent's own id, its siblings' rows, one look-up per row.
 
-    idle -> seeding (ping seeds, and agents met in an earlier boot; jittered retries) -> looking (look up
-    oneself) -> fetching (rows of the 3 closest) -> joined (then refresh each row once)
+    idle -> seeding (ping seeds, and agents of an earlier boot; jittered retries) -> looking (look up the own
+    id) -> fetching (rows of the 3 closest) -> joined (then refresh each row once)
 
-Owns the seeds, the agents of an earlier boot and the stage; refuses to keep contacts itself. A join that has
-not succeeded within the limit says so once, with the reason, and goes on trying: a seed may come up later.
+Owns the seeds, the agents of an earlier boot and the stage. Stores no contacts. A join that has not succeeded
+within the limit reports this once, with the reason, and continues, because a seed may start later.
 
-Invariants: `Joined` is emitted when, and only when, the stage becomes joined; an agent without seeds is the
-first of its overlay and joined at once. Who was met in an earlier boot counts only under the id that it had:
-its address may be another's by now.
+Invariants: `Joined` is emitted exactly when the stage becomes joined. An agent without seeds is the first of
+its overlay and is joined immediately. An agent of an earlier boot is accepted only with the id that it had,
+because its address may now belong to another agent.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from elfmesh.overlay.messages import Found, Rows
 from elfmesh.overlay.table import SIBLINGS
 
 JOIN_LIMIT_S = 10.0
-"""After this, the operator should know that it is not in."""
+"""Time after which the operator is informed that the agent has not joined."""
 
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 5.0
 SEEDS_MAX = 64
 SEEDS_PINGED = 8
 REMEMBERED_PINGED = 8
-"""Of the agents of an earlier boot, at each attempt: the seeds may all be gone by now."""
+"""Agents of an earlier boot that are pinged at each attempt, because all seeds may be gone."""
 SEED_GRACE_S = 0.1
-"""After the first seed has answered, the others get this long: two islands are met in one join."""
+"""Time for other seeds after the first answer, so that one join can connect two separate parts."""
 
 ROWS_FROM = 3
 ROWS_CONTACTS_MAX = 256
-"""Contacts taken from one `Rows` answer: a full table of a million agents has about 80."""
+"""Most contacts of one `Rows` answer; a full table in an overlay of a million agents has about 80."""
 
 MERGE_S = 5.0
 """Least time between two searches for the other half of a healed partition."""
@@ -48,12 +48,12 @@ Address = tuple[str, int]
 
 
 class Joiner:
-    """The way into the overlay, and back into it.
+    """Joining and rejoining of the overlay.
 
     Args:
-        context: shared ground.
-        members: gets the contacts.
-        lookups: for the searches.
+        context: shared context.
+        members: receives the contacts.
+        lookups: runs the searches.
         limit_s: when to report failure.
     """
 
@@ -69,7 +69,7 @@ class Joiner:
         self._members = members
         self._lookups = lookups
         self._limit_s = limit_s
-        self._seeds: dict[Address, bool] = {}  # has it ever answered?
+        self._seeds: dict[Address, bool] = {}  # whether it has ever answered
         self._remembered: tuple[Contact, ...] = ()
         self._retry_s = RETRY_FIRST_S
         self._merged = float("-inf")
@@ -81,11 +81,11 @@ class Joiner:
         return self.stage == "joined"
 
     def remember(self, contacts: tuple[Contact, ...]) -> None:
-        """Agents that were met in an earlier boot: asked beside the seeds."""
+        """Add agents of an earlier boot, which are pinged besides the seeds."""
         self._remembered = tuple(each for each in contacts if self._context.acceptable(each))
 
     def start(self, seeds: Sequence[Address]) -> None:
-        """Join through `seeds`, or add them to a join under way; after a join, meet them."""
+        """Join through `seeds`, or add them to a join in progress; after a join, ping them."""
         mine = (self._context.me.host, self._context.me.port)
         fresh = [seed for seed in dict.fromkeys(seeds) if seed != mine and seed not in self._seeds]
         for seed in fresh[: SEEDS_MAX - len(self._seeds)]:
@@ -186,7 +186,7 @@ class Joiner:
     def fetch_rows(
         self, source: Contact, *, quarantined_too: bool = False, then: Callable[[], None] | None = None
     ) -> None:
-        """Ask a peer for its rows and consider every contact in them; `then` is called in either case."""
+        """Request a peer's rows and consider every contact in them; `then` is called in either case."""
         context = self._context
         rid = context.calls.next_rid()
         context.send(source, Rows(rid))
@@ -209,7 +209,10 @@ class Joiner:
             self.refresh(row)
 
     def refresh(self, row: int) -> None:
-        """Look up a random id that shares `row` digits with this agent: those who answer fill the row."""
+        """Look up a random id that shares `row` digits with this agent.
+
+        The agents that answer fill the row.
+        """
         context = self._context
         below = ID_BITS - DIGIT_BITS * (row + 1)
         other = context.rng.randrange(1, 1 << DIGIT_BITS) << below
@@ -217,7 +220,7 @@ class Joiner:
         self._lookups.start(key.to_bytes(ID_BYTES), lambda contacts: None)
 
     def merge(self, other: Contact) -> None:
-        """An agent from beyond a broken path is back: look for more of them, not too often."""
+        """Process the return of an agent after a partition: search for more of them, with a rate limit."""
         context = self._context
         if not self.joined or context.now < self._merged + MERGE_S:
             return
@@ -241,5 +244,5 @@ class Joiner:
         self._context.ping(contact, None, done)
 
     def unmet(self, *, all_lost: bool) -> list[Address]:
-        """Seeds worth another ping: those that never answered, or any if all contacts are lost."""
+        """Return the seeds to ping again: those that never answered, or any if all contacts are lost."""
         return [seed for seed, met in self._seeds.items() if all_lost or not met]

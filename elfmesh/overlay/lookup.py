@@ -1,12 +1,12 @@
-"""The iterative look-up: who is closest to a key, answered only by agents that are there.
+"""Iterative look-up of the agents closest to a key; only agents that answered are returned.
 
-`Lookup` is pure bookkeeping of one search; `Lookups` asks and listens for all searches of an agent.
-Refuses to touch the table: that answers admit contacts is membership's business.
+`Lookup` is the pure state of one search; `Lookups` sends requests and receives answers for all searches of an
+agent. It does not change the table; membership admits the contacts in answers.
 
-Invariants of a search: at most `alpha` requests hold it up (an agent that let one time-out pass is asked
-once more but no longer holds up others: no rounds); it ends when the `k` closest others, as far as not
-failed, have answered; only agents that answered, and this agent itself, are returned; the number of agents
-asked is bounded, whatever liars say.
+Invariants of a search: at most `alpha` requests delay it. An agent that let one timeout pass is asked once
+more but no longer delays others; there are no rounds. A search ends when the `k` closest other agents that
+have not failed have answered. It returns only agents that answered, and this agent. The number of asked
+agents is bounded, whatever malicious agents answer.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from elfmesh.overlay.messages import Find, Found
 from elfmesh.overlay.table import Peer
 
 K = 8
-"""Agents sought: the closest one is right even if seven of its neighbours do not know it."""
+"""Number of agents to find. The closest one is correct even if seven of its neighbours do not know it."""
 
 ALPHA = 3
-"""Requests in flight per look-up."""
+"""Concurrent requests per look-up."""
 
 ASKED_MAX = 96
-"""Agents asked by one look-up: it needs about 20; more means that an agent invents contacts."""
+"""Most agents that one look-up asks: it needs about 20, so more means that an agent invents contacts."""
 
 LOOKUPS_MAX = 32
-"""Look-ups at once; the others wait in line."""
+"""Most concurrent look-ups; further ones are queued."""
 
 SECOND_TRY = 2
-"""Requests sent at once to an agent that let the first time-out pass: at a loss of 10 % all three fail in
-0.7 % of cases, and the dead cost no third time-out."""
+"""Requests sent at once to an agent after its first timeout. At a loss of 10 % all three fail in 0.7 % of
+cases, and a dead agent costs no third timeout."""
 
 Found_by = Callable[[tuple[Contact, ...]], None]
 
@@ -44,20 +44,20 @@ Found_by = Callable[[tuple[Contact, ...]], None]
 class _State(Enum):
     NEW = 0
     ASKED = 1
-    STALLED = 2  # one request timed out, the second is on its way
+    STALLED = 2  # one request has timed out, the second is pending
     ANSWERED = 3
     FAILED = 4
 
 
 class Lookup:
-    """One search.
+    """State of one search.
 
     Args:
-        key: what is sought, as an integer.
-        k: how many.
-        alpha: requests in flight.
+        key: the key, as an integer.
+        k: number of agents to find.
+        alpha: most concurrent requests.
         me: this agent, which counts as having answered.
-        known: contacts to begin with.
+        known: initial contacts.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Lookup:
             self._add(contact)
 
     def knows(self, contact: Contact) -> bool:
-        """Whether this search has met the agent, in whatever state."""
+        """Return whether this search has met the agent, in any state."""
         return contact.id in self._known
 
     def _add(self, contact: Contact) -> None:
@@ -89,7 +89,7 @@ class Lookup:
             self._contacts[distance] = contact
 
     def _best(self) -> list[int]:
-        """The closest others that may still be there: this agent's own word is no evidence."""
+        """Return the closest other agents that have not failed; this agent itself is not evidence."""
         best: list[int] = []
         states = self._states
         for distance in self._order:
@@ -100,7 +100,7 @@ class Lookup:
         return best
 
     def next(self) -> list[Contact]:
-        """Whom to ask now; they count as asked."""
+        """Return the agents to ask now; they count as asked."""
         chosen: list[Contact] = []
         for distance in self._best():
             if self._in_flight >= self._alpha or self.asked >= ASKED_MAX:
@@ -126,18 +126,21 @@ class Lookup:
             self._add(other)
 
     def stalled(self, contact: Contact) -> None:
-        """An agent is slow: it no longer holds the search up, but is still waited for."""
+        """Mark an agent as slow: it no longer delays the search, but its answer is still accepted."""
         self._leave(contact, _State.STALLED)
 
     def failed(self, contact: Contact) -> bool:
-        """An agent did not answer, unless another request to it was answered or has failed already."""
+        """Record a failed request.
+
+        False if another request to the agent was answered, or has failed already.
+        """
         news = self._states[int.from_bytes(contact.id) ^ self._key] is _State.STALLED
         self._leave(contact, _State.FAILED)
         return news
 
     @property
     def done(self) -> bool:
-        """Whether nothing that could change the result is outstanding."""
+        """Return whether no outstanding request can change the result."""
         exhausted = self.asked >= ASKED_MAX
         for distance in self._best():
             state = self._states[distance]
@@ -147,18 +150,18 @@ class Lookup:
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        """The closest agents that answered, closest first."""
+        """Return the closest agents that answered, closest first."""
         alive = (d for d in self._order if self._states[d] is _State.ANSWERED)
         return tuple(self._contacts[distance] for distance, _ in zip(alive, range(self._k), strict=False))
 
 
 class Lookups:
-    """All searches of one agent.
+    """Searches of one agent.
 
     Args:
-        context: shared ground.
-        members: whom answers and silences are reported to.
-        alpha: requests in flight per search.
+        context: shared context.
+        members: notified of answers and timeouts.
+        alpha: concurrent requests per search.
     """
 
     def __init__(self, context: Context, members: Membership, *, alpha: int = ALPHA) -> None:
@@ -173,13 +176,13 @@ class Lookups:
         return self._running + len(self._line)
 
     def start(self, key: bytes, done: Found_by, *, k: int = K, quarantined_too: bool = False) -> None:
-        """Search the `k` agents closest to `key`; `done` gets them, possibly before this returns.
+        """Search for the `k` agents closest to `key`; `done` receives them, possibly before this returns.
 
         Args:
             key: 20 bytes.
-            done: gets the agents that answered, closest first.
-            k: how many.
-            quarantined_too: ask the buried as well, if others name them (after a partition).
+            done: receives the agents that answered, closest first.
+            k: number of agents.
+            quarantined_too: also ask buried agents that others name (after a partition).
         """
         self._line.append((key, k, quarantined_too, done))
         self._admit()
@@ -199,7 +202,7 @@ class Lookups:
         self._admit()
 
     def useful(self, contact: Contact, quarantined_too: bool) -> bool:
-        """Whether a contact that an answer named may be asked."""
+        """Return whether a contact in an answer may be asked."""
         return self._context.acceptable(contact) and (
             quarantined_too or not self._members.is_quarantined(contact)
         )
@@ -220,7 +223,7 @@ class Lookups:
         context.calls.wait(rid, to, Found, done, context.calls.timeout(peer))
 
     def silent(self, contact: Contact) -> None:
-        """An agent let all attempts pass: examine a contact, do not ask a stranger again for a while."""
+        """Handle an agent that let all attempts pass: examine a contact, quarantine an unknown agent."""
         peer = self._members.peer(contact.id)
         if peer is not None:
             self.on_silent(peer)
@@ -229,7 +232,7 @@ class Lookups:
 
 
 class _Search:
-    """One running search and whom to tell."""
+    """Running search and its callback."""
 
     __slots__ = ("_done", "_ended", "_lookup", "_owner", "_quarantined_too", "k", "key")
 
@@ -257,7 +260,7 @@ class _Search:
 
     def timed_out(self, to: Contact, attempt: int) -> None:
         if self._ended:
-            return  # one silence proves little, and no caller waits any more
+            return  # one timeout is weak evidence, and no caller waits any more
         if attempt == 1:
             self._lookup.stalled(to)
             for _ in range(SECOND_TRY):

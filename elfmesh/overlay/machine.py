@@ -1,13 +1,13 @@
-"""The overlay of one agent: the small machines put together behind one `step`.
+"""Overlay machine of one agent: the sub-machines combined behind one `step`.
 
-Owns the dispatch of events and messages and the public queries; every decision lives in a sub-machine:
+Owns the dispatch of events and messages and the public queries. The sub-machines make the decisions:
 
-    table.py        which contacts are kept          detector.py    who is dead
-    membership.py   who gets in, who is buried       heartbeats.py  watched pairs
+    table.py        which contacts are kept          detector.py    which peers are dead
+    membership.py   admission and burial             heartbeats.py  watched pairs
     lookup.py       iterative search                 routing.py     recursive messages
-    joining.py      the way in                       upkeep.py      the idle rhythm
+    joining.py      joining the overlay              upkeep.py      periodic maintenance
 
-Invariants: `step` is the only mutator; nothing a peer sends raises out of it; the same events at the same
+Invariants: only `step` changes the machine. No message of a peer makes it raise. The same events at the same
 times with the same random source give the same effects.
 
 Paper: ELF 2.3.
@@ -33,28 +33,28 @@ from elfmesh.overlay.table import CELL_CONTACTS, SIBLINGS, Peer, Table
 from elfmesh.overlay.upkeep import PROBE_S, Upkeep
 
 FIND_MAX = 32
-"""Contacts in one answer to `Find`, whatever was asked for."""
+"""Most contacts in one answer to `Find`."""
 
 PROBE_ATTEMPTS = 2
 _ANSWERS = (m.Pong, m.Found, m.BeatBack, m.Relayed)
 
 
 class Overlay:
-    """The overlay machine.
+    """Overlay machine of one agent.
 
     Args:
-        me: this agent's contact, as others shall reach it.
+        me: this agent's contact for other agents.
         rng: seeded source of randomness.
-        digest: the upper layer's bytes for a heartbeat to the peer of this id.
+        digest: returns the upper layer's bytes for a heartbeat to the peer of this id.
         clock_us: wall clock, for `skew`; 0 if there is none.
-        k: agents sought by a look-up.
-        alpha: requests in flight per look-up.
-        cell_contacts: contacts per cell of the table, the active one included.
-        siblings: closest agents kept.
+        k: number of agents that a look-up finds.
+        alpha: concurrent requests per look-up.
+        cell_contacts: contacts per cell of the table, including the active one.
+        siblings: number of closest agents that are kept.
         heartbeat_s: period of the heartbeats of watched pairs.
         probe_s: period of the upkeep.
-        quarantine_s: how long hearsay about a buried agent is ignored.
-        join_limit_s: when a join that goes on is reported as failed.
+        quarantine_s: time for which hearsay about a buried agent is ignored.
+        join_limit_s: time after which an unfinished join is reported as failed.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class Overlay:
         """Apply one event.
 
         Raises:
-            TypeError: not an event of this machine (a fault of ours, not of a peer).
-            ValueError: a key or id of our own making that is none.
+            TypeError: Not an event of this machine (a fault of our own code).
+            ValueError: An invalid key or id of our own code.
         """
         context = self._context
         if self._left:
@@ -166,7 +166,8 @@ class Overlay:
 
     def _probe(self, contact: Contact, token: int, attempt: int) -> None:
         if contact.id == self.me.id:
-            # Nothing is sent to oneself: a master that waits for its own worker would take itself for dead.
+            # No message is sent to oneself, or a master that waits for its own worker would consider itself
+            # dead.
             self._context.emit(e.ProbeDone(token, self.me, alive=True))
             return
 
@@ -203,7 +204,7 @@ class Overlay:
         self._router.hop_lost(peer.contact.id)
 
     def _received(self, event: Received) -> None:
-        """What a peer wants, or answers. Nothing in here raises, whatever the fields say."""
+        """Process a peer's request or answer. Never raises, whatever the fields contain."""
         context, sender, message = self._context, event.sender, event.message
         if not context.acceptable(sender):
             if not context.well_formed(sender):
@@ -267,7 +268,7 @@ class Overlay:
         self._context.send(sender, m.Found(rid, tuple(contacts[:k])))
 
     def _from_own_id(self, sender: Contact, message: Message) -> None:
-        """A seed that is this agent itself, or another with its id: only a ping and its answer count."""
+        """Process a message with this agent's id, from itself as a seed or from another agent: pings only."""
         if isinstance(message, m.Ping):
             self._context.send(sender, m.Pong(message.rid))
         elif isinstance(message, m.Pong):
@@ -278,12 +279,12 @@ class Overlay:
             self._context.count("id_clashes")
 
     def next_hop(self, key: bytes) -> Contact | None:
-        """The closest active contact to `key`, if strictly closer than this agent and not under suspicion."""
+        """Return the active contact closest to `key`, if it is closer than this agent and not a suspect."""
         peer = self._table.next_hop(int.from_bytes(key))
         return None if peer is None else peer.contact
 
     def closest(self, key: bytes, k: int) -> list[Contact]:
-        """The `k` known contacts closest to `key`, closest first, without this agent."""
+        """Return the `k` known contacts closest to `key`, closest first, without this agent."""
         return [peer.contact for peer in self._table.closest(int.from_bytes(key), k)]
 
     def contact(self, id: bytes) -> Contact | None:
@@ -291,20 +292,20 @@ class Overlay:
         return None if peer is None else peer.contact
 
     def siblings(self) -> list[Contact]:
-        """The closest known agents, closest first."""
+        """Return the closest known agents, closest first."""
         return [peer.contact for peer in self._table.siblings()]
 
     def is_quarantined(self, id: bytes) -> bool:
-        """Whether this agent is believed dead and hearsay about it is being ignored."""
+        """Return whether this agent is believed dead, so that hearsay about it is ignored."""
         return self._members.is_quarantined(Contact(id, "", 0))
 
     @property
     def skew_s(self) -> float | None:
-        """By how much this agent's wall clock is ahead of its peers', None if that is not known (D-13)."""
+        """Return how far this agent's wall clock is ahead of its peers', None if unknown (D-13)."""
         return self._skew.seconds
 
     def peers_us(self, now: float) -> int | None:
-        """What the median of the peers' wall clocks shows, None if that is not known; from any thread."""
+        """Return the median of the peers' wall clocks, None if unknown. Thread-safe."""
         return self._skew.peers_us(now)
 
     def stats(self) -> dict[str, int | float | str]:

@@ -1,19 +1,19 @@
-"""Who is believed to live: admission, quarantine, obituaries, rebirth.
+"""Membership: admission of contacts, quarantine of dead ones, obituaries, and returns.
 
-Owns the passage between unknown, contact and buried, and with it `PeerUp` and `PeerDown`. Refuses to judge
-who is dead (detector.py) and when to look around (upkeep.py).
+Owns the transitions between unknown, contact and buried, and with them `PeerUp` and `PeerDown`. Does not
+decide which agents are dead (detector.py) or when to search for agents (upkeep.py).
 
 Rules:
-    - A second-hand contact is pinged first; only its answer admits it. A first-hand sender is admitted at
-      once if it is useful: the transport vouches for its id, and being unmeasured it is no look-up's first
-      choice.
-    - The buried are quarantined: hearsay about them is ignored until 30 s have passed. What ends it early
-      is a later incarnation, or a fresh answer to a challenge (a ping sent after the burial).
-    - An obituary heard from others is a reason to ping, nothing more: a liar costs one ping.
+    - A second-hand contact is pinged first; only its answer admits it. A first-hand sender is admitted
+      immediately if it is useful, because the transport authenticates its id. Without a measured round trip
+      it is not a look-up's first choice.
+    - Buried agents are quarantined: hearsay about them is ignored for 30 s. A later incarnation, or a new
+      answer to a challenge (a ping sent after the burial), ends the quarantine early.
+    - An obituary from another agent is only a reason to ping, so a malicious one costs one ping.
 
-Deviation: SWIM refutes a false death by raising the incarnation. Here hearsay never kills, so the fresh
-answer to a direct challenge refutes it, and the incarnation only tells lives apart: a restart is seen as
-PeerDown, PeerUp, and an agent that was only slow does not look restarted to those who never doubted it.
+Deviation: SWIM refutes a false death by raising the incarnation. Here hearsay never kills, so an answer to a
+direct challenge refutes it, and the incarnation only distinguishes boots. A restart is seen as PeerDown,
+PeerUp. An agent that was only slow does not appear restarted to agents that never suspected it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ QUARANTINE_S = 30.0
 """Longer than gossip about a dead agent circulates (kademlia 2.2.3 re-admits the dead for minutes)."""
 
 GRAVES_MAX = 256
-"""The dead that are remembered, so that the two halves of a partition find each other again."""
+"""Most dead agents that are remembered, so that the two halves of a partition find each other again."""
 
 OBITUARIES_SENT_MAX = 16
 OBITUARIES_RECEIVED_MAX = 16
 OBITUARY_S = 20.0
-"""An obituary is told for this long: all agents that share a contact talk within it."""
+"""Time for which an obituary is sent; all agents that share a contact communicate within it."""
 
 CANDIDATES_MAX = 128
-"""Second-hand contacts being pinged at once; the rest comes again with the next exchange."""
+"""Most second-hand contacts that are pinged at once; the others return with the next exchange."""
 
 CHALLENGE_S = 1.0
-"""A buried agent that talks is challenged at most this often."""
+"""Least time between challenges of a buried agent that sends messages."""
 
 
 class _Grave:
@@ -55,19 +55,19 @@ class _Grave:
 
 
 class Membership:
-    """The living and the dead as one agent knows them.
+    """Live and dead agents in the view of one agent.
 
     Args:
-        context: shared ground.
-        quarantine_s: how long hearsay about a buried agent is ignored.
+        context: shared context.
+        quarantine_s: time for which hearsay about a buried agent is ignored.
     """
 
     def __init__(self, context: Context, *, quarantine_s: float = QUARANTINE_S) -> None:
         self._context = context
         self._quarantine_s = quarantine_s
         self._graves: dict[bytes, _Grave] = {}  # oldest first
-        self._obituaries: dict[bytes, tuple[Obituary, float]] = {}  # being told, until when
-        self._rumours: dict[bytes, float] = {}  # obituaries acted upon, until when to ignore them
+        self._obituaries: dict[bytes, tuple[Obituary, float]] = {}  # obituaries that are sent, until when
+        self._rumours: dict[bytes, float] = {}  # processed obituaries, until when they are ignored
         self._candidates: dict[bytes, None] = {}
         self.watched: dict[bytes, Peer] = {}
         self.on_received: Callable[[Peer], None] = lambda peer: None
@@ -79,7 +79,7 @@ class Membership:
         return self._context.table.entries.get(int.from_bytes(id)) or self.watched.get(id)
 
     def is_quarantined(self, contact: Contact) -> bool:
-        """Whether hearsay about this boot of this agent is to be ignored."""
+        """Return whether hearsay about this boot of this agent is ignored."""
         grave = self._graves.get(contact.id)
         return (
             grave is not None
@@ -88,15 +88,16 @@ class Membership:
         )
 
     def received(self, sender: Contact, round_trip: float | None = None, *, of_link: bool = True) -> bool:
-        """A message came from `sender`; with `round_trip`, it answers our request.
+        """Process the sender of a message; with `round_trip`, the message answers our request.
 
         Args:
-            sender: as it presents itself.
+            sender: the contact in the message.
             round_trip: seconds since the request.
-            of_link: whether the answer came at once; a helper's answer about a dead agent takes its time.
+            of_link: whether the round trip measures the link; a helper's answer about a dead agent takes
+                longer.
 
         Returns:
-            False if it comes from the dead or from a former boot, and must change nothing.
+            False if the sender is dead or an earlier boot; the message must then have no effect.
         """
         context = self._context
         peer = self.peer(sender.id)
@@ -136,7 +137,7 @@ class Membership:
             self._obituaries.pop(sender.id, None)
             self._tell()
             if self._admit(sender, round_trip) and sender.incarnation <= grave.contact.incarnation:
-                self.on_rebirth(sender)  # it never died: a path was broken, others may be back, too
+                self.on_rebirth(sender)  # it never died: a path was broken, so others may be back too
             return True
         self._admit(sender, round_trip)
         return True
@@ -163,7 +164,7 @@ class Membership:
         self._admit(contact, None)
 
     def consider(self, contact: Contact, *, quarantined_too: bool = False) -> None:
-        """A second-hand contact: if it would be useful, ping it; its answer admits it."""
+        """Ping a second-hand contact if it would be useful; its answer admits it."""
         context = self._context
         if (
             contact.id in self._candidates
@@ -183,7 +184,7 @@ class Membership:
         context.ping(contact, None, done)
 
     def bury(self, contact: Contact) -> None:
-        """An agent is dead or has left: out of the table, into quarantine, and all peers are notified."""
+        """Bury an agent that is dead or has left: remove it, quarantine it, and notify all peers."""
         context = self._context
         peer = self.peer(contact.id)
         if peer is None:
@@ -200,7 +201,7 @@ class Membership:
         context.emit(PeerDown(contact.id))
 
     def quarantine(self, contact: Contact, *, known: bool = False) -> None:
-        """Ignore hearsay about an agent that does not answer; `known` ones are remembered in preference."""
+        """Ignore hearsay about an agent that does not answer; `known` ones have priority in the memory."""
         graves = self._graves
         graves.pop(contact.id, None)
         if len(graves) >= GRAVES_MAX:
@@ -208,7 +209,7 @@ class Membership:
         graves[contact.id] = _Grave(contact, self._context.now + self._quarantine_s, known)
 
     def suspect(self, peer: Peer) -> None:
-        """Ask others to look, too: the suspicion is told like a death (hearsay only makes them ping)."""
+        """Ask other agents to ping a suspect, by an obituary (hearsay only makes them ping)."""
         contact = peer.contact
         self._obituaries[contact.id] = (
             Obituary(contact.id, contact.incarnation),
@@ -221,7 +222,7 @@ class Membership:
             self._tell()
 
     def hear_obituaries(self, obituaries: tuple[Obituary, ...]) -> None:
-        """A peer says these are dead: have the ones we know pinged, each rumour once."""
+        """Process a peer's obituaries: ping the known agents among them, once per obituary."""
         context = self._context
         for obituary in obituaries[:OBITUARIES_RECEIVED_MAX]:
             id = obituary.id
@@ -240,11 +241,11 @@ class Membership:
         self._context.obituaries = tuple(notified[-OBITUARIES_SENT_MAX:])
 
     def graves(self) -> list[Contact]:
-        """The remembered dead, oldest first, without strangers that never answered."""
+        """Return the remembered dead agents, oldest first, without unknown agents that never answered."""
         return [grave.contact for grave in self._graves.values() if grave.known]
 
     def sweep(self) -> None:
-        """Forget what is out of date. Cost: one look at each recent death."""
+        """Remove outdated state. Cost: one look at each recent death."""
         now = self._context.now
         if self._obituaries:
             self._obituaries = {id: entry for id, entry in self._obituaries.items() if entry[1] > now}

@@ -1,8 +1,8 @@
-"""What agents of the overlay say to each other.
+"""Messages between the agents of the overlay.
 
-Owns the typed messages with the tag "ov.*"; refuses to know when they are sent or what follows. Every
-request carries `rid`, a number the asker chose; its answer carries the same. The sender is never a field:
-the transport says who a message came from (`Received.sender`), so no agent can speak for another.
+Owns the typed messages with the tag "ov.*". Does not decide when they are sent or what follows. Every request
+carries `rid`, a number that the requester chose; its answer carries the same number. The sender is never a
+field: the transport authenticates it (`Received.sender`), so no agent can send in the name of another.
 
 Paper: ELF 2.3 (the substrate under JOIN, multicast and "messages routed by key").
 """
@@ -15,11 +15,11 @@ from elfmesh.machine import Contact, Count, Index, Message
 
 
 class Obituary(msgspec.Struct, frozen=True, array_like=True):
-    """Hearsay that an agent may be dead: a reason to ping it, never a reason to believe it.
+    """Hearsay that an agent may be dead. It is a reason to ping the agent, but not evidence of its death.
 
     Attributes:
-        id: of the agent.
-        incarnation: the life it is said to have ended; a later boot is not concerned.
+        id: id of the agent.
+        incarnation: the incarnation that is reported dead; a later one is not affected.
     """
 
     id: bytes
@@ -27,21 +27,21 @@ class Obituary(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ping(Message, frozen=True, tag="ov.ping"):
-    """Are you there? Also how a second-hand contact proves itself."""
+    """Request for a Pong; also used to verify a second-hand contact."""
 
     rid: int
     obituaries: tuple[Obituary, ...] = ()
 
 
 class Pong(Message, frozen=True, tag="ov.pong"):
-    """I am here."""
+    """Answer to a Ping."""
 
     rid: int
     obituaries: tuple[Obituary, ...] = ()
 
 
 class Find(Message, frozen=True, tag="ov.find"):
-    """Which `k` agents do you know closest to `key`?"""
+    """Request for the `k` agents closest to `key` that the receiver knows."""
 
     rid: int
     key: bytes
@@ -49,22 +49,22 @@ class Find(Message, frozen=True, tag="ov.find"):
 
 
 class Rows(Message, frozen=True, tag="ov.rows"):
-    """Send me your siblings and the active contact of every cell."""
+    """Request for the receiver's siblings and the active contact of every cell."""
 
     rid: int
 
 
 class Found(Message, frozen=True, tag="ov.found"):
-    """The answer to `Find` (closest first) and to `Rows`."""
+    """Answer to `Find` (closest first) and to `Rows`."""
 
     rid: int
     contacts: tuple[Contact, ...]
 
 
 class Beat(Message, frozen=True, tag="ov.beat"):
-    """The heartbeat of a pair of peers, with the upper layer's digest for the receiver.
+    """Heartbeat of a pair of peers, with the upper layer's digest for the receiver.
 
-    `ahead_us`: by how much the receiver's wall clock is ahead of the sender's, as far as that is known.
+    `ahead_us`: how far the receiver's wall clock is ahead of the sender's, if known.
     """
 
     rid: int
@@ -74,7 +74,7 @@ class Beat(Message, frozen=True, tag="ov.beat"):
 
 
 class BeatBack(Message, frozen=True, tag="ov.beatback"):
-    """The other half of a heartbeat; `clock_us`: what the sender's wall clock shows, 0 if it has none."""
+    """Answer to a heartbeat; `clock_us` is the sender's wall clock, 0 if it has none."""
 
     rid: int
     digest: bytes
@@ -83,27 +83,27 @@ class BeatBack(Message, frozen=True, tag="ov.beatback"):
 
 
 class Relay(Message, frozen=True, tag="ov.relay"):
-    """I cannot reach `target`: please ping it for me."""
+    """Request to ping `target`, which the sender cannot reach."""
 
     rid: int
     target: Contact
 
 
 class Relayed(Message, frozen=True, tag="ov.relayed"):
-    """Whether the target of a `Relay` answered."""
+    """Answer to a `Relay`: whether the target answered."""
 
     rid: int
     alive: bool
 
 
 class Hop(Message, frozen=True, tag="ov.hop"):
-    """One hop of a routed message; the routed payload travels as the frame's payload.
+    """One hop of a routed message; the routed payload is the frame's payload.
 
     Attributes:
-        origin: who routed it first; (origin.id, nonce) names the message for ever.
+        origin: the agent that routed it first; (origin.id, nonce) identifies the message.
         nonce: chosen by the origin.
-        key: where it wants to go.
-        hops: made so far.
+        key: its destination.
+        hops: number of hops so far.
         body: the upper layer's header bytes.
     """
 
@@ -115,14 +115,14 @@ class Hop(Message, frozen=True, tag="ov.hop"):
 
 
 class HopTaken(Message, frozen=True, tag="ov.taken"):
-    """The receiver has taken charge of a routed message (or had before)."""
+    """Acknowledgement of a routed message, which the receiver has taken charge of now or before."""
 
     origin: bytes
     nonce: int
 
 
 class Bye(Message, frozen=True, tag="ov.bye"):
-    """I am leaving now, on purpose."""
+    """Notice that the sender is leaving intentionally."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

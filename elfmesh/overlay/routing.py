@@ -1,16 +1,16 @@
-"""Recursive greedy routing: each hop is a strictly closer agent, the last one verifies itself.
+"""Recursive greedy routing: each hop is strictly closer, and the last agent verifies that it is closest.
 
-Owns messages on their way through this agent; refuses to know what they say. A hop is acknowledged as soon
-as the receiver has taken charge; an unacknowledged one is followed by the next best. An agent that knows
-no closer agent looks the key up iteratively before it delivers, and passes the message on if that finds
-a closer agent.
+Owns messages in transit through this agent, and does not depend on their content. The receiver of a hop
+acknowledges it when it takes charge of the message; without acknowledgement the next best hop is tried. An
+agent that knows no closer agent looks the key up iteratively before it delivers, and passes the message on if
+the look-up finds a closer agent.
 
-Invariants: the distance to the key shrinks with each hop, so no message can circle; an agent takes charge
-of one message at most once; what is dropped is counted.
+Invariants: the distance to the key shrinks with each hop, so no message can circle. An agent takes charge of
+a message at most once. Dropped messages are counted.
 
 Paper: ELF 2.3 ("reliably routed to the node with the nodeId numerically closest to that key"). Deviation:
-delivery is at most once: an agent that dies in charge takes the message with it, and upper layers repeat
-what matters.
+delivery is at most once. If an agent dies while it is in charge, the message is lost, and upper layers repeat
+important messages.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from elfmesh.overlay.messages import Hop, HopTaken
 from elfmesh.overlay.table import Peer
 
 HOPS_MAX = 40
-"""One per digit of an id: the greatest number of hops that each gain a digit."""
+"""Most hops of a message: one per digit of an id, if each hop gains a digit."""
 
 VERDICT_S = 5.0
-"""How long a verified "I am the closest" stands; a closer agent in the table overrules it at once."""
+"""Time for which a verified "this agent is the closest" is valid, unless the table gets a closer agent."""
 
 ATTEMPTS_MAX = 16
-"""Hops tried for one message here; more silence means that this agent is cut off."""
+"""Most hops that are tried for one message; if all are silent, this agent is cut off."""
 
 IN_CHARGE_MAX = 1024
-"""Messages waiting here for an acknowledgement or a verdict."""
+"""Most messages that wait for an acknowledgement or a verification."""
 
 SEEN_MAX = 4096
-"""Message names remembered, against doubles."""
+"""Most names of messages that are remembered, to detect duplicates."""
 
 VERDICTS_MAX = 1024
 
@@ -56,13 +56,13 @@ class _Charge:
 
 
 class Router:
-    """All messages one agent has taken charge of.
+    """Messages that one agent has taken charge of.
 
     Args:
-        context: shared ground.
-        members: knows the peers behind the hops.
-        detector: told about hops that do not acknowledge.
-        lookups: for the verification.
+        context: shared context.
+        members: has the peers of the hops.
+        detector: notified of hops that do not acknowledge.
+        lookups: runs the verification.
     """
 
     def __init__(self, context: Context, members: Membership, detector: Detector, lookups: Lookups) -> None:
@@ -83,14 +83,14 @@ class Router:
         self._take(Hop(self._context.me, nonce, key, 0, body), payload)
 
     def received(self, sender: Contact, message: Hop, payload: bytes) -> None:
-        """A hop arrived: take charge and say so, unless it is known, lost or too much."""
+        """Process a hop: take charge and acknowledge, unless the message is known or beyond a limit."""
         context, origin = self._context, message.origin
         name = (origin.id, message.nonce)
         if len(message.key) != ID_BYTES or not (origin == context.me or context.acceptable(origin)):
             context.count("malformed")
             return
         if name not in self._seen and len(self._charges) >= IN_CHARGE_MAX:
-            context.count("routes_refused")  # not acknowledged: the sender tries another way
+            context.count("routes_refused")  # not acknowledged, so the sender tries another hop
             return
         context.send(sender, HopTaken(*name))
         if name in self._seen:
@@ -122,7 +122,7 @@ class Router:
         elif int.from_bytes(verdict[0].id) not in charge.excluded:
             self._hand_to(name, charge, verdict[0], None)
         else:
-            del self._verdicts[key]  # the one it named does not acknowledge
+            del self._verdicts[key]  # the agent in the verdict does not acknowledge
             self._verify(name, key)
 
     def _hand_to(self, name: _Name, charge: _Charge, to: Contact, peer: Peer | None) -> None:
@@ -168,7 +168,7 @@ class Router:
             self._context.timers.cancel(("hop", name))
 
     def hop_lost(self, id: bytes) -> None:
-        """A peer is gone or its connection broke: what it has not acknowledged goes elsewhere."""
+        """Send the messages that a lost peer has not acknowledged to other hops."""
         for name, charge in list(self._charges.items()):
             if charge.hop is not None and charge.hop.id == id:
                 self._context.timers.cancel(("hop", name))

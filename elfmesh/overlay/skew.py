@@ -1,13 +1,13 @@
-"""How far this agent's wall clock is from those of its peers, estimated on heartbeats (D-13).
+"""Skew: the difference between this agent's wall clock and those of its peers, measured by heartbeats (D-13).
 
-Owns the estimates, one per peer. People see them, so that a wrong clock is known before its records come too
-late or too early. The clock of a quiet agent moves its watermarks no further than `peers_us`.
+Owns the estimates, one per peer. Operators can see a wrong clock before its records are late or early. An
+agent's clock moves the watermarks of silent sources no further than `peers_us`.
 
-An answer to a heartbeat says what the other clock showed; half of the round trip later it is here. The error
-is at most half of the round trip. Who only answers learns the estimate from the next heartbeat.
+An answer to a heartbeat contains the other clock, half a round trip old. The error is at most half of the
+round trip. An end that only answers learns the estimate from the next heartbeat.
 
-Invariant: `peers_us` rests on the peers' clocks and on the monotonic clock alone, so that it stays right when
-this agent's wall clock is set.
+Invariant: `peers_us` depends only on the peers' clocks and on the monotonic clock, so that it stays correct
+when this agent's wall clock is set.
 
 Paper: none; Cristian 1989, without the retries.
 """
@@ -20,15 +20,15 @@ from statistics import median, median_high
 US = 1_000_000
 
 KEPT_S = 3600.0
-"""How long a peer's clock is remembered. An agent that is cut off has forgotten its peers after seconds, and
-its clock is still the one that they knew."""
+"""Time for which a peer's clock is remembered. An isolated agent has forgotten its peers after seconds, and
+still needs their clocks."""
 
 CLOCKS_MAX = 64
-"""Clocks remembered at a time, the newest ones."""
+"""Most clocks that are remembered, the newest ones."""
 
 
 class Skew:
-    """The clocks of the peers.
+    """Clocks of the peers.
 
     Args:
         clock_us: this agent's wall clock in microseconds UTC; 0: it has none.
@@ -39,16 +39,16 @@ class Skew:
         self._asked_at: dict[bytes, float] = {}
         self._ahead_us: dict[bytes, int] = {}
         self._shown_us: dict[bytes, int] = {}
-        """By peer: our wall clock at the last answer to it, less the monotonic time."""
+        """By peer: this agent's wall clock at its last answer to the peer, minus the monotonic time."""
         self._clocks: dict[bytes, tuple[float, int]] = {}
-        """By peer: when its clock was seen, and what it showed less the monotonic time."""
+        """By peer: when its clock was received, and its value minus the monotonic time."""
         self._median: tuple[float, int] | None = None
 
     def asked(self, peer: bytes, now: float) -> None:
         self._asked_at[peer] = now
 
     def answered(self, peer: bytes, theirs_us: int, now: float) -> None:
-        """Its answer is here, and says what the other clock showed; 0: nothing."""
+        """Process the peer's clock in its answer to a heartbeat; 0: it has none."""
         asked_at, mine_us = self._asked_at.pop(peer, None), self.clock_us()
         if asked_at is None or not theirs_us:
             return
@@ -58,7 +58,10 @@ class Skew:
             self._ahead_us[peer] = theirs_now_us - mine_us
 
     def answering(self, peer: bytes, ahead_us: int | None, now: float) -> None:
-        """A peer that watches us is answered; it says by how much our clock was ahead in our last answer."""
+        """Record an answer to a peer's heartbeat.
+
+        The heartbeat says how far our clock was ahead in the last answer.
+        """
         mine_us = self.clock_us()
         if not mine_us:
             return
@@ -76,10 +79,10 @@ class Skew:
         self._median = (now, median_high(each for _, each in self._clocks.values()))
 
     def peers_us(self, now: float) -> int | None:
-        """What the median of the peers' clocks shows, None if none is known. Any thread may ask.
+        """Return the median of the peers' clocks, None if none is known. Thread-safe.
 
-        Of an even number of peers it is the upper one of the two in the middle: this agent's own clock counts
-        as well, and one of two peers whose clock is behind must not hold this agent back.
+        For an even number of peers it is the upper one of the two middle clocks, because this agent's own
+        clock counts as well: one of two peers with a slow clock must not delay this agent.
         """
         seen = self._median
         if seen is None or now - seen[0] > KEPT_S:
@@ -87,7 +90,7 @@ class Skew:
         return seen[1] + round(now * US)
 
     def ahead_us(self, peer: bytes) -> int | None:
-        """By how much a peer's clock is ahead of ours, None if that is not known."""
+        """Return how far a peer's clock is ahead of ours, None if unknown."""
         return self._ahead_us.get(peer)
 
     def forget(self, peer: bytes) -> None:
@@ -97,7 +100,7 @@ class Skew:
 
     @property
     def seconds(self) -> float | None:
-        """By how much this clock is ahead of the median of the peers', None if none is known."""
+        """Return how far this clock is ahead of the median of the peers', None if none is known."""
         if not self._ahead_us:
             return None
         return -median(self._ahead_us.values()) / US

@@ -1,7 +1,8 @@
-"""The routing table: cells of base-16 digits and the siblings around this agent.
+"""Routing table: cells by base-16 digits, and the siblings of this agent.
 
-Owns which contacts are kept and which of them is preferred; refuses to know how they were met or whether they
-live (it neither sends nor reads a clock). Integers of ids are kept, because the whole cost is XOR and sort.
+Owns which contacts are kept and which of them is preferred. Does not depend on how they were met or whether
+they live; it sends nothing and reads no clock. Ids are stored as integers, because all costs are XOR and
+sort.
 
     cell (row, digit)   contacts that share `row` digits with me and then have `digit`: 1 active, 2 spare
     siblings            the 16 known contacts closest to me
@@ -9,12 +10,11 @@ live (it neither sends nor reads a clock). Integers of ids are kept, because the
 Invariants:
     - a contact is in `entries` exactly if it is in its cell or a sibling;
     - the siblings are the closest of `entries`, closest first;
-    - no cell is short while a sibling belongs to it;
-    - the first of a cell is never of another rack while one of this rack is in the cell.
+    - no cell has room while a sibling belongs to it;
+    - the first contact of a cell is of this agent's rack if any contact of the cell is.
 
-Paper: ELF 2.3 (log16 N hops). Deviation: Kademlia's XOR metric over Pastry's digit table, because one
-metric then serves the table, the look-up and the order of a tree (parent strictly closer than child: no
-cycles).
+Paper: ELF 2.3 (log16 N hops). Deviation: Kademlia's XOR metric over Pastry's digit table. One metric then
+serves the table, the look-up and the order of a tree (parent strictly closer than child: no cycles).
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from elfmesh.ids import DIGIT_BITS, ID_BITS
 from elfmesh.machine import Contact
 
 CELL_CONTACTS = 3
-"""One active and two spares: a cell survives two deaths between refreshes."""
+"""One active contact and two spares, so that a cell survives two deaths between refreshes."""
 
 SIBLINGS = 16
-"""Closest agents known: with 16 a root stays known to its neighbours through a loss of half of them."""
+"""Number of siblings. With 16, a root stays known to its neighbours when half of them are lost."""
 
 FASTER = 0.7
-"""A spare replaces the active contact only if its round trip is this much shorter: no flapping."""
+"""A spare replaces the active contact only if its round trip is shorter by this factor, to avoid flapping."""
 
 _DIGIT_MASK = (1 << DIGIT_BITS) - 1
 
 
 class Peer:
-    """What this agent knows of another one.
+    """State of another agent.
 
     Attributes:
-        contact: as the peer presented itself, in its latest life.
+        contact: the peer's own contact, of its latest boot.
         n: its id as an integer.
         rtt: smoothed round trip in seconds, negative until measured.
         deviation: smoothed mean deviation of the round trip.
         received: when its last message came (monotonic), negative if never.
         beaten: when its last heartbeat came.
-        suspect: under suspicion of death: not chosen as a next hop.
+        suspect: suspected dead, so not chosen as a next hop.
     """
 
     __slots__ = ("beaten", "contact", "deviation", "n", "received", "rtt", "suspect")
@@ -62,19 +62,19 @@ class Peer:
 
 
 class Table:
-    """All contacts of one agent.
+    """Contacts of one agent.
 
     Args:
         me: this agent.
-        cell_contacts: contacts per cell, the active one included.
-        siblings: how many of the closest agents to keep.
+        cell_contacts: contacts per cell, including the active one.
+        siblings: number of closest agents to keep.
     """
 
     def __init__(self, me: Contact, *, cell_contacts: int = CELL_CONTACTS, siblings: int = SIBLINGS) -> None:
         self.n = int.from_bytes(me.id)
         self.rack = me.rack
         self.entries: dict[int, Peer] = {}
-        self.siblings_changed = False  # since the owner last cleared it
+        self.siblings_changed = False  # since the caller last cleared it
         self._cell_contacts = cell_contacts
         self._siblings = siblings
         self._cells: dict[int, list[Peer]] = {}  # row << 4 | digit; never an empty list
@@ -92,7 +92,7 @@ class Table:
         return contact.rack != self.rack
 
     def useful(self, contact: Contact) -> bool:
-        """Whether `add` would keep this contact, were it new. Cost: constant."""
+        """Return whether `add` would keep this contact if it were new. Cost: constant."""
         n = int.from_bytes(contact.id)
         if n == self.n or n in self.entries:
             return False
@@ -102,7 +102,10 @@ class Table:
         return n ^ self.n < self._near[-1] or (not self._foreign(contact) and self._foreign(cell[-1].contact))
 
     def add(self, peer: Peer) -> bool:
-        """Keep a contact if it has a place; say whether it was kept. Others may lose theirs to it."""
+        """Keep a contact if there is a place for it, possibly instead of others.
+
+        Returns whether it was kept.
+        """
         if peer.n == self.n or peer.n in self.entries:
             return False
         placed = self._place_in_cell(peer)
@@ -133,7 +136,7 @@ class Table:
             del self.entries[n]
 
     def _sort(self, cell: list[Peer]) -> None:
-        """Same rack first, then the active one unless a spare is much faster. Stable."""
+        """Order a cell: same rack first, then the active contact unless a spare is much faster. Stable."""
         if len(cell) < 2:
             return
         active = cell[0]
@@ -145,13 +148,13 @@ class Table:
         cell.sort(key=rank)
 
     def measured(self, peer: Peer) -> None:
-        """The round trip of a contact is known better now: it may become its cell's active one."""
+        """Reorder the cell of a contact whose round trip was measured; it may become active."""
         cell = self._cells.get(self._cell_of(peer.n))
         if cell is not None and cell[0] is not peer and peer in cell:
             self._sort(cell)
 
     def remove(self, n: int) -> Peer | None:
-        """Forget a contact; the next closest known one becomes a sibling in its place."""
+        """Remove a contact; the next closest known one becomes a sibling in its place."""
         peer = self.entries.pop(n, None)
         if peer is None:
             return None
@@ -179,12 +182,12 @@ class Table:
             del self._cells[index]
 
     def siblings(self) -> list[Peer]:
-        """The closest known agents, closest first."""
+        """Return the closest known agents, closest first."""
         entries, n = self.entries, self.n
         return [entries[distance ^ n] for distance in self._near]
 
     def actives(self) -> list[Peer]:
-        """The contacts that messages are routed through: the best of every cell, and the siblings."""
+        """Return the contacts for routing: the best of every cell, and the siblings."""
         chosen: dict[int, Peer] = {}
         for cell in self._cells.values():
             best = next((peer for peer in cell if not peer.suspect), None)
@@ -196,9 +199,9 @@ class Table:
         return list(chosen.values())
 
     def next_hop(self, key: int, excluded: frozenset[int] = frozenset()) -> Peer | None:
-        """The active contact closest to `key`, if it is strictly closer than this agent.
+        """Return the active contact closest to `key`, if it is strictly closer than this agent.
 
-        Cost: the cell that `key` falls into and the siblings; all active contacts only if that cell is empty.
+        Cost: the cell of `key` and the siblings; all active contacts only if that cell is empty.
         """
         mine = self.n ^ key
         if not mine:
@@ -216,7 +219,7 @@ class Table:
         return best
 
     def closest(self, key: int, k: int) -> list[Peer]:
-        """The `k` known contacts closest to `key`, closest first. Cost: a sort of all contacts."""
+        """Return the `k` known contacts closest to `key`, closest first. Cost: a sort of all contacts."""
         entries = self.entries
         found: list[Peer] = []
         for n in sorted(entries, key=key.__xor__):
@@ -228,7 +231,7 @@ class Table:
         return found
 
     def rows(self) -> int:
-        """How many rows hold contacts: the depth of the table."""
+        """Return how many rows have contacts: the depth of the table."""
         return 1 + max((index >> DIGIT_BITS for index in self._cells), default=-1)
 
     def __len__(self) -> int:

@@ -1,11 +1,11 @@
-"""What an agent does when nothing happens: one small thing a second, so that its table stays true.
+"""Upkeep: one small maintenance task a second, so that the table stays correct when the agent is idle.
 
-    most seconds     ping the next contact of a shuffled round (skipping those heard lately)
-    every 5th        fetch the rows of a random sibling: new neighbours spread by this
-    every 7th        ping one of the buried, or a seed that never answered: partitions heal by this
+    most seconds     ping the next contact of a shuffled round (except recently active ones)
+    every 5th        fetch the rows of a random sibling, by which new neighbours spread
+    every 7th        ping a buried agent, or a seed that never answered, by which partitions heal
     every 30th       refresh a random row
 
-Owns the rhythm only. Cost: one request a second and agent, whatever the size of the overlay.
+Owns only the schedule. Cost: one request per second and agent, independent of the size of the overlay.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ EXCHANGE_EVERY = 5
 REVIVE_EVERY = 7
 REFRESH_EVERY = 30
 RECEIVED_LATELY_S = 3.0
-"""A contact that spoke within this time needs no ping."""
+"""A contact that sent a message within this time needs no ping."""
 
 _SKIPS_MAX = 8
 
 
 class Upkeep:
-    """The idle rhythm of one agent.
+    """Maintenance schedule of one agent.
 
     Args:
-        context: shared ground.
-        members: knows the buried.
-        detector: told about silent contacts.
-        joiner: fetches rows, refreshes, meets seeds.
+        context: shared context.
+        members: has the buried agents.
+        detector: notified of silent contacts.
+        joiner: fetches rows, refreshes, pings seeds.
         every_s: the period.
     """
 
@@ -57,7 +57,7 @@ class Upkeep:
         self._beat = 0
 
     def start(self) -> None:
-        """Begin the rhythm at a random phase; beginning again changes nothing but the phase."""
+        """Start the schedule at a random phase; starting again only changes the phase."""
         context = self._context
         context.timers.set("upkeep", context.now + self._every_s * context.rng.random(), self._tick)
 
@@ -103,7 +103,7 @@ class Upkeep:
         return None
 
     def _revive(self) -> None:
-        """Knock at one door that was shut: a grave, or a seed that never answered."""
+        """Ping a buried agent, or a seed that never answered."""
         context = self._context
         graves = self._members.graves()
         seeds = self._joiner.unmet(all_lost=not len(context.table)) if self._joiner.joined else []
@@ -111,6 +111,6 @@ class Upkeep:
             return
         chosen = context.rng.randrange(0, len(graves) + len(seeds))
         if chosen < len(graves):
-            context.ping(graves[chosen], None, lambda answer, sender: None)  # heard() does the rest
+            context.ping(graves[chosen], None, lambda answer, sender: None)  # Membership processes the answer
         else:
             self._joiner.meet(seeds[chosen - len(graves)])
