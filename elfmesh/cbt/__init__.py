@@ -1,8 +1,8 @@
-"""Room cbt: partial aggregates (PAOs) as columns with laws, their compressed buffer tree, panes, bytes.
+"""Room: cbt. Partial aggregates (PAOs) as columns with laws, their compressed buffer tree, panes, encodings.
 
-The names are loaded when they are first used: an agent without jobs needs no numpy.
+Public names are imported when they are first used, because an agent without jobs needs no numpy.
 
-Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, no query text.
+Paper: ELF 2.2. Imports only the shared modules; does not depend on the network, clocks or query texts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One limit on the memory of many trees, and the store that takes what does not fit.
+"""Memory budget of many trees, and the store to which they spill.
 
-When the trees together hold more than the limit, the coldest push their roots down, then hand their
-compressed buffers to the store. A store that refuses loses nothing: the data stay in memory, and `over` says
-that no more should come in. Trees may belong to an account (of a job): one beyond its share gives up memory
-first. With one thread, memory is given up in the same order in every run.
+If the trees together exceed the limit, the coldest ones push their roots down and then spill their compressed
+buffers to the store. If the store fails, nothing is lost: the data stay in memory, and `over` reports that no
+more input should be accepted. Trees may belong to an account (of a job); an account beyond its share gives up
+memory first. With one thread, memory is given up in the same order in every run.
 
 Paper: ELF 2.2 ("can be externalized to SSD or disk").
 """
@@ -19,25 +19,28 @@ from typing import Protocol, TypeAlias
 from elfmesh.errors import StorageError
 
 RELIEVED_SHARE = 0.875
-"""Of the limit, what is held after memory was given up: so that this is not done for every batch."""
+"""Share of the limit that is held after memory was given up, so that this does not happen for every batch."""
 
 ROOT_SHARE = 0.4
-"""Of the limit, what the root of one tree may take: the rest holds far more keys compressed."""
+"""Share of the limit for the root of one tree, because the rest holds far more keys in compressed form."""
 
 
 class BlobStore(Protocol):
-    """Bytes by number, on a disk or elsewhere."""
+    """Store of bytes by number, on a disk or elsewhere."""
 
     def put(self, blob: bytes, /) -> int:
-        """Keep bytes; their number. Raises StorageError: they could not be written. Nothing is kept."""
+        """Store bytes; returns their number.
+
+        Raises StorageError if they cannot be written; nothing is stored then.
+        """
         ...
 
     def get(self, number: int, /) -> bytes:
-        """The bytes of a number that was not dropped. Raises StorageError: they could not be read."""
+        """Return the bytes of a number that was not dropped. Raises StorageError if they cannot be read."""
         ...
 
     def drop(self, number: int, /) -> None:
-        """Forget a number; its space may be used again. Does not fail."""
+        """Delete a number, whose space may be used again. Never fails."""
         ...
 
     @property
@@ -45,7 +48,7 @@ class BlobStore(Protocol):
 
 
 class Lock(Protocol):
-    """What `threading.Lock` gives."""
+    """Interface of `threading.Lock`."""
 
     def acquire(self, blocking: bool = True) -> bool: ...
 
@@ -62,7 +65,7 @@ class Lock(Protocol):
 
 
 class NoLock:
-    """A lock where there is one thread. It can be taken once, as a real one."""
+    """Lock for a single thread. Like a real lock, it can be acquired only once."""
 
     __slots__ = ("_taken",)
 
@@ -70,7 +73,10 @@ class NoLock:
         self._taken = False
 
     def acquire(self, blocking: bool = True) -> bool:
-        """True unless it is taken. No other tree could give it back, so to wait for it is a mistake."""
+        """Return True unless it is acquired.
+
+        Waiting for it would be a programming error, because no other thread releases it.
+        """
         if self._taken:
             if blocking:
                 raise RuntimeError("a tree is used from within itself")
@@ -94,19 +100,19 @@ class NoLock:
 
 
 class BudgetUser(Protocol):
-    """A tree, as the budget sees it."""
+    """Tree, as the budget uses it."""
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
-        """Give up `bytes_wanted`, if no other thread is using the tree, and report.
+        """Give up `bytes_wanted` and report it, unless another thread is using the tree.
 
-        `root` pushes the root down, `spill` hands buffers to the store. StorageError: the store refused;
-        nothing is lost.
+        `root` pushes the root down, `spill` moves buffers to the store. Raises StorageError if the store
+        fails; nothing is lost.
         """
         ...
 
 
 class Share:
-    """What one tree reports to its budget; gone with the tree."""
+    """Bytes that one tree reports to its budget; removed with the tree."""
 
     __slots__ = ("_budget", "_number", "nbytes")
 
@@ -116,7 +122,7 @@ class Share:
         self.nbytes = 0
 
     def report(self, nbytes: int, *, used: bool) -> None:
-        """Report what the tree holds; `used` if that is because something came in."""
+        """Report the bytes of the tree; `used` if they changed because of input."""
         self._budget.note(self._number, nbytes - self.nbytes, used=used)
         self.nbytes = nbytes
 
@@ -125,7 +131,7 @@ class Share:
 
 
 class Account:
-    """The budget as one job's trees see it; `yielded` counts how often they gave up memory before others."""
+    """Budget of one job's trees; `yielded` counts how often they gave up memory before others."""
 
     def __init__(self, budget: MemoryBudget, share: float) -> None:
         self._budget, self._share = budget, share
@@ -133,12 +139,12 @@ class Account:
 
     @property
     def limit_bytes(self) -> int:
-        """Of all trees together: where no other account needs memory, all of it may be held."""
+        """Return the limit of all trees together, which one account may use while no other needs memory."""
         return self._budget.limit_bytes
 
     @property
     def share_bytes(self) -> int:
-        """What these trees may hold while others need memory."""
+        """Return the bytes that these trees may hold while others need memory."""
         return int(self._budget.limit_bytes * self._share)
 
     @property
@@ -147,9 +153,9 @@ class Account:
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether they are beyond their share, with nothing left to spill: take in no more.
+        """Return whether the trees exceed their share and cannot spill, so that they must not accept input.
 
-        This is true before `MemoryBudget.over`, so that others have room to go on.
+        This is true before `MemoryBudget.over`, so that others have room to continue.
         """
         budget = self._budget
         stuck = budget.store is None or budget.problem is not None
@@ -179,14 +185,14 @@ class Account:
 
 
 class MemoryBudget:
-    """See the module.
+    """Limit on the memory of many trees.
 
     Args:
-        limit_bytes: what the trees may hold together.
-        store: where to put what does not fit; None: nowhere.
-        new_lock: makes locks, `threading.Lock` where several threads use trees of this budget (each tree by
-            one at a time): a thread that is over the limit then passes over trees in use.
-        job_share: of the limit, what the trees of one account may hold while others need memory.
+        limit_bytes: bytes that the trees may hold together.
+        store: store for spilled data; None: no spilling.
+        new_lock: makes locks; `threading.Lock` if several threads use trees of this budget (one thread per
+            tree at a time). A thread over the limit then skips trees that are in use.
+        job_share: share of the limit that the trees of one account may hold while others need memory.
 
     `problem` is the last error of the store; None if it has worked since.
     """
@@ -206,7 +212,7 @@ class MemoryBudget:
         self.new_lock, self._job_share = new_lock, job_share
         self.nbytes = 0
         self.problem: StorageError | None = None
-        # Living trees in the order of their last use.
+        # Living trees, ordered by their last use.
         self._trees: dict[int, tuple[weakref.ref[BudgetUser], Account | None]] = {}
         self._joined = 0
         self._gone: deque[tuple[int, int]] = deque()
@@ -215,9 +221,9 @@ class MemoryBudget:
 
     @property
     def over(self) -> bool:
-        """Whether the trees hold more than the limit although all was tried: stop reading.
+        """Return whether the trees exceed the limit although everything was tried, so that reading must stop.
 
-        Call `relieve` from time to time while this is so, because a store may have room again.
+        Call `relieve` repeatedly in this state, because the store may have room again.
         """
         return self.nbytes > self.limit_bytes
 
@@ -225,7 +231,7 @@ class MemoryBudget:
         return Account(self, self._job_share)
 
     def join(self, tree: BudgetUser, account: Account | None = None) -> Share:
-        """Count a tree; the share must live as long as the tree, and no longer."""
+        """Add a tree. The returned share must live exactly as long as the tree."""
         with self._counting:
             self._part()
             self._joined += 1
@@ -233,7 +239,7 @@ class MemoryBudget:
             return Share(self, self._joined)
 
     def note(self, number: int, more_bytes: int, *, used: bool) -> None:
-        """A tree holds more or less than before; if it was used, it is the last to give up memory."""
+        """Add a change of a tree's bytes. A tree that was used becomes the last one to give up memory."""
         with self._counting:
             self._part()
             self._count(number, more_bytes)
@@ -241,10 +247,10 @@ class MemoryBudget:
                 self._trees[number] = self._trees.pop(number)
 
     def leave(self, number: int, nbytes: int) -> None:
-        """A tree is gone.
+        """Remove a tree.
 
-        The garbage collector calls this from any thread, perhaps one that is counting. It therefore never
-        waits; what cannot be counted at once is counted next time.
+        The garbage collector calls this from any thread, perhaps one that holds the lock. It therefore never
+        waits; an update that is impossible now is made at the next opportunity.
         """
         self._gone.append((number, nbytes))
         if self._counting.acquire(blocking=False):
@@ -266,10 +272,11 @@ class MemoryBudget:
             account.nbytes += more_bytes
 
     def relieve(self) -> None:
-        """Have trees give up memory until all of them hold what RELIEVED_SHARE says, if they can.
+        """Make trees give up memory until they hold RELIEVED_SHARE of the limit, if possible.
 
         Compressing a root is cheaper than reading back from a store, so all cold roots are pushed down before
-        the first buffer is spilled. The root of the tree used last, which is filling, comes at the very end.
+        the first buffer is spilled. The root of the tree that was used last, which is being filled, is the
+        very last.
         """
         if self.nbytes <= self.limit_bytes or not self._relieving.acquire(blocking=False):
             return
@@ -295,7 +302,7 @@ class MemoryBudget:
         for account in sorted(beyond, key=lambda each: -each.beyond_bytes):
             own = [tree for tree, its in trees if its is account]
             if len(own) == len(trees):
-                return  # there is no other
+                return  # there is no other tree
             account.yielded += 1
             for spill in (False, True) if self.store is not None else (False,):
                 for tree in own:
@@ -312,4 +319,4 @@ class MemoryBudget:
 
 
 Budget: TypeAlias = MemoryBudget | Account
-"""What a tree may be given."""
+"""Budget of a tree: the whole, or an account of it."""

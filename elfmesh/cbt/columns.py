@@ -1,11 +1,11 @@
-"""Canonical columns: the few Arrow types of keys and values in the tree, and how two of them unify.
+"""Canonical columns: the Arrow types of keys and values in the tree, and their unification.
 
-Canonical values have one NaN and no -0.0, so two arrays of one type hold equal values exactly where their
-bytes are equal: identity by bytes is SQL's GROUP BY identity. Promotion (null -> T, int64 -> float64, decimal
--> wider decimal of the same scale) is commutative and associative, so types do not depend on the order of
-batches.
+Canonical values have one NaN and no -0.0, so two arrays of one type have equal values exactly where their
+bytes are equal. Identity by bytes is therefore the identity of SQL's GROUP BY. Promotion (null -> T, int64 ->
+float64, decimal -> wider decimal of the same scale) is commutative and associative, so types do not depend on
+the order of batches.
 
-Paper: ELF 2.2 (keys of a PAO are opaque bytes there; here they are typed columns).
+Paper: ELF 2.2 (the keys of a PAO are opaque bytes there; here they are typed columns).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from elfmesh.cbt.errors import TypeConflict
 from elfmesh.errors import DataError
 
 DECIMAL_PRECISION_MAX = 38
-"""Digits of a decimal128, the widest decimal that Spark has."""
+"""Digits of a decimal128, Spark's widest decimal."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _NAMED: dict[str, pa.DataType] = {
@@ -45,7 +45,7 @@ _NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 
 
 def type_name(data_type: pa.DataType) -> str:
-    """The name of a canonical type in headers and messages, such as "int64" or "decimal(10,2)"."""
+    """Return the name of a canonical type in headers and messages, such as "int64" or "decimal(10,2)"."""
     if (name := _NAMES.get(data_type)) is not None:
         return name
     return f"decimal({data_type.precision},{data_type.scale})"
@@ -61,7 +61,7 @@ def type_from_name(name: str) -> pa.DataType:
 
 
 def is_orderable_as_int(data_type: pa.DataType) -> bool:
-    """Whether values are held in at most 8 bytes whose integer order is the order of the values."""
+    """Return whether values take at most 8 bytes and have the order of these bytes as an integer."""
     return data_type in _NAMES and not is_bytes(data_type) and not pa.types.is_null(data_type)
 
 
@@ -70,7 +70,7 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 
 def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The one type that holds the values of both. Raises TypeConflict: there is none."""
+    """Return the type that holds the values of both. Raises TypeConflict if there is none."""
     if left == right or pa.types.is_null(right):
         return left
     if pa.types.is_null(left):
@@ -83,17 +83,20 @@ def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def promote(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """A canonical array in a type that `unify` gave for it. Cost: nothing if the type is the same."""
+    """Convert a canonical array to a type from `unify`. Cost: nothing if the type is the same."""
     if array.type == data_type:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), data_type)
-    # Beyond 2**53 an integer key is rounded: it then equals the float it is compared with, as in SQL.
+    # An integer key beyond 2**53 is rounded, and then equals the float with which SQL compares it as equal.
     return array.cast(data_type, safe=False)
 
 
 def normalise(values: pa.Array | pa.ChunkedArray, column: str) -> pa.Array:
-    """One canonical array of any scalar Arrow array; DataError for nested types and uint64 beyond int64."""
+    """Convert any scalar Arrow array to a canonical one.
+
+    Raises DataError for nested types and uint64 beyond int64.
+    """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if array.type in _NAMES and not pa.types.is_floating(array.type):
         return array
@@ -141,7 +144,10 @@ def _convert(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
-    """Microseconds since the epoch; without zone it is UTC; nanoseconds are floored, also before 1970."""
+    """Convert to microseconds since the epoch.
+
+    Times without zone are UTC; nanoseconds are floored, also before 1970.
+    """
     unit = array.type.unit
     if unit in _MICROS_PER:
         return array.cast(pa.timestamp("us", tz=array.type.tz)).view(TIMESTAMP)
@@ -150,14 +156,14 @@ def _timestamps(array: pa.Array) -> pa.Array:
 
 
 def canonical_floats(array: pa.Array) -> pa.Array:
-    """float64 with one bit pattern for NaN and none for -0.0."""
+    """Return float64 with one bit pattern for NaN and none for -0.0."""
     values, valid = to_int64(array)
     if (
         values.min(initial=0) != _NEGATIVE_ZERO_BITS
         and values.max(initial=0) <= _INFINITY_BITS
         and values.view(np.uint64).max(initial=0) <= _MINUS_INFINITY_BITS
     ):
-        return array  # no -0.0 and no NaN of either sign: three passes, and no memory
+        return array  # no -0.0 and no NaN of either sign, found in three passes without memory
     odd = np.isnan(values.view(np.float64)) & (values != _NAN_BITS)
     negative_zero = values == _NEGATIVE_ZERO_BITS
     if not (odd.any() or negative_zero.any()):
@@ -172,9 +178,9 @@ def valid_mask(array: pa.Array) -> np.ndarray | None:
 
 
 def to_int64(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """The raw values of a fixed-width array (8 bytes, date32 or bool) as int64[n], and which are valid.
+    """Return the values of a fixed-width array (8 bytes, date32 or bool) as int64[n], and the valid rows.
 
-    Floats give their bits. The values of nulls are unspecified.
+    Floats are returned as their bits. The values of nulls are unspecified.
     """
     if pa.types.is_boolean(array.type) or pa.types.is_date32(array.type):
         array = array.cast(pa.int8() if pa.types.is_boolean(array.type) else pa.int32())
@@ -190,7 +196,7 @@ def to_int64(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def from_int64(values: np.ndarray, valid: np.ndarray | None, data_type: pa.DataType) -> pa.Array:
-    """The inverse of `to_int64`; values of nulls become 0, so that equal columns have equal bytes."""
+    """Invert `to_int64`; values of nulls become 0, so that equal columns have equal bytes."""
     null_mask = None if valid is None or bool(valid.all()) else ~valid
     if null_mask is not None:
         values = np.where(null_mask, 0, values)
@@ -205,7 +211,7 @@ def from_int64(values: np.ndarray, valid: np.ndarray | None, data_type: pa.DataT
 
 
 def byte_layout(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Of a string or binary array: int32 offsets [n + 1] into the uint8 data that is returned with them."""
+    """Return the int32 offsets [n + 1] and the uint8 data of a string or binary array."""
     _, offsets, data = array.buffers()
     count = len(array)
     if offsets is None or count == 0:
@@ -215,7 +221,7 @@ def byte_layout(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decimal_words(array: pa.Array) -> np.ndarray:
-    """Of a decimal128 array: int64 [n, 2], the low and the high half of the unscaled value."""
+    """Return the low and high halves of the unscaled values of a decimal128 array: int64 [n, 2]."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros((len(array), 2), np.int64)

@@ -1,4 +1,4 @@
-"""What can go wrong in the compressed buffer tree through data; misuse by our own code raises ValueError."""
+"""Errors of the compressed buffer tree that data can cause. Misuse by our own code raises ValueError."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from elfmesh.errors import DataError, ElfError, RuntimeFailure
 
 
 class TypeConflict(DataError):
-    """One column came with two types that have no common type."""
+    """A column has two types without a common type."""
 
     def __init__(self, column: str, left: str, right: str) -> None:
         self.column, self.left, self.right = column, left, right
@@ -17,8 +17,8 @@ class TypeConflict(DataError):
 
 
 class NotInvertible(ElfError):
-    """A subtraction was asked of aggregates that declare no inverse (min, max, or no count of rows)."""
+    """Subtraction of aggregates without an inverse (min, max, or no count of rows)."""
 
 
 class PartialTooLarge(RuntimeFailure):
-    """A partial, or a block of one, would unfold to more than its receivers accept (`partial_wire.py`)."""
+    """A partial, or one of its blocks, would unpack to more than receivers accept (`partial_wire.py`)."""

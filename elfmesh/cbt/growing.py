@@ -1,6 +1,6 @@
-"""A column that grows: one int64 row per group, updated in place while groups are added.
+"""Growing column: one int64 row per group, updated in place while groups are added.
 
-It grows in steps of half of its size, so that growing costs a constant per group.
+It grows by half of its size, so that the cost per group is constant.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 ROWS_MIN = 16
-"""Rows of the first allocation: there may be thousands of small trees."""
+"""Rows of the first allocation; small, because there may be thousands of small trees."""
 
 _LINE_BYTES = 64
 
 
 class Growing:
-    """int64[groups] or, with a width, int64[groups, width]; every new row holds `fill`."""
+    """int64[groups] or, with a width, int64[groups, width]; every new row contains `fill`."""
 
     __slots__ = ("_data", "_fill", "_used", "_width")
 
@@ -25,7 +25,10 @@ class Growing:
         self._used = 0
 
     def reach(self, groups: int, most: int | None = None) -> np.ndarray:
-        """All rows, at least `groups`; at most `most` are made ahead. Cost: amortised constant per group."""
+        """Return all rows, at least `groups`; at most `most` are allocated in advance.
+
+        Cost: amortised constant per group.
+        """
         if groups > len(self._data):
             ahead = max(len(self._data) + len(self._data) // 2, ROWS_MIN)
             grown = self._fresh(max(groups, ahead if most is None else min(ahead, most)))
@@ -35,7 +38,7 @@ class Growing:
         return self._data
 
     def head(self, groups: int) -> np.ndarray:
-        """The first rows, for reading; valid until the next change."""
+        """Return the first rows, for reading; valid until the next change."""
         return self.reach(groups)[:groups]
 
     def replace(self, rows: np.ndarray) -> None:
@@ -47,7 +50,7 @@ class Growing:
 
     @property
     def used(self) -> int:
-        """Rows that may differ from `fill`."""
+        """Return the number of rows that may differ from `fill`."""
         return self._used
 
     @property
@@ -59,7 +62,7 @@ class Growing:
         spare = _LINE_BYTES // 8 if self._width else 0
         data: np.ndarray = np.zeros(cells + spare, np.int64)
         if self._width:
-            # A row of a power of two then lies in one line of the cache, not across two.
+            # A row whose width is a power of two then lies in one cache line, not in two.
             start = -data.__array_interface__["data"][0] % _LINE_BYTES // 8
             data = data[start : start + cells].reshape(rows, self._width)
         if self._fill:

@@ -1,6 +1,6 @@
-"""Key columns as one byte string per row, and back: what tables, runs and blocks know of a key.
+"""Key bytes: the encoding of key columns as one byte string per row, for tables, runs and blocks.
 
-The bytes of a row are those of its columns one after the other:
+The bytes of a row are the concatenated bytes of its columns:
 
     marker    only if the column is nullable: 0 if the value is null (nothing follows), else 1
     bool      one byte, 0 or 1
@@ -9,12 +9,12 @@ The bytes of a row are those of its columns one after the other:
               8 bytes, big-endian, the sign bit flipped
     decimal   16 bytes, the unscaled value, big-endian, the sign bit flipped
     string, binary
-              the last column: the bytes as they are, to the end of the key
+              the last column: the bytes unchanged, to the end of the key
               any other: 0x00 as 0x00 0xFF, then 0x00 0x00
     null      the marker 0
 
-Of one form, two rows have equal bytes exactly where their canonical columns are equal (SQL's GROUP BY).
-Without key columns, all rows have the empty key: one global group.
+In one form, two rows have equal bytes exactly if their canonical columns are equal (SQL's GROUP BY). Without
+key columns, all rows have the empty key, that is, one global group.
 
 Paper: ELF 2.2 (keys of a PAO are opaque bytes).
 """
@@ -49,8 +49,8 @@ _NEIGHBOURS = 512
 
 
 TABLE_SEED = hash(b"elfmesh keys") & 0xFFFFFFFFFFFFFFFF
-"""Seed of tables of keys: another in every process, so that no sender can choose keys that collide. What a
-table gives does not depend on it."""
+"""Seed of tables of keys, different in every process so that senders cannot choose keys that collide. It does
+not affect results."""
 
 
 class KeyTooLong(DataError):
@@ -66,23 +66,23 @@ class KeyTooLong(DataError):
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """How key columns lie in key bytes: canonical types, and which have a marker for null."""
+    """Form of key bytes: the canonical types of the key columns, and which have a marker for null."""
 
     types: tuple[pa.DataType, ...]
     nullable: tuple[bool, ...]
 
     @property
     def plain(self) -> bool:
-        """One string or binary column, never null: its bytes are the key, and nothing is copied."""
+        """Return whether there is one string or binary column that is never null; its bytes are the key."""
         return len(self.types) == 1 and not self.nullable[0] and is_bytes(self.types[0])
 
     @property
     def shape(self) -> list[tuple[int, bool]]:
-        """(width, nullable) per column, as kernels want it."""
+        """Return (width, nullable) per column, for kernels."""
         return [(_width(data_type), null) for data_type, null in zip(self.types, self.nullable, strict=True)]
 
     def has_bytes_of(self, other: KeyForm) -> bool:
-        """Whether keys of the other form, which unifies to this one, have the same bytes in this form."""
+        """Return whether keys of the other form, which unifies to this one, have the same bytes here."""
         decimal, null = pa.types.is_decimal, pa.types.is_null
         types = zip(self.types, other.types, strict=True)
         return self.nullable == other.nullable and all(
@@ -103,23 +103,23 @@ def _width(data_type: pa.DataType) -> int:
 
 
 def form_of(columns: Sequence[pa.Array]) -> KeyForm:
-    """The form that holds these canonical columns: plain if it can be, else ready for nulls.
+    """Return the form for these canonical columns: plain if possible, else with markers for nulls.
 
-    A marker that no key needs costs next to nothing, since neighbours share it. Without it, the first null
-    would have all keys of a tree encoded again, and those of all other agents at every merge.
+    A marker that is never needed costs almost nothing, because adjacent keys share it. Without it, the first
+    null would require encoding all keys of a tree again, and those of all other agents at every merge.
     """
     form = without_nulls(tuple(column.type for column in columns))
     return KeyForm(form.types, (True,)) if form.plain and columns[0].null_count else form
 
 
 def without_nulls(types: tuple[pa.DataType, ...]) -> KeyForm:
-    """What `form_of` gives for columns of these types as long as nothing in them is null."""
+    """Return the result of `form_of` for columns of these types without nulls."""
     plain = len(types) == 1 and is_bytes(types[0])
     return KeyForm(types, (False,) if plain else (True,) * len(types))
 
 
 def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:
-    """The form that holds the keys of both; commutative and associative."""
+    """Return the form for the keys of both; commutative and associative."""
     if left == right:
         return left
     types = tuple(unify(*column) for column in zip(names, left.types, right.types, strict=True))
@@ -128,9 +128,9 @@ def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:
 
 
 def encode(columns: Sequence[pa.Array], form: KeyForm, rows: int) -> Keys:
-    """Key bytes of canonical columns of narrower or the same types. Cost: a copy of all, none if plain.
+    """Encode canonical columns of the form's types or narrower ones. Cost: a copy of all; none if plain.
 
-    ValueError: the keys of all rows together are over 2 GiB; encode fewer at a time.
+    Raises ValueError if the keys of all rows together exceed 2 GiB; encode fewer rows then.
     """
     if not columns:
         return Keys(np.zeros(rows + 1, np.int32), np.zeros(0, np.uint8))
@@ -152,7 +152,7 @@ def encode(columns: Sequence[pa.Array], form: KeyForm, rows: int) -> Keys:
 
 
 def _are_short(offsets: np.ndarray) -> bool:
-    """Whether even many neighbouring keys together are no longer than one may be. Cost: hardly any."""
+    """Return whether even several keys together are within the limit of one. Cost: almost none."""
     if int(offsets[-1]) - int(offsets[0]) <= KEY_BYTES_MAX:
         return True
     ends = np.append(offsets[::_NEIGHBOURS], offsets[-1])
@@ -176,9 +176,10 @@ def _key_column(column: pa.Array, nullable: bool) -> KeyColumn:
 
 
 def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array, ...]:
-    """The canonical key columns. Cost: a copy of all, none if plain.
+    """Decode the canonical key columns. Cost: a copy of all; none if plain.
 
-    Keys from outside are not `trusted`: ValueError unless they are what `encode` gives for valid values.
+    For keys from outside (not `trusted`), raises ValueError unless `encode` returns the same bytes for valid
+    values.
     """
     rows = len(keys)
     if not form.types:

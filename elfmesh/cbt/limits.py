@@ -1,4 +1,4 @@
-"""Sizes of a tree's parts, each with its reason."""
+"""Sizes of the parts of a tree, each with its reason."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ STEP_BITS = 4
 """Bits of the placement hash by which a leaf splits: 16 ways."""
 
 PLACE_BITS_MAX = 32
-"""Depth of the tree in bits of the placement hash: keys that agree in so many were chosen to."""
+"""Greatest depth of the tree in bits of the placement hash; keys that agree in this many were chosen to
+collide."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeLimits:
-    """Sizes of a tree's parts; all are thresholds, passed by at most one push before they act.
+    """Sizes of the parts of a tree. All are thresholds, which one push may exceed before they take effect.
 
     Attributes:
-        root_rows: keys of the root's buffer before it is pushed down, while few rows find their key there.
-            Some 10 MB; fewer rows make the pushed runs too short.
-        root_rows_max: what it grows to while many rows find their key: a root below the hot set costs most of
-            the speed, one beyond the caches of the machine gains nothing.
+        root_rows: keys of the root's buffer before it is pushed down, if few rows find their key there. About
+            10 MB; with fewer rows the pushed runs would be too short.
+        root_rows_max: size to which the root grows while many rows find their key. A root smaller than the
+            hot set loses most of the speed; one larger than the machine's caches gains nothing.
         root_bytes_max: bytes of the root's buffer, for long keys and many aggregates.
         root_bits: bits of the placement hash by which the root splits: 256 ways.
-        buffer_rows_max: rows buffered at an inner member before it pushes down: large enough that each child
-            gets a run worth compressing.
+        buffer_rows_max: rows in the buffer of an inner member before it pushes down; large enough that each
+            child receives a run worth compressing.
         leaf_rows_max: keys of a leaf; at twice as many it splits. One leaf is unpacked at a time, so this
             bounds the working set.
-        pending_share: a leaf merges when pending rows exceed this share of its base (varied by half with its
-            prefix), so each row is merged a logarithmic number of times.
-        spilled_share: the same for a leaf whose base lies in a store, where a merge costs a read and a write.
-        pending_rows_min: no merge before this many, because unpacking has a fixed cost.
-        runs_max: pending runs of a member before they are joined, however short.
+        pending_share: a leaf merges when its pending rows exceed this share of its base (varied by half with
+            its prefix), so each row is merged a logarithmic number of times.
+        spilled_share: the same for a leaf whose base is in a store, where a merge costs a read and a write.
+        pending_rows_min: least pending rows for a merge, because unpacking has a fixed cost.
+        runs_max: pending runs of a member before they are merged, however short.
     """
 
     root_rows: int = 1 << 18

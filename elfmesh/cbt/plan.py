@@ -1,4 +1,4 @@
-"""What one table groups by and aggregates, and how columns of a batch become its keys and inputs.
+"""Plan of one table: its keys and aggregates, and the conversion of batches to keys and inputs.
 
 Paper: ELF 2.2 (each parsed key-value pair becomes a PAO).
 """
@@ -19,7 +19,7 @@ Aggregates = Mapping[str, tuple[str, str | tuple[str, ...] | None]]
 
 
 class Plan:
-    """Keys and aggregates of one table, checked; no keys: one global group; no aggregates: a set of keys."""
+    """Checked keys and aggregates of one table. No keys: one global group; no aggregates: a set of keys."""
 
     def __init__(self, keys: Sequence[str], aggregates: Aggregates) -> None:
         self.keys = tuple(keys)
@@ -44,7 +44,7 @@ class Plan:
         self.layout = Layout(self.keys, tuple((name, kind) for name, (kind, _) in self.aggregates.items()))
 
     def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The canonical key and input columns of a batch, each once."""
+        """Return the canonical key and input columns of a batch, each once. Raises DataError."""
         out: dict[str, pa.Array] = {}
         names = batch.schema.names
         for name in (*self.keys, *(name for names in self.inputs for name in names)):

@@ -1,7 +1,7 @@
-"""PAO rows: key columns and state columns side by side; combine and finish.
+"""PAO rows: key columns and state columns in parallel, with operations to merge and finish them.
 
-An Arrow table's schema metadata says which column is a key and which belongs to the state of which aggregate.
-Key columns are canonical, so equal keys have equal bytes.
+The schema metadata of an Arrow table marks each column as a key or as part of an aggregate's state. Key
+columns are canonical, so equal keys have equal bytes.
 
 Paper: ELF 2.2 (PAO; groupby-aggregate).
 """
@@ -25,10 +25,10 @@ from elfmesh.errors import ProtocolError
 
 METADATA_KEY = b"elfmesh.pao"
 ROWS_OVERHEAD_BYTES = 400
-"""Python objects around one block of rows (measured: about 100 bytes per column)."""
+"""Python objects of one block of rows (measured: about 100 bytes per column)."""
 
 Types = tuple[pa.DataType, ...]
-"""Types of the key columns, then of the aggregates' values."""
+"""Types of the key columns, followed by those of the aggregates' values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Layout:
 
     @property
     def null_types(self) -> Types:
-        """Before any value was seen: null unifies with everything."""
+        """Return the types before any value was seen: null, which unifies with every type."""
         counts = tuple(pa.int64() if kind == "count" else pa.null() for _, kind in self.aggregates)
         return (*(pa.null() for _ in self.keys), *counts)
 
@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some PAO rows of one layout: canonical key columns, and one state per aggregate."""
+    """PAO rows of one layout: canonical key columns, and one state per aggregate."""
 
     layout: Layout
     count: int
@@ -70,7 +70,10 @@ class Rows:
         return int(columns) + ROWS_OVERHEAD_BYTES
 
     def promote(self, types: Types) -> Rows:
-        """The same rows in wider types. Distinct integer keys may become one float: combine afterwards."""
+        """Promote the rows to wider types.
+
+        Different integer keys may become equal floats: call `combine` afterwards.
+        """
         if self.types == types:
             return self
         keys = tuple(promote(key, types[place]) for place, key in enumerate(self.keys))
@@ -102,7 +105,7 @@ def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
 
 
 def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
-    """Merge rows of one layout by key, promoted to `types` or what the blocks unify to.
+    """Merge rows of one layout by key, promoted to `types` or to the unified types of the blocks.
 
     Cost: one pass over all key bytes, one over each state column.
     """
@@ -127,10 +130,10 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
 
 
 def subtract_rows(whole: Rows, part: Rows) -> Rows:
-    """The groups of `whole` without the records of `part`; groups left without a record vanish.
+    """Return the groups of `whole` without the records of `part`; groups without a record are removed.
 
-    NotInvertible: an aggregate declares no inverse, or no count(*) says which groups remain. ValueError:
-    `part` is not contained in `whole`.
+    Raises NotInvertible if an aggregate has no inverse, or if there is no count(*) to tell which groups
+    remain, and ValueError if `part` is not contained in `whole`.
 
     Paper: ELF 2.2, PAO15 minus PAO5.
     """
@@ -159,7 +162,7 @@ class _StateColumns(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _Metadata(msgspec.Struct, array_like=True, frozen=True):
-    """What the columns of a PAO table are, in order: keys, then the parts of each state."""
+    """Description of the columns of a PAO table, in order: keys, then the parts of each state."""
 
     keys: tuple[str, ...]
     states: tuple[_StateColumns, ...]
@@ -175,7 +178,10 @@ def _schema_metadata(keys: tuple[str, ...], states: tuple[_StateColumns, ...]) -
 
 
 def to_table(rows: Rows) -> pa.Table:
-    """PAO columns as an Arrow table; metadata `elfmesh.pao` marks each as key or as state of an aggregate."""
+    """Convert PAO rows to an Arrow table.
+
+    Metadata `elfmesh.pao` marks each column as a key or part of a state.
+    """
     arrays, names, marks = list(rows.keys), list(rows.layout.keys), []
     for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
         marks.append(_StateColumns(name, kind, type_name(state.type), tuple(state.parts)))

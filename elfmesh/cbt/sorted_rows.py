@@ -1,10 +1,10 @@
-"""PAO rows in the order of their key bytes, with the keys front-coded: what trees hold and the wire carries.
+"""PAO rows sorted by key bytes, with front-coded keys, as trees and the wire contain them.
 
-Blocks are merged, split and thinned without unfolding a key. Keys ascend strictly by their bytes. The
+Blocks are merged, split and thinned without decoding a key. Keys ascend strictly by their bytes. The
 placement hashes of all keys begin with the `bits` bits of `prefix`.
 
-Paper: ELF 2.2. Deviation: its runs are sorted by hash and merged by comparing hashes; sorted by key bytes,
-neighbours share their beginnings, which front-coding stores once.
+Paper: ELF 2.2. Deviation: runs in the paper are sorted by hash and merged by comparing hashes. Sorted by key
+bytes, adjacent keys share prefixes, which front-coding stores once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.rows import Layout, Rows, Types, combine
 
 SORTED_OVERHEAD_BYTES = 600
-"""Python objects around one block (measured on two columns)."""
+"""Python objects of one block (measured for two columns)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Some PAO rows of one layout and one form, ordered by key bytes, each key once.
+    """PAO rows of one layout and one form, ordered by key bytes, each key once.
 
     `prefix` is a number of `bits` bits (a multiple of 4), with which the placement hash of every key begins.
     """
@@ -53,10 +53,10 @@ class SortedRows:
 
 
 def merge_sorted(blocks: Sequence[SortedRows]) -> SortedRows:
-    """All rows of at least one block, by key. Cost: one pass over the coded keys, one over the states.
+    """Merge all rows of at least one block by key. Cost: one pass over the coded keys, one over the states.
 
-    Blocks of different forms are brought to a common one first, which takes blocks of all keys (bits == 0),
-    because a key of another form has another place; ValueError otherwise.
+    Blocks of different forms are converted to a common form first. They must then contain all keys (bits ==
+    0), because the placement hash of a key depends on the form; otherwise ValueError is raised.
     """
     first = blocks[0]
     if any(
@@ -91,7 +91,7 @@ def _alike(blocks: Sequence[SortedRows]) -> Sequence[SortedRows]:
 
 
 def partition_sorted(rows: SortedRows, bits: int) -> list[SortedRows]:
-    """Split by the next `bits` bits of the placement hash into 2**bits blocks, empty ones among them."""
+    """Split by the next `bits` bits of the placement hash into 2**bits blocks, some of them empty."""
     runs, order = kernel.active.partition_run(rows.run, rows.bits, bits)
     states = [state.take(order) for state in rows.states]
     cuts = np.cumsum([0, *(run.rows for run in runs)]).tolist()
@@ -109,7 +109,7 @@ def partition_sorted(rows: SortedRows, bits: int) -> list[SortedRows]:
 
 
 def sort_rows(rows: Rows, bits: int = 0, form: KeyForm | None = None) -> list[SortedRows]:
-    """Rows in order, split by `bits` bits (at most 16) of the placement hash; empty parts are left out."""
+    """Sort rows and split them by `bits` bits (at most 16) of the placement hash; empty parts are omitted."""
     if rows.count == 0:
         return []
     form = form or form_of(rows.keys)
@@ -138,10 +138,10 @@ def to_rows(rows: SortedRows) -> Rows:
 
 
 def reform(rows: SortedRows, form: KeyForm, types: Types) -> SortedRows:
-    """The same rows in a wider form and wider types.
+    """Convert the rows to a wider form and wider types.
 
-    Where that changes the bytes of keys, it changes their order, their placement and (an integer key that
-    becomes the float it is rounded to) even which are equal: the result then has bits == 0.
+    If this changes the bytes of keys, it changes their order and placement, and may make different keys equal
+    (an integer key that becomes a rounded float). The result then has bits == 0.
     """
     if rows.form == form and rows.types == types:
         return rows

@@ -1,1 +1,1 @@
-"""Rows and columns as bytes, and back."""
+"""Encodings of rows and columns."""

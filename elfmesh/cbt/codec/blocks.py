@@ -1,11 +1,11 @@
-"""Blocks of sorted rows as compressed bytes, alone or in frames that find damage.
+"""Compressed blocks of sorted rows, alone or in frames with checksums.
 
-A frame stands in a checkpoint of a tree, and wherever a block is kept outside its tree:
+A frame is used in a checkpoint of a tree, and wherever a block is stored outside its tree:
 
     length u32 of all that follows | crc32 u32 of what follows it | body
 
-The body of a block is: length of its head u32 | head | one zstd frame of all chunks. Bytes from outside give
-rows or a ProtocolError; no more than the stated budget is allocated.
+The body of a block is: length of its head u32 | head | one zstd frame of all chunks. Decoding bytes from
+outside gives rows or raises ProtocolError, and allocates no more than the given budget.
 
 Paper: ELF 2.2 ("storing such data in compressed form").
 """
@@ -26,12 +26,13 @@ from elfmesh.errors import ProtocolError
 from elfmesh.wire import UNREADABLE
 
 FRAME_BYTES_MAX = UNPACKED_BYTES_MAX
-"""A longer frame is not one of ours: compressed, a block is smaller than what it may unfold to."""
+"""Longest valid frame, because a compressed block is smaller than its greatest unpacked size."""
 
 _PREFIX = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
 
-# A small table stays in the first cache, and a window beyond the last 256 KiB finds nothing more: sorted,
+# A small table fits into the first-level cache, and a window beyond 256 KiB finds no more matches, because
+# sorted, front-coded and shuffled bytes gain little from a longer search.
 # front-coded and shuffled bytes gain little from a longer search.
 _PARAMETERS = zstandard.ZstdCompressionParameters(
     strategy=zstandard.STRATEGY_FAST,
@@ -45,7 +46,7 @@ _PARAMETERS = zstandard.ZstdCompressionParameters(
 
 
 class Head(msgspec.Struct, array_like=True, frozen=True):
-    """What must be known before chunks can be read: their sizes, and what they are."""
+    """Head of a block: the sizes of its chunks, and the header of its rows, which a reader needs first."""
 
     sizes: tuple[int, ...]
     rows: PackedHeader
@@ -64,25 +65,25 @@ def decode_head(data: bytes | memoryview) -> Head:
 
 
 class Squeezer:
-    """Compresses chunks, one frame after the other; its memory is prepared once. For one thread at a time."""
+    """Compressor of chunks, one frame after the other, with reusable memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
 
     def squeeze(self, data: Chunk) -> bytes:
-        """One zstd frame that states its size. Cost: about 1 GB/s."""
+        """Return one zstd frame that declares its size. Cost: about 1 GB/s."""
         return self._compressor.compress(data)
 
 
 def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
-    """The chunks of a zstd frame that should have these sizes, whose sum the caller has checked."""
+    """Decompress the chunks of a zstd frame; the caller has checked the sum of the expected sizes."""
     size = sum(sizes)
     if any(part < 0 for part in sizes):
         raise ProtocolError("a block with a chunk of negative size")
     try:
         if zstandard.get_frame_parameters(frame).content_size != size:
             raise ProtocolError("a block does not state the size of its chunks")
-        # What is stated is what was allowed, and all that zstd allocates; it stops at the end of it.
+        # The declared size is what was allowed; zstd allocates no more and stops there.
         data = _decompress(frame) if size else b""
     except zstandard.ZstdError as error:
         raise ProtocolError(f"a block does not decompress: {error}") from None
@@ -90,8 +91,8 @@ def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
 
 
 _IDLE: list[zstandard.ZstdDecompressor] = []
-"""Decompressors that no thread uses now: to make one costs more than to decompress a small block. Each serves
-one thread at a time, so there are at most as many as there ever were threads reading at once."""
+"""Idle decompressors, because making one costs more than decompressing a small block. There are at most as
+many as threads that ever read at once."""
 
 
 def _decompress(frame: Chunk) -> bytes:
@@ -124,7 +125,7 @@ def unframe(data: Chunk) -> memoryview:
 
 
 def split_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole frames from bytes that were cut anywhere."""
+    """Yield whole frames from bytes that were cut anywhere."""
     held = bytearray()
     for chunk in chunks:
         held += chunk
@@ -149,9 +150,9 @@ def write_block(rows: SortedRows) -> bytes:
 
 
 def read_block(data: Chunk, *, trusted: bool = False, budget_bytes: int = UNPACKED_BYTES_MAX) -> SortedRows:
-    """The inverse of `write_block`, within a budget of memory.
+    """Decode a block from `write_block`, within a memory budget.
 
-    `trusted` bytes never left our memory: it skips the checks of their values.
+    `trusted` bytes never left this process's memory, so their values are not checked. Raises ProtocolError.
     """
     body = unframe(data)
     try:

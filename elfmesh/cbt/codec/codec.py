@@ -1,8 +1,9 @@
-"""Sorted rows as a header and chunks of bytes, and back: what trees compress, and what goes on disk and wire.
+"""Conversion of sorted rows to a header and chunks of bytes, for compression, disk and wire.
 
-Chunk 0 is the run of keys, then comes one chunk per column of a state. Nothing here is compressed, but laid
-out for it (column_codec.py, nearsum.py). Untrusted chunks: no more than the budget is allocated; the keys
-ascend, are valid and lie where the header says; every state passes the check of its law.
+Chunk 0 is the run of keys; one chunk per column of a state follows. The chunks are not compressed, but laid
+out for compression (column_codec.py, nearsum.py). For untrusted chunks, the reader allocates no more than the
+budget and checks that the keys ascend, are valid and match the header, and that every state is valid for its
+law.
 
 Paper: ELF 2.2 ("storing such data in compressed form").
 """
@@ -41,21 +42,23 @@ from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
 UNPACKED_BYTES_MAX = 1 << 30
-"""What a block from outside may take in memory; ours are a few MB, of 64 KiB keys up to some 100."""
+"""Most memory of an unpacked block from outside. Our own blocks take a few MB, or about 100 with keys of 64
+KiB."""
 
 PLACE_BITS_MAX = 64
 SHORT_ROWS = 128
-"""Fewer sums are written limb by limb: finding their short form costs more than it saves."""
+"""Rows below which sums are written limb by limb, because finding their short form costs more than it
+saves."""
 
 _KEY_BYTES_EACH = 16
-"""Memory of a key beside its bytes while keys are checked: offsets, hashes."""
+"""Memory of a key besides its bytes while keys are checked: offsets, hashes."""
 _LIMB = "limb"
 
 Chunk: TypeAlias = bytes | memoryview
 
 
 class KeyHeader(msgspec.Struct, array_like=True, frozen=True):
-    """One key column: its name, canonical type, and whether its keys have a marker of nulls."""
+    """Header of one key column: its name, canonical type, and whether it has a marker for nulls."""
 
     name: str
     type: str
@@ -63,10 +66,10 @@ class KeyHeader(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateHeader(msgspec.Struct, array_like=True, frozen=True):
-    """One aggregate: its name, kind, value type and columns, one per chunk.
+    """Header of one aggregate: its name, kind, value type and columns, one per chunk.
 
-    `sums` says how the last two columns, `near` and `rest`, are the limbs of float sums: digits and unit.
-    None if there are no such columns.
+    `sums` describes how the last two columns, `near` and `rest`, encode the limbs of float sums: digits and
+    unit. None if there are no such columns.
     """
 
     name: str
@@ -77,7 +80,7 @@ class StateHeader(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True):
-    """What is needed to read the chunks of a block; see `Run` and `SortedRows`."""
+    """Header of a block, needed to read its chunks; see `Run` and `SortedRows`."""
 
     rows: int
     key_bytes: int
@@ -90,14 +93,14 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A header and its chunks."""
+    """Header and chunks of a block."""
 
     header: PackedHeader
     chunks: list[Chunk]
 
 
 def pack(rows: SortedRows) -> Packed:
-    """Columns as bytes. Cost: two passes per column, some ten for float sums; no copy of the keys."""
+    """Encode a block. Cost: two passes per column, about ten for float sums; keys are not copied."""
     laid = [lay_out(state) for state in rows.states]
     return pack_laid(rows.layout, rows.form, rows.run, laid, rows.bits, rows.prefix)
 
@@ -119,11 +122,11 @@ def pack_parts(
     bits: int,
     first: int = 0,
 ) -> list[Packed]:
-    """Rows split into parts by `bits` bits of the placement hash, empty parts left out.
+    """Encode rows that are split into parts by `bits` bits of the placement hash; empty parts are omitted.
 
-    `runs` are the keys of each part. `order` (int64; None: as they stand) has the rows of the states, part by
-    part; `cuts` is where parts begin in it. Cost: columns are looked at once for all parts; per part and
-    column a microsecond.
+    `runs` are the keys of each part. `order` (int64; None: unchanged) has the rows of the states, part by
+    part; `cuts` has the starts of the parts in it. Cost: columns are analysed once for all parts; per part
+    and column a microsecond.
     """
     headers, chunks = _write_all(layout, [lay_out(state) for state in states], cuts, order)
     keys = _key_headers(layout, form)
@@ -136,7 +139,7 @@ def pack_parts(
 
 @dataclass(frozen=True, slots=True)
 class LaidState:
-    """One aggregate, laid out; see `StateHeader`."""
+    """Layout of one aggregate; see `StateHeader`."""
 
     kind: str
     type: pa.DataType
@@ -205,7 +208,7 @@ def _write(
     values = laid.values
     assert values is not None
     for other, place in seen:
-        # The rows of a group are often also the values of its sums.
+        # The numbers of rows of the groups are often equal to the numbers of values of their sums.
         ends = len(values) and values[0] == other[0] and values[-1] == other[-1]
         if other is values or (ends and np.array_equal(other, values)):
             parts = len(cuts) - 1
@@ -233,12 +236,15 @@ def _key_headers(layout: Layout, form: KeyForm) -> tuple[KeyHeader, ...]:
 
 
 def column_sizes(header: PackedHeader) -> list[int]:
-    """How long the chunks behind the keys are, by the header alone."""
+    """Return the lengths of the chunks after the keys, from the header alone."""
     return [chunk_bytes(column, header.rows) for state in header.states for column in state.columns]
 
 
 def unpacked_bytes(header: PackedHeader) -> int:
-    """Memory that unpacking a block takes, by its header alone; what a reader takes from its budget."""
+    """Return the memory for unpacking a block, from the header alone.
+
+    A reader subtracts it from its budget.
+    """
     size = header.key_bytes + header.rows * _KEY_BYTES_EACH
     for state in header.states:
         for column in state.columns:
@@ -255,10 +261,10 @@ def unpack(
     trusted: bool,
     budget_bytes: int = UNPACKED_BYTES_MAX,
 ) -> SortedRows:
-    """The rows again; they keep the chunk of keys alive.
+    """Decode rows; they keep the chunk of keys alive.
 
-    `trusted` bytes never left our memory: it skips the checks of their values. Cost: a pass or two per
-    column; untrusted also a decoding and a hashing of all keys.
+    `trusted` bytes never left this process's memory, so their values are not checked. Cost: one or two passes
+    per column; for untrusted bytes also a decoding and hashing of all keys.
     """
     try:
         if not trusted:
@@ -307,7 +313,7 @@ def _read_run(header: PackedHeader, form: KeyForm, chunk: Chunk, *, trusted: boo
 
 
 class _Reader:
-    """Reads the states, chunk by chunk."""
+    """Reader of the states, chunk by chunk."""
 
     def __init__(self, rows: int, chunks: Sequence[Chunk], trusted: bool) -> None:
         self._rows = rows

@@ -1,16 +1,15 @@
-"""One column as bytes and back, laid out so that zstd does well: narrow integers, byte planes, decimals.
+"""Encoding of one column, laid out for good compression by zstd: narrow integers, byte planes, decimals.
 
-Codings of a column, after a bitmap of valid rows if it has nulls:
+Encodings of a column, after a bitmap of valid rows if it has nulls:
 
-    ints     integers less `base`, in `width` bytes each (0: all are `base`), byte planes from the lowest up;
-             floats by their bits, decimals by their low half if that is all there is to them
+x by their bits, decimals by their low half if the high half is redundant
     scaled   floats that are an integer divided by 10**`extra`: that integer, as `ints`
     words    decimals: 16 byte planes
     text     lengths of strings as `ints`, then `extra` bytes of text
-    same     what column number `extra` of the block has
+    same     equal to column number `extra` of the block
     null     nothing
 
-What is read equals what was written, bit for bit. A reader checks every length before it allocates.
+Decoding gives exactly the encoded bits. A reader checks every length before it allocates.
 """
 
 from __future__ import annotations
@@ -36,20 +35,21 @@ from elfmesh.cbt.columns import (
 )
 
 NUMBERS = ""
-"""The type of a column that is a plain int64 numpy array."""
+"""Type of a column that is a plain int64 numpy array."""
 
 DIGITS_MAX = 6
-"""Digits after the point that are looked for in floats."""
+"""Most digits after the point that are tried for floats."""
 
 POWERS = 10.0 ** np.arange(DIGITS_MAX + 1)
 _WIDTH_MAX = 8
 _DECIMAL_BYTES = 16
 _ROW_BYTES_MAX = 24
-"""Memory of a row of any column: 16 bytes of the widest value, or place and length of a string, and more."""
+"""Most memory of a row of any column: 16 bytes of the widest value, or position and length of a string, and
+more."""
 
 
 class Column(msgspec.Struct, array_like=True, frozen=True):
-    """How one column lies in its chunk; see the module. `type` is NUMBERS for a plain int64 array."""
+    """Encoding of one column in its chunk; see the module. `type` is NUMBERS for a plain int64 array."""
 
     name: str
     type: str
@@ -62,9 +62,9 @@ class Column(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A column before it is cut into blocks: what all blocks have alike is found out once.
+    """Analysed column before it is cut into blocks; the properties common to all blocks are computed once.
 
-    `values` (int64) holds what is written as integers, `array` what is written some other way.
+    `values` (int64) has what is written as integers, `array` what is written in another way.
     """
 
     column: Column
@@ -83,7 +83,7 @@ def lay_numbers(name: str, values: np.ndarray) -> Laid:
 
 
 def lay_array(name: str, array: pa.Array) -> Laid:
-    """A canonical Arrow array. Cost: nothing for integers, some passes for floats and decimals."""
+    """Analyse a canonical Arrow array. Cost: nothing for integers, some passes for floats and decimals."""
     data_type = array.type
     kind = type_name(data_type)
     if pa.types.is_null(data_type):
@@ -114,10 +114,10 @@ def lay_array(name: str, array: pa.Array) -> Laid:
 def write_column(
     laid: Laid, cuts: np.ndarray, order: np.ndarray | None = None
 ) -> tuple[list[Column], list[bytes]]:
-    """Headers and bytes of the rows between neighbouring cuts; of integers all have one header.
+    """Return headers and bytes of the rows between adjacent cuts; integers have one header for all.
 
-    `cuts` (int64, ascending, at least two) are places in `order`, the rows of the column (None: as they
-    stand).
+    `cuts` (int64, ascending, at least two) are positions in `order`, the rows of the column (None:
+    unchanged).
     """
     if laid.values is None:
         return _write_other(laid, cuts, order)
@@ -182,7 +182,7 @@ def chunk_bytes(column: Column, rows: int) -> int:
 
 
 def column_bytes(column: Column, rows: int) -> int:
-    """Memory that reading a column takes, by its header alone."""
+    """Return the memory for decoding a column, from its header alone."""
     return rows * _ROW_BYTES_MAX + max(column.extra if column.coding == "text" else 0, 0)
 
 

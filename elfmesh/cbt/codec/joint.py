@@ -1,9 +1,9 @@
-"""Merging packed blocks: each column of all of them read as one, and merged as it is coded where possible.
+"""Merging of packed blocks: columns of all blocks are decoded together, or merged in encoded form.
 
-A leaf merges some ten pending runs of about a thousand rows and its base at once; read one by one, the fixed
-costs of their columns would dominate. Counters add up as coded, so do exact sums in short
-(`nearsum.add_short`), and the least coded integer is the least decimal. Other columns go through the laws.
-The result is that of `merge_sorted` of the unpacked blocks.
+A leaf merges about ten pending runs of about a thousand rows with its base. Decoded one by one, the fixed
+costs of the columns would dominate. Counters can be added in encoded form, and exact sums in short form
+(`nearsum.add_short`); the least encoded integer is the least decimal. Other columns are merged by the laws.
+The result equals that of `merge_sorted` for the unpacked blocks.
 
 Paper: ELF 2.2 (buffers are merged when they are pushed down).
 """
@@ -40,17 +40,20 @@ from elfmesh.errors import ControlFlow
 
 _REST_BITS_MAX = 62
 _ADDED_MAX = 1 << 52
-"""Counters and limbs below it are added as they are: what comes out is far from any bound."""
+"""Limit of counters and limbs that are added without carries, so that the result is far from overflow."""
 
 _INT64 = np.iinfo(np.int64)
 
 
 class _Apart(ControlFlow):
-    """The columns have nothing in common that they could be read by."""
+    """The columns have no common encoding and must be decoded separately."""
 
 
 def merge_packed(blocks: Sequence[Packed]) -> Packed:
-    """All rows of trusted blocks of one place, by key. Cost: as `merge_sorted`, with less per column."""
+    """Merge all rows of trusted blocks with one prefix, by key.
+
+    Cost: as `merge_sorted`, with less per column.
+    """
     if len(blocks) == 1:
         return blocks[0]
     first = blocks[0].header
@@ -95,7 +98,7 @@ def _merge(blocks: Sequence[Packed]) -> Packed:
 
 @lru_cache(maxsize=1 << 10)
 def _shape(states: tuple[StateHeader, ...]) -> list[object]:
-    """What must be equal for the states of two blocks to be read together."""
+    """Return the properties that must be equal for the states of two blocks to be decoded together."""
     return [
         (
             state.name,
@@ -109,7 +112,7 @@ def _shape(states: tuple[StateHeader, ...]) -> list[object]:
 
 
 class _Columns:
-    """Reads columns of all blocks, block below block, in the order in which they were packed."""
+    """Decoder of columns of all blocks, block after block, in the order in which they were packed."""
 
     def __init__(self, blocks: Sequence[Packed]) -> None:
         self._blocks = blocks
@@ -173,7 +176,10 @@ class _Columns:
         )
 
     def _rests(self, state: int, rests: np.ndarray | None) -> tuple[np.ndarray, int]:
-        """What exact sums have beside their near decimals, in one unit; _Apart if no unit holds them all."""
+        """Return the rests of exact sums besides their near decimals, in one unit.
+
+        Raises _Apart if none fits all.
+        """
         assert rests is not None
         units = []
         for block in self._blocks:
@@ -183,7 +189,7 @@ class _Columns:
         unit = min(units)
         if max(units) == unit:
             return rests, unit
-        rests = rests.copy()  # it may be what another column is the same as
+        rests = rests.copy()  # another column may refer to it (`same`)
         for own, (start, stop) in zip(units, self._cuts, strict=True):
             part = rests[start:stop]
             largest = bound(part)
@@ -195,7 +201,7 @@ class _Columns:
 
 
 class _Merger:
-    """Merges laid columns by group; `ids` is the group of each row, `times` the most rows of a group."""
+    """Merger of columns by group; `ids` is the group of each row, `times` the most rows of a group."""
 
     def __init__(self, ids: np.ndarray, groups: int, times: int) -> None:
         self._ids, self._groups, self._times = ids, groups, times
@@ -214,7 +220,7 @@ class _Merger:
         self, state: LaidState, scatter: Callable[[np.ndarray, np.ndarray, np.ndarray], None]
     ) -> LaidState | None:
         (laid,) = state.columns
-        # The bits of a negative float are not in its order.
+        # The bits of negative floats do not have the order of the floats.
         if laid.values is None or (laid.column.coding == "ints" and pa.types.is_floating(state.type)):
             return None
         out = np.full(self._groups, _INT64.max if state.kind == "min" else _INT64.min, np.int64)

@@ -1,12 +1,13 @@
-"""Exact float sums in few bytes: the nearest short number, and the little that is left of the sum.
+"""Short form of exact float sums: the nearest short decimal, and the small difference from the sum.
 
-A sum of decimals such as 12.34 is off by some units in its last place at most. It is therefore stored as
+A sum of decimals such as 12.34 differs from a decimal by a few units in its last place at most. It is stored
+as
 
-    near    float64: the nearest decimal of few digits if sums look like that, else the sum roughly rounded
-    rest    int64, the sum less `near`, in units of 2**unit
+    near    float64: the nearest decimal of few digits if sums look like that, else the approximate sum
+    rest    int64, the sum minus `near`, in units of 2**unit
 
-which is exact, because both are multiples of a power of two. `spread(gather(limbs))` stands for the same
-numbers as `limbs`; the limbs may be others.
+This is exact, because both are multiples of a power of two. `spread(gather(limbs))` represents the same
+numbers as `limbs`, possibly by other limbs.
 """
 
 from __future__ import annotations
@@ -24,40 +25,39 @@ from elfmesh.cbt.sums.floatsum import LIMB_BITS, LIMB_MIN, MANTISSA_BITS, Limbs,
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHORT = 1 << 31
 _LIMBS_MAX = 12
-"""More limbs are far more than one float's digits, and too many for a rough sum to be near."""
+"""Most limbs in short form; more are far beyond one float's digits, so no float is near the sum."""
 _UNIT_MAX = 1100
 _NEAR_MAX = 1 << 52
 _REST_BITS = 62
 _FLOAT_LIMBS = 3
 _SPREAD_MAX = 3
-"""Limbs from the lowest of the smallest float to the lowest of the largest: `gather` takes 64 bits."""
+"""Limbs from the lowest of the smallest float to the lowest of the largest; `gather` uses 64 bits."""
 SPREAD_LIMBS_MAX = _SPREAD_MAX + 2 * _FLOAT_LIMBS
 
 
 def gather(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-    """Limbs in their short form; None if that form is not shorter or does not fit in 62 bits."""
+    """Convert limbs to the short form; None if it is not shorter or does not fit in 62 bits."""
     if not 2 <= len(limbs) <= _LIMBS_MAX or min(limbs) < LIMB_MIN:
         return None
     return kernel.active.short_sums(limbs)
 
 
 def add_short(sums: ShortSums, ids: np.ndarray, groups: int, times: int) -> ShortSums | None:
-    """Sums in short (not of ANY_FLOAT) added up by group as they are; None if the result might not fit.
+    """Add sums in short form (except ANY_FLOAT) by group, unconverted; None if the result might not fit.
 
-    `times` is how often a group may be among them. Cost: some six passes over the rows, as many over the
-    groups.
+    `times` is the most occurrences of a group. Cost: about six passes over the rows and over the groups.
     """
     near, digits, rest, unit = sums.near, sums.digits, sums.rest, sums.unit
     if bound(near) * times >= _NEAR_MAX:
         return None
     added, total = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     kernel.active.add(ids, near, added)
-    # What is left of the sums has a unit; the decimals, and sums smaller than what went into them, may have
+    # The rests have a unit; decimals, and sums that are smaller than their addends, may have lower bits.
     # lower bits.
     power = float(POWERS[digits])
     smallest = min(_least_magnitude(near), _least_magnitude(added))
     finer = max(unit - _lowest_bit(smallest / power), 0)
-    # Each decimal is off by half a unit in its last place at most, and so is the sum.
+    # Each decimal is off by at most half a unit in its last place, and so is the sum.
     above = _lowest_bit(bound(near) * times / power) - unit + finer
     if max(above, finer) >= _REST_BITS:
         return None
@@ -70,7 +70,7 @@ def add_short(sums: ShortSums, ids: np.ndarray, groups: int, times: int) -> Shor
 
 
 def _lowest_bit(value: float) -> int:
-    """The exponent of the lowest bit that a float of this size may have; a high one for 0."""
+    """Return the exponent of the lowest bit of a float of this magnitude; a high one for 0."""
     return math.frexp(value)[1] - MANTISSA_BITS - 1 if value else _UNIT_MAX
 
 
@@ -83,7 +83,7 @@ def _least_magnitude(values: np.ndarray) -> int:
 
 
 def spread(sums: ShortSums) -> Limbs:
-    """The limbs of sums in short, at most SPREAD_LIMBS_MAX of them. Cost: an addition of floats."""
+    """Convert sums in short form to at most SPREAD_LIMBS_MAX limbs. Cost: one addition of floats."""
     if not LIMB_BITS * LIMB_MIN <= sums.unit <= _UNIT_MAX or not ANY_FLOAT <= sums.digits <= DIGITS_MAX:
         raise ValueError(f"sums of {sums.digits} digits in units of 2**{sums.unit}")
     near = sums.near.view(np.float64) if sums.digits == ANY_FLOAT else sums.near / POWERS[sums.digits]

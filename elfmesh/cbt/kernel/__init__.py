@@ -1,8 +1,8 @@
-"""The hot operations of the tree behind one seam: a module with the functions of `protocol.Kernel`.
+"""Kernel: the hot operations of the tree, as a module with the functions of `protocol.Kernel`.
 
-There are two, of equal results: `native` in C, and `numpy_twin` where it was not built. The environment
+There are two with equal results: `native` in C, and `numpy_twin` if that was not built. The environment
 variable ELF_KERNEL (`native` or `numpy`) forces one. The rest of the room calls `kernel.active.<function>`,
-looked up at each call, so that a test can put the other one in its place.
+which is looked up at each call, so that a test can replace the kernel.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 
 def choose(wish: str | None) -> tuple[Kernel, str]:
-    """The kernel to use, and why it is not the native one (empty if it is, or if numpy was asked for).
+    """Return the kernel to use, and why it is not the native one ("" if it is, or if numpy was requested).
 
     Raises:
-        ConfigError: the wish is neither `native`, `numpy` nor empty, or native cannot be had.
+        ConfigError: `wish` is neither `native`, `numpy` nor empty, or the native kernel is not available.
     """
     if wish == "numpy":
         return numpy_twin, ""
@@ -78,4 +78,4 @@ def choose(wish: str | None) -> tuple[Kernel, str]:
 
 
 active, fallback_reason = choose(os.environ.get(VARIABLE))
-"""The implementation in use, and a sentence for the user if it is not the fast one."""
+"""The kernel in use, and a message for the user if it is not the fast one."""

@@ -1,14 +1,13 @@
-"""The kernel in C: this module allocates what `_native` fills, and makes sure of types before it is called.
+"""Kernel in C: this module allocates the outputs of `_native` and checks types before each call.
 
-Contract: `elfmesh.cbt.kernel.protocol.Kernel`; the algorithms are in `csrc/`, each file says how it works.
-All loops run without the GIL. Importing this fails where `_native` was not built, or from other sources.
+Contract: `elfmesh.cbt.kernel.protocol.Kernel`. The algorithms are described in the files of `csrc/`. All
+loops run without the GIL. The import fails if `_native` was not built, or was built from other sources.
 
-What it withstands: every buffer is checked against its offsets and lengths before it is used, so that no
-Keys or Run, however it came about, makes it read or write outside; that a Run's keys ascend is checked by
-`check_run` alone, so that what is merged from a Run made up otherwise is safe but may be wrong. Inputs must
-not change while a call runs. The index of a hot table is keyed by its seed and by the interpreter's own
-secret of this process (that of `hash(bytes)`): keys chosen without knowing it collide no more than random
-ones do.
+Safety: every buffer is checked against its offsets and lengths before it is used, so that no Keys or Run can
+cause a read or write outside, whatever its origin. Only `check_run` checks that the keys of a Run ascend;
+merging an invalid Run is memory-safe but may give wrong results. Inputs must not change during a call. The
+index of a hot table is keyed by its seed and by the interpreter's secret of this process (that of
+`hash(bytes)`), so keys that are chosen without knowing it collide no more than random ones.
 """
 
 from __future__ import annotations
@@ -51,7 +50,10 @@ _CodedRun: TypeAlias = tuple[int, int, bool, bytes]
 
 
 class HotTable:
-    """See `protocol.HotTable`. Two threads at once in one table: the later one gets a RuntimeError."""
+    """See `protocol.HotTable`.
+
+    If two threads use one table at the same time, the later one gets a RuntimeError.
+    """
 
     __slots__ = ("_table",)
 
@@ -68,16 +70,16 @@ class HotTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: index, offsets, hashes, key bytes, with their slack."""
+        """Return the bytes of index, offsets, hashes and key bytes, including unused capacity."""
         return self._table.nbytes
 
     @property
     def probes(self) -> int:
-        """Slots of the index looked at so far, beyond one per key: what collisions cost."""
+        """Return the slots of the index that were examined beyond one per key: the cost of collisions."""
         return self._table.probes
 
     def upsert(self, keys: Keys) -> np.ndarray:
-        """See `protocol.HotTable.upsert`. Cost: some 10 ns per key while the table is in cache."""
+        """See `protocol.HotTable.upsert`. Cost: about 10 ns per key while the table is in the cache."""
         ids = np.empty(len(keys), np.int64)
         self._table.upsert(*_parts(keys), ids)
         return ids
@@ -88,7 +90,7 @@ class HotTable:
         return keys
 
     def order(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `protocol.Kernel.sort_keys`, of all keys of the table, without copying them."""
+        """See `protocol.Kernel.sort_keys`, for all keys of the table, without copying them."""
         order, cuts = _order_arrays(self.rows, bits)
         self._table.order(bits, order, cuts)
         return order, cuts
@@ -97,12 +99,11 @@ class HotTable:
         return [_run(run) for run in self._table.runs(_of(order, np.int64), _of(cuts, np.int64))]
 
     def clear(self) -> None:
-        """Forget all keys; keeps the memory for the next ones."""
+        """Remove all keys; keeps the memory."""
         self._table.clear()
 
 
 def table(seed: int) -> HotTable:
-    """A new, empty hot table."""
     return HotTable(seed)
 
 
@@ -116,7 +117,7 @@ def _of(array: np.ndarray, data_type: type[np.generic]) -> np.ndarray:
 
 
 def _into(array: np.ndarray) -> np.ndarray:
-    """An int64 array that C adds to: it cannot be a copy."""
+    """Return an int64 array for output by C, which must not be a copy."""
     if array.dtype != np.int64 or not array.flags.c_contiguous or not array.flags.aligned:
         raise TypeError("sums are kept in an int64 array in C order")
     return array
@@ -147,14 +148,14 @@ def hash_keys(keys: Keys) -> np.ndarray:
 
 
 def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """See `Kernel.sort_keys`. Cost: 50 to 130 ns per key; 18 bytes per key while it runs."""
+    """See `Kernel.sort_keys`. Cost: 50 to 130 ns per key, and 18 bytes of memory per key."""
     order, cuts = _order_arrays(len(keys), bits)
     _native.sort_keys(*_parts(keys), bits, order, cuts)
     return order, cuts
 
 
 def front_code(keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
-    """See `Kernel.front_code`. A part whose keys do not ascend raises ValueError."""
+    """See `Kernel.front_code`. Raises ValueError for a part whose keys do not ascend."""
     return [_run(run) for run in _native.front_code(*_parts(keys), _of(order, np.int64), _of(cuts, np.int64))]
 
 
@@ -175,7 +176,7 @@ def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
 
 
 def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray]:
-    """See `Kernel.partition_run`. Cost: unfolds all keys; about 40 ns per key."""
+    """See `Kernel.partition_run`. Cost: decodes all keys; about 40 ns per key."""
     order, cuts = _order_arrays(run.rows, bits)
     keys = decode_run(run)
     _native.place_rows(keys.offsets, keys.data, skip, bits, order, cuts)
@@ -183,7 +184,7 @@ def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray
 
 
 def pack_bits(run: Run) -> bytes | None:
-    """See `Kernel.pack_bits`. Cost: a look at a thousand bytes, 0.3 ns per byte if it pays."""
+    """See `Kernel.pack_bits`. Cost: a sample of a thousand bytes; 0.3 ns per byte if it is worthwhile."""
     return None if run.wide else _native.pack_bits(run.rows, _of(run.data, np.uint8))
 
 
@@ -199,7 +200,7 @@ def decode_run(run: Run) -> Keys:
 
 
 def check_run(rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
-    """See `Kernel.check_run`. Cost: one pass, no memory but one key."""
+    """See `Kernel.check_run`. Cost: one pass, and memory for one key."""
     data = _of(data, np.uint8)
     return Run(rows, _native.check_run(rows, wide, data, min(key_bytes_max, _BYTES_MAX)), wide, data)
 
@@ -222,7 +223,7 @@ def encode_keys(columns: Sequence[KeyColumn], rows: int) -> Keys:
 
 
 def _given(column: KeyColumn) -> _native.KeyColumnIn:
-    """The column's buffers, empty where it has none."""
+    """Return the column's buffers, empty ones for those that it does not have."""
     values, offsets, data, valid = _NONE, _NONE, _NONE, _NONE
     if column.values is not None and column.width > 0:
         values = _of(column.values, _VALUE_TYPES[column.width])
@@ -260,7 +261,7 @@ def _taken(column: _native.KeyColumnIn) -> KeyColumn:
 
 
 def _shrunk(data: np.ndarray, used: int) -> np.ndarray:
-    """The used bytes; a copy where keeping the rest would waste memory."""
+    """Return the used bytes, copied if keeping the rest would waste memory."""
     return data[:used] if 4 * used >= 3 * len(data) else data[:used].copy()
 
 
@@ -268,7 +269,7 @@ def count(ids: np.ndarray, out: np.ndarray) -> None:
     """See `Kernel.count`.
 
     Raises:
-        IndexError: an id is outside `out`; nothing was added. So it is with the other functions by id.
+        IndexError: An id is outside `out`; nothing was added. The same holds for the other functions by id.
     """
     _native.count(_of(ids, np.int64), _into(out))
 
@@ -300,7 +301,7 @@ def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
 
 
 def add_fields(ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
-    """See `Kernel.add_fields`. Cost: a line of memory per row, some 1 ns per field."""
+    """See `Kernel.add_fields`. Cost: one cache line per row, about 1 ns per field."""
     coded = [(int(kind), place, lowest, _of_field(kind, values)) for kind, place, values, lowest in fields]
     _native.add_fields(_of(ids, np.int64), _into(out), out.shape[1], coded)
 
@@ -310,7 +311,7 @@ def _of_field(kind: FieldKind, values: np.ndarray | None) -> np.ndarray:
 
 
 def take_rows(source: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """See `Kernel.take_rows`. Cost: a line of memory per row."""
+    """See `Kernel.take_rows`. Cost: one cache line per row."""
     width = source.shape[1]
     out = np.empty((width, len(rows)), np.int64)
     _native.take_rows(_of(rows, np.int64), _of(source, np.int64), width, out)
@@ -343,14 +344,14 @@ def unpack_ints(parts: Sequence[IntPart]) -> np.ndarray:
 
 
 def scale_floats(values: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """See `Kernel.scale_floats`. Cost: a division per value and number of digits that may be it."""
+    """See `Kernel.scale_floats`. Cost: one division per value and tried number of digits."""
     out = np.empty(len(values), np.int64)
     digits = _native.scale_floats(_of(values, np.float64), out)
     return None if digits < 0 else (out, digits)
 
 
 def short_sums(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-    """See `Kernel.short_sums`. Cost: some five passes per limb."""
+    """See `Kernel.short_sums`. Cost: about five passes per limb."""
     columns = [(number, _of(limbs[number], np.int64)) for number in sorted(limbs)]
     rows = len(columns[0][1])
     near, rest = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -366,5 +367,5 @@ def short_units(near: np.ndarray, digits: int, unit: int) -> np.ndarray:
 
 
 def give_back() -> bool:
-    """See `Kernel.give_back`. Cost: a walk over what is free, a millisecond or two for 100 MB."""
+    """See `Kernel.give_back`. Cost: a walk over the free memory, one or two milliseconds for 100 MB."""
     return _native.give_back()

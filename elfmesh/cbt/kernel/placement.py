@@ -1,9 +1,9 @@
-"""Where a key goes when keys are split over several trees (PARTITIONS): a hash of typed columns.
+"""Placement of keys on several trees (PARTITIONS): a hash of typed columns.
 
-It is not the hash of key bytes (`Kernel.hash_keys`): here an integer and the float it equals hash alike, so
-that all agents send a group to the same tree, whatever types their own logs gave its columns.
+It differs from the hash of key bytes (`Kernel.hash_keys`): an integer and the equal float have the same hash,
+so that all agents send a group to the same tree, whatever types their logs gave its columns.
 
-Invariant: bit for bit the same on every machine and in every version; a change is a change of the protocol.
+Invariant: the same bits on every machine and in every version; a change would change the protocol.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NULL_HASH = np.uint64(0x5851F42D4C957F2D)
 
 
 def hash_rows(keys: Sequence[pa.Array], rows: int, seed: int) -> np.ndarray:
-    """uint64[rows], well mixed in its top bits; equal keys hash alike on every machine, in every layout.
+    """Return uint64[rows], well mixed in its top bits and equal for equal keys on every machine.
 
-    An int64 and a float64 that compare equal hash alike, so promoting a column moves no key.
+    An int64 and a float64 that compare equal have equal hashes, so promoting a column moves no key.
 
     Cost: one pass over the key bytes, eight at a time.
     """
@@ -46,7 +46,8 @@ def _hash_column(key: pa.Array) -> np.ndarray:
     else:
         values, _ = to_int64(key)
         if pa.types.is_int64(data_type):
-            # Placed as the float it would be promoted to, so that a column that turns float moves no key.
+            # Hash an integer as the float to which it would be promoted, so that a column that becomes float
+            # moves no key.
             values = values.astype(np.float64).view(np.int64)
         hashes = mix(values.view(np.uint64) + GOLDEN)
     valid = valid_mask(key)

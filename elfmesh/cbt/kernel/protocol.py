@@ -1,12 +1,13 @@
-"""What a kernel offers: the hot operations on byte keys, front-coded runs and integer columns.
+"""Interface of kernels: the hot operations on byte keys, front-coded runs and integer columns.
 
-A kernel is a module with the functions of `Kernel`. There are two, of one contract: the native one, and the
-numpy twin, which is its oracle in the tests and takes its place where there is no compiler.
+A kernel is a module with the functions of `Kernel`. There are two with the same contract: the native one, and
+the numpy twin, which is its oracle in tests and replaces it without a compiler.
 
-Owns: the shapes that both agree on. Refuses to know: column types, aggregates, compression, the tree.
+Owns the data structures that both use. Does not depend on column types, aggregates, compression or the tree.
 
-Invariants of every function: read-only inputs; no byte outside a buffer is read or written, whatever the
-content of untrusted runs after `check_run`; heavy loops run without the GIL; ids, orders and maps are int64.
+Invariants of every function: inputs are read-only. No byte outside a buffer is read or written, whatever the
+content of untrusted runs after `check_run`. Expensive loops run without the GIL. Ids, orders and maps are
+int64.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from elfmesh.errors import DataError
 
 KEY_BYTES_MAX = 65_535
-"""The longest key: lengths in runs take at most two bytes."""
+"""Longest key, because lengths in runs have at most two bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Keys:
     data: np.ndarray
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return len(self.offsets) - 1
 
 
@@ -47,10 +48,10 @@ class Run:
 
     Attributes:
         rows: number of keys.
-        key_bytes: sum of their whole lengths, which is what decoding takes.
-        wide: whether lengths take two bytes (little-endian) instead of one; needed when one is over 255.
-        data: uint8: for every key the length it shares with the key before (exactly; 0 for the first), then
-            for every key the length of its rest, then all rests.
+        key_bytes: sum of their full lengths, which is the memory for decoding.
+        wide: whether lengths have two bytes (little-endian) instead of one; needed if one is over 255.
+        data: uint8: for every key the length of its common prefix with the previous key (exact; 0 for the
+            first), then for every key the length of its rest, then all rests.
     """
 
     rows: int
@@ -60,21 +61,22 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the coded keys."""
+        """Return the bytes of the coded keys."""
         return int(self.data.nbytes)
 
 
 IntPart: TypeAlias = tuple[int, int, int, bytes | memoryview]
-"""Integers as byte planes: rows, width, base, and width * rows bytes: the lowest byte of each integer less
-the base, then the next of each, and so on. A width of 0 says that all are the base."""
+"""Integers as byte planes: rows, width, base, and width * rows bytes: the lowest byte of each integer minus
+the base, then the next byte of each, and so on. If the width is 0, all equal the base."""
 
 
 class FieldKind(IntEnum):
-    """What a field of a row holds; all are 0 before anything was added.
+    """Content of a field of a row; every field is initially 0.
 
-    COUNT: how many rows. SUM: of int64 values, wrapping. FLOAT_SUM: of floats, exactly: 128 bits in two's
-    complement over two words, the lower one first, in units of 2**lowest. The others hold the extreme
-    of int64 values or of the ranks of floats (`kernel.ranks`), as an unsigned number: that value xor `FLIPS`.
+    COUNT: number of rows. SUM: sum of int64 values, wrapping. FLOAT_SUM: exact sum of floats, 128 bits in
+    two's complement over two words, the lower one first, in units of 2**lowest. The others contain the
+    extreme of int64 values or of the ranks of floats (`kernel.ranks`), as an unsigned number: that value xor
+    `FLIPS`.
     """
 
     COUNT = 0
@@ -93,24 +95,24 @@ FLIPS = {
     FieldKind.LEAST_FLOAT: ~_SIGN,
     FieldKind.GREATEST_FLOAT: _SIGN,
 }
-"""What makes of an int64 an unsigned number whose maximum is the extreme."""
+"""Masks that convert an int64 to an unsigned number whose maximum is the extreme."""
 
 Field: TypeAlias = tuple[FieldKind, int, np.ndarray | None, int]
-"""A kind, the first word in the row, the int64 values (of floats their bits; None to count), and `lowest`."""
+"""A kind, the first word in the row, the int64 values (floats by their bits; None to count), and `lowest`."""
 
 ANY_FLOAT = -1
-"""Instead of a number of digits: floats that are no decimals."""
+"""Value of `digits` for floats that are not decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortSums:
-    """Exact sums in short; see `elfmesh.cbt.codec.nearsum`.
+    """Exact sums in short form; see `elfmesh.cbt.codec.nearsum`.
 
     Attributes:
         near: int64: `near` times 10**digits, or the bits of `near`.
-        digits: see there; ANY_FLOAT if they are bits.
+        digits: number of digits; ANY_FLOAT if `near` has bits.
         rest: int64.
-        unit: of `rest`, as an exponent of two.
+        unit: unit of `rest`, as an exponent of two.
     """
 
     near: np.ndarray
@@ -120,40 +122,40 @@ class ShortSums:
 
 
 class HotTable(Protocol):
-    """A hash table from key bytes to dense row ids 0, 1, 2, ... in the order of first appearance.
+    """Hash table from key bytes to dense row ids 0, 1, 2, ... in the order of first appearance.
 
-    The hash of its index is keyed by a seed of the process, so that no sender can choose keys that collide.
+    The hash of its index is keyed by a seed of the process, so that senders cannot choose keys that collide.
     """
 
     @property
     def rows(self) -> int:
-        """Keys in it."""
+        """Return the number of keys."""
         ...
 
     @property
     def key_bytes(self) -> int:
-        """Sum of their lengths."""
+        """Return the sum of their lengths."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: index, offsets, key bytes, with their slack."""
+        """Return the bytes of index, offsets and key bytes, including unused capacity."""
         ...
 
     def upsert(self, keys: Keys) -> np.ndarray:
-        """int64[n]: the id of every key, new ones added. Nothing is added if it raises.
+        """Return int64[n] ids of the keys; new keys are added. Nothing is added if it raises.
 
         Raises:
-            ValueError: a key is longer than KEY_BYTES_MAX, or the key bytes would pass 2**31 - 1.
+            ValueError: A key is longer than KEY_BYTES_MAX, or the key bytes would exceed 2**31 - 1.
         """
         ...
 
     def keys(self) -> Keys:
-        """A copy of all keys in the order of their ids."""
+        """Return a copy of all keys in the order of their ids."""
         ...
 
     def order(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `Kernel.sort_keys`, of all keys of the table, without copying them."""
+        """See `Kernel.sort_keys`, for all keys of the table, without copying them."""
         ...
 
     def runs(self, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
@@ -161,19 +163,17 @@ class HotTable(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget all keys; keeps the memory for the next ones."""
+        """Remove all keys; keeps the memory."""
         ...
 
 
 class Kernel(Protocol):
-    """The operations. See the module's invariants."""
+    """Operations of a kernel. See the module's invariants."""
 
-    def table(self, seed: int) -> HotTable:
-        """A new, empty hot table."""
-        ...
+    def table(self, seed: int) -> HotTable: ...
 
     def hash_keys(self, keys: Keys) -> np.ndarray:
-        """uint64[n], the placement hash: bit for bit the same on every machine, its top bits well mixed."""
+        """Return the placement hash uint64[n]: the same bits on every machine, its top bits well mixed."""
         ...
 
     def sort_keys(self, keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -185,61 +185,61 @@ class Kernel(Protocol):
         ...
 
     def front_code(self, keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
-        """One run per part: part p holds the keys at order[cuts[p] : cuts[p + 1]], which ascend."""
+        """Return one run per part: part p has the keys at order[cuts[p] : cuts[p + 1]], which ascend."""
         ...
 
     def merge_runs(self, runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
-        """All keys of 1..4096 runs as one run, and per run int64[rows]: the row of each of its keys there."""
+        """Merge 1..4096 runs to one; also return, per run, int64[rows] with the new row of each key."""
         ...
 
     def partition_run(self, run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray]:
         """Split a run by bits [skip, skip + bits) of the placement hash, counted from the top.
 
         Returns:
-            2**bits runs (empty ones among them), and int64[rows]: the source rows, run by run.
+            2**bits runs (some of them empty), and int64[rows]: the source rows, run by run.
         """
         ...
 
     def pack_bits(self, run: Run) -> bytes | None:
-        """The bytes of a run with few, evenly used values in a few bits each, as `unpack_bits` takes them.
+        """Pack the bytes of a run with few, evenly distributed values into few bits, for `unpack_bits`.
 
-        None where an entropy coder would take a ninth less, by a sample; and of a wide run.
+        Returns None if, by a sample, an entropy coder would take a ninth less, and for a wide run.
         """
         ...
 
     def unpack_bits(self, rows: int, packed: bytes | memoryview) -> bytes:
-        """The data of a run of so many rows again.
+        """Return the data of a run with this number of rows.
 
         Raises:
-            ValueError: the lengths do not fit.
+            ValueError: The lengths do not fit.
         """
         ...
 
     def decode_run(self, run: Run) -> Keys:
-        """All keys; offsets begin at 0."""
+        """Return all keys; offsets begin at 0."""
         ...
 
     def check_run(self, rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
-        """A run from outside, made sure of: lengths fit the bytes and each other, keys ascend strictly.
+        """Check a run from outside: lengths fit the bytes and each other, and keys ascend strictly.
 
         Raises:
-            ValueError: it is no run, or unfolds to more than key_bytes_max.
+            ValueError: It is not a run, or decodes to more than key_bytes_max.
         """
         ...
 
     def encode_keys(self, columns: Sequence[KeyColumn], rows: int) -> Keys:
-        """Key bytes of typed columns, row by row; the format is written in `elfmesh.cbt.keys`.
+        """Encode typed columns as key bytes, row by row, in the format of `elfmesh.cbt.keys`.
 
         Raises:
-            KeyOverflow: keys longer than KEY_BYTES_MAX, all of which it names, or more than 2 GiB of them.
+            KeyOverflow: Keys are longer than KEY_BYTES_MAX (all are named), or exceed 2 GiB together.
         """
         ...
 
     def decode_keys(self, keys: Keys, shape: Sequence[tuple[int, bool]]) -> list[KeyColumn]:
-        """The inverse, by (width, nullable) per column.
+        """Invert `encode_keys`, by (width, nullable) per column.
 
         Raises:
-            ValueError: the keys are not of this shape.
+            ValueError: The keys do not have this shape.
         """
         ...
 
@@ -248,7 +248,7 @@ class Kernel(Protocol):
         ...
 
     def add(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-        """out[id] += value, int64 that wraps; the caller makes sure that it cannot."""
+        """out[id] += value, as wrapping int64; the caller ensures that it does not overflow."""
         ...
 
     def least(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
@@ -264,19 +264,21 @@ class Kernel(Protocol):
         ...
 
     def greatest_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-        """out[id] = max(out[id], rank of value), likewise."""
+        """out[id] = max(out[id], rank of value), as `least_floats`."""
         ...
 
     def add_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
         """Add float64 values exactly to int64[groups, 1 + limbs] in C order.
 
-        Column 0 counts what was added, column 1 + j is limb lowest + j: a value touches one place in memory.
+        Column 0 counts the added values, column 1 + j is limb lowest + j, so a value touches one place in
+        memory.
 
-        Limbs as in `elfmesh.cbt.sums.floatsum`: signed multiples of 2**(32 * limb), each value spread over at
-        most three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
+        Limbs are those of `elfmesh.cbt.sums.floatsum`: signed multiples of 2**(32 * limb), each value spread
+        over at most three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
 
         Returns:
-            How many values were added: all, or up to the first that is not finite or needs a limb outside the
+            How many values were added: all, or those before the first that is not finite or needs a limb
+                outside the
             columns.
         """
         ...
@@ -284,16 +286,16 @@ class Kernel(Protocol):
     def add_fields(self, ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
         """Add to several fields of int64[groups, width] rows in C order: see FieldKind.
 
-        A value touches one place in memory. The caller makes sure that no sum passes its words.
+        A value touches one place in memory. The caller ensures that no sum overflows its words.
         """
         ...
 
     def take_rows(self, source: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """int64[width, len(rows)]: these rows of int64[groups, width], column by column."""
+        """Return int64[width, len(rows)]: these rows of int64[groups, width], column by column."""
         ...
 
     def span_floats(self, values: np.ndarray) -> tuple[int, int] | None:
-        """Exponents (lowest, top): float64 values are multiples of 2**lowest, in magnitude below 2**top.
+        """Return exponents (lowest, top): values are multiples of 2**lowest, in magnitude below 2**top.
 
         Top is 1025 if some are not finite. None if all are zero.
         """
@@ -302,40 +304,43 @@ class Kernel(Protocol):
     def pack_ints(
         self, values: np.ndarray, cuts: np.ndarray, order: np.ndarray | None = None
     ) -> tuple[int, int, list[bytes]]:
-        """Byte planes of int64 values: width and base for all, and a chunk per part.
+        """Encode int64 values as byte planes: width and base for all, and a chunk per part.
 
         Args:
-            values: int64[n]; width and base are the least that hold all of them, a base of 0 being preferred.
+            values: int64[n]; width and base are the least that fit all of them, with a preference for base 0.
             cuts: int64[parts + 1], ascending; part p is rows cuts[p] to cuts[p + 1] of `order`.
-            order: int64, rows of `values`; None: as they stand.
+            order: int64, rows of `values`; None: unchanged.
         """
         ...
 
     def unpack_ints(self, parts: Sequence[IntPart]) -> np.ndarray:
-        """int64: the integers of all parts, one behind the other, sums with the base wrapping.
+        """Return the concatenated integers of all parts as int64; the addition of the base wraps.
 
         Raises:
-            ValueError: planes do not fit their rows.
+            ValueError: Planes do not fit their rows.
         """
         ...
 
     def scale_floats(self, values: np.ndarray) -> tuple[np.ndarray, int] | None:
-        """int64 and digits, such that values == int64 / 10**digits bit for bit; None if that is not so.
+        """Return int64 and digits with values == int64 / 10**digits, bit for bit; None if there are none.
 
-        32 values decide where to begin to look, at most 6 digits are looked for.
+        32 values decide where to begin; at most 6 digits are tried.
         """
         ...
 
     def short_sums(self, limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-        """1 to 12 limbs as in `elfmesh.cbt.sums.floatsum` in short; None if what is left is too much."""
+        """Convert 1 to 12 limbs of `elfmesh.cbt.sums.floatsum` to the short form.
+
+        None if the rest is too large.
+        """
         ...
 
     def give_back(self) -> bool:
-        """Return to the system what the allocator keeps of freed memory; False if there is no way."""
+        """Return the allocator's free memory to the system; False if this is not possible."""
         ...
 
     def short_units(self, near: np.ndarray, digits: int, unit: int) -> np.ndarray:
-        """int64: the floats near / 10**digits (or those of these bits) in units of 2**unit, mod 2**64.
+        """Return int64: the floats near / 10**digits (or those of these bits) in units of 2**unit, mod 2**64.
 
         Each is a multiple of the unit; `unit` is within +-4096.
         """
@@ -344,13 +349,13 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column on its way into or out of key bytes.
+    """Column for the encoding or from the decoding of key bytes.
 
     Attributes:
         width: bytes of the value: 8, 4 or 1 (int64, int32 or uint8 values), 16 (int64[n, 2], low and high
-            half), 0 for a column that is null everywhere, or -1 for byte strings.
-        nullable: whether a marker byte says of each row if it is null.
-        values: the values, or None where `strings` has them or there are none.
+            half), 0 for a column of nulls, or -1 for byte strings.
+        nullable: whether each row has a marker byte for null.
+        values: the values, or None if `strings` has them or there are none.
         strings: byte strings.
         valid: bool[n], None if nothing is null.
     """
@@ -363,10 +368,10 @@ class KeyColumn:
 
 
 class KeyOverflow(DataError):
-    """Keys that are too long.
+    """Keys are too long.
 
     Attributes:
-        rows: int64: which ones; empty if it is all of them together.
+        rows: int64 row numbers; empty if all keys together are too long.
     """
 
     def __init__(self, rows: np.ndarray) -> None:

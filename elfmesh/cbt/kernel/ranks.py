@@ -1,6 +1,6 @@
-"""Floats as integers of the same order, so that one comparison of integers does for both.
+"""Ranks of floats: integers with the same order, so that integer comparisons order floats.
 
-Owns: this order. Refuses to know: who compares, what is null.
+Owns this order. Does not depend on its use or on nulls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ _MAGNITUDE = np.int64(np.iinfo(np.int64).max)
 
 
 def float_rank(bits: np.ndarray) -> np.ndarray:
-    """Between float bits and integers of the same order, its own inverse; canonical NaN is above infinity.
+    """Convert between float bits and integers of the same order; its own inverse.
+
+    Canonical NaN is above infinity.
 
     Args:
         bits: int64, those of float64 values.

@@ -1,7 +1,7 @@
-"""The registry of aggregates: what state each keeps per group, and the laws that state obeys.
+"""Registry of aggregates: the state that each keeps per group, and the laws of that state.
 
-A PAO (partial aggregation object) is, per group, one state per aggregate. States are columns, so every
-operation works on all groups at once. Laws, tested for every kind in tests/cbt:
+A PAO (partial aggregation object) has, per group, one state per aggregate. States are columns, so every
+operation works on all groups at once. The laws, tested for every kind in tests/cbt, are:
 
     kind      state columns                  identity     merge             inverse  finish
     count     rows (of *), values (of x)     0            +                 negate   int64
@@ -24,12 +24,12 @@ operation works on all groups at once. Laws, tested for every kind in tests/cbt:
     frequent  n, error, items, counts        n = 0        + per value       none     DataSketches bytes
     top       as frequent                    n = 0        + per value       none     list of item and count
 
-merge is associative and commutative with that identity; where an inverse is declared, merge(x, negate(x))
-is the identity. kll, frequent and top are associative only within their declared error, once a group has
-more values than they keep; all others exactly. Nulls are ignored, as in SQL. NaN is the greatest number, as
-in Spark. Integers never wrap, floats never round before finish.
+merge is associative and commutative with that identity. If an inverse is declared, merge(x, negate(x)) is the
+identity. kll, frequent and top are associative only within their declared error, once a group has more values
+than they keep; all others are exact. Nulls are ignored, as in SQL. NaN is the greatest number, as in Spark.
+Integers never wrap, and floats are not rounded before finish.
 
-Owns: the laws. Refuses to know: keys, trees, bytes on the wire.
+Owns the laws. Does not depend on keys, trees or encodings.
 
 Paper: ELF 2.2 ("each newly parsed key-value pair is represented as a partial aggregation object"; "invertible
 reduce").

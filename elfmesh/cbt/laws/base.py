@@ -1,7 +1,6 @@
-"""What every aggregate has: its states as columns, its law, and the accumulator that both are made of.
+"""Base of aggregates: states as columns, laws, and accumulators.
 
-Owns: the types `State`, `Law`, `Accumulator`.
-Refuses to know: any particular aggregate.
+Owns the types `State`, `Law` and `Accumulator`. Does not depend on particular aggregates.
 
 Paper: ELF 2.2 (PAO).
 """
@@ -24,10 +23,10 @@ Values: TypeAlias = pa.Array | tuple[pa.Array, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The states of one aggregate for all groups.
+    """States of one aggregate for all groups.
 
     Attributes:
-        kind: the law, with its parameter.
+        kind: name of the law, with its parameter.
         type: canonical type of the aggregated values (int64 for a count).
         parts: column name -> int64 numpy array, or a canonical Arrow array; all of one length.
     """
@@ -45,7 +44,7 @@ class State:
         )
 
     def slice(self, start: int, stop: int) -> State:
-        """The states in [start, stop), without a copy."""
+        """Return the states in [start, stop), without a copy."""
         return State(self.kind, self.type, {n: c[start:stop] for n, c in self.parts.items()})
 
     @property
@@ -58,13 +57,12 @@ class State:
 
 
 class Accumulator(ABC):
-    """One aggregate of a growing number of groups, updated in place.
+    """Accumulator of one aggregate for a growing number of groups, updated in place.
 
-    Group numbers are int64 below `groups`, which never falls between two calls of `clear`. An accumulator has
-    one writer. What `add` and `merge` are given has the accumulator's type (or, to `add`, a narrower one
-    where the law takes that); `promote` first if it is wider.
-    Inputs that `Law.value_type` and `Law.check` accept never raise here: a batch goes into all accumulators
-    of a table or into none.
+    Group numbers are int64 below `groups`, which never decreases between two calls of `clear`. An accumulator
+    has one writer. The arguments of `add` and `merge` have the accumulator's type (for `add`, also a narrower
+    one if the law accepts that); call `promote` first if they are wider. Inputs that `Law.value_type` and
+    `Law.check` accept never raise here, because a batch is added to all accumulators of a table or to none.
 
     Attributes:
         type: canonical type of the values, null before any is known.
@@ -82,15 +80,15 @@ class Accumulator(ABC):
 
     @abstractmethod
     def freeze(self, groups: int) -> State:
-        """The states of the first `groups` groups, a copy. Cost: O(groups)."""
+        """Return a copy of the states of the first `groups` groups. Cost: O(groups)."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Back to no groups; the type and the memory stay."""
+        """Remove all groups; the type and the memory stay."""
 
     @abstractmethod
     def promote(self, data_type: pa.DataType) -> None:
-        """Go on with a type that `columns.unify` gave for this one and another."""
+        """Change to a type that `columns.unify` returned for this one and another."""
 
     @property
     @abstractmethod
@@ -98,14 +96,14 @@ class Accumulator(ABC):
 
 
 class Law(ABC):
-    """One kind of aggregate. Instances hold no state of their own.
+    """Kind of aggregate. Instances have no state.
 
     Attributes:
         kind: its name, with its parameter.
-        invertible: whether `negate` gives an inverse.
-        inputs: columns it needs, 0 if it can do without one (count).
-        takes_narrower: whether accumulators add raw values of a narrower type as they are: an integer that is
-            rounded to a float first would give a result that depends on when the column turned float.
+        invertible: whether `negate` returns an inverse.
+        inputs: number of columns it needs, 0 if it can do without one (count).
+        takes_narrower: whether accumulators add raw values of a narrower type unconverted. If an integer were
+            rounded to a float first, the result would depend on when the column became float.
     """
 
     kind: str
@@ -115,43 +113,43 @@ class Law(ABC):
 
     @abstractmethod
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """The type of the state for canonical values.
+        """Return the type of the state for canonical values.
 
         Raises:
-            DataError: this kind cannot aggregate such values.
+            DataError: This kind cannot aggregate such values.
         """
 
     @abstractmethod
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """A new one, empty, for values of a type that `value_type` gave."""
+        """Return a new, empty accumulator for values of a type from `value_type`."""
 
     @abstractmethod
     def finish(self, state: State, rows: int) -> pa.Array: ...
 
     @abstractmethod
     def check(self, state: State, rows: int) -> None:
-        """Refuse a state that came from outside and does not look like one of this kind.
+        """Check a state from outside.
 
         Raises:
-            ValueError: which part is wrong.
+            ValueError: It is not a valid state of this kind; the message names the part.
         """
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
-        """The states as plain columns of which anyone can make the state of several groups together.
+        """Return the states as plain columns, from which another system can merge groups.
 
         Returns:
-            Suffix -> column; "" where the finished value is all that is needed. Floats are rounded once.
+            Suffix -> column; "" if the finished value is sufficient. Floats are rounded once.
         """
         return {"": self.finish(state, rows)}
 
     def lift(self, values: Values, ids: np.ndarray, groups: int) -> State:
-        """States of raw values: canonical values[n] (None for count of rows), int64[n] group numbers."""
+        """Return the states of canonical values[n] (None for count of rows), by int64[n] group numbers."""
         accumulator = self.accumulator(self.value_type(values, self.kind))
         accumulator.add(values, ids, groups)
         return accumulator.freeze(groups)
 
     def merge(self, states: Sequence[State], ids: np.ndarray, groups: int) -> State:
-        """Merge states of one type, laid below each other in this order, by group."""
+        """Merge the concatenated states of one type by group."""
         accumulator = self.accumulator(states[0].type)
         start = 0
         for state in states:
@@ -168,7 +166,7 @@ class Law(ABC):
         return accumulator.freeze(state.rows)
 
     def negate(self, state: State) -> State:
-        """The inverse: merging a state with its negation gives the identity."""
+        """Return the inverse: merging a state with its negation gives the identity."""
         raise NotInvertible(f"{self.kind} declares no inverse")
 
 

@@ -1,6 +1,6 @@
-"""Lists per group as one binary value each: how states that hold many items fit into a column of rows.
+"""Lists per group as one binary value each, so that a state with many items fits into a column of rows.
 
-Owns: the bytes of such a value. Refuses to know: what the items are.
+Owns the encoding of such values. Does not depend on the meaning of the items.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _WORD = 4
 
 
 def pack_words(items: np.ndarray, rows: np.ndarray, count: int) -> pa.Array:
-    """Fixed-width items, ordered by ascending row, as binary[count]. Cost: a pass over the items."""
+    """Encode fixed-width items, ordered by ascending row, as binary[count]. Cost: a pass over the items."""
     lengths = np.bincount(rows, minlength=count) * items.itemsize
     return from_lengths(lengths, np.ascontiguousarray(items).view(np.uint8).reshape(-1))
 
 
 def unpack_words(column: pa.Array, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse: the items and int64 rows that they are of.
+    """Decode the items and their int64 rows.
 
     Raises:
-        ValueError: a value is not a whole number of items.
+        ValueError: A value is not a whole number of items.
     """
     lengths, data = lengths_of(column)
     if (lengths % dtype.itemsize).any():
@@ -35,10 +35,10 @@ def unpack_words(column: pa.Array, dtype: np.dtype) -> tuple[np.ndarray, np.ndar
 
 
 def from_lengths(lengths: np.ndarray, data: np.ndarray) -> pa.Array:
-    """Binary of values that lie one after the other in uint8 data.
+    """Return binary values that are adjacent in uint8 data.
 
     Raises:
-        DataError: more than Arrow's 2 GiB.
+        DataError: They exceed Arrow's limit of 2 GiB.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -49,17 +49,17 @@ def from_lengths(lengths: np.ndarray, data: np.ndarray) -> pa.Array:
 
 
 def lengths_of(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """int64 lengths of binary values without nulls, and the aligned uint8 data of exactly these."""
+    """Return int64 lengths of binary values without nulls, and their aligned uint8 data."""
     offsets, data = byte_layout(column)
     held = data[int(offsets[0]) : int(offsets[-1])].copy()
     return np.diff(offsets).astype(np.int64), held
 
 
 def check_binary(column: object, what: str) -> pa.Array:
-    """A binary column without nulls.
+    """Return the column if it is binary without nulls.
 
     Raises:
-        ValueError: it is none.
+        ValueError: It is not.
     """
     if not isinstance(column, pa.Array) or column.type != pa.binary() or column.null_count:
         raise ValueError(f"{what} is no binary column without nulls")
@@ -67,10 +67,10 @@ def check_binary(column: object, what: str) -> pa.Array:
 
 
 def pack_values(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
-    """Values without nulls of any canonical type, ordered by ascending row, as binary[count].
+    """Encode values without nulls of any canonical type, ordered by ascending row, as binary[count].
 
-    Fixed widths lie side by side, eight bytes each (decimals sixteen). Strings: their number, their lengths
-    and their bytes, in words of four bytes, zeros at the end; nothing for no strings.
+    Fixed widths are adjacent, eight bytes each (decimals sixteen). Strings: their number, their lengths and
+    their bytes, in words of four bytes, padded with zeros; empty if there are no strings.
     """
     if pa.types.is_null(values.type):
         return from_lengths(np.zeros(count, np.int64), np.zeros(0, np.uint8))
@@ -97,10 +97,10 @@ def pack_values(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
 
 
 def unpack_values(column: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    """The inverse of `pack_values`: the values and the int64 rows that they are of.
+    """Decode `pack_values`: the values and their int64 rows.
 
     Raises:
-        ValueError: the bytes are not such lists.
+        ValueError: The bytes are not such lists.
     """
     if pa.types.is_null(data_type):
         if lengths_of(column)[1].size:
@@ -131,7 +131,7 @@ def unpack_values(column: pa.Array, data_type: pa.DataType) -> tuple[pa.Array, n
 
 
 def count_values(column: pa.Array, data_type: pa.DataType) -> np.ndarray:
-    """int64[rows]: how many values each list has, without unfolding them."""
+    """Return int64[rows], the number of values of each list, without decoding them."""
     lengths, data = lengths_of(column)
     if is_bytes(data_type):
         return _string_counts(lengths, data)[0]
@@ -139,7 +139,7 @@ def count_values(column: pa.Array, data_type: pa.DataType) -> np.ndarray:
 
 
 def _string_counts(lengths: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of lists of strings how many each has, and the byte it begins at."""
+    """Return for lists of strings their numbers of items, and the byte at which each begins."""
     if (lengths % _WORD).any():
         raise ValueError("a list of strings ends within a word")
     starts = np.cumsum(lengths) - lengths

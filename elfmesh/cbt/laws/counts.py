@@ -1,4 +1,4 @@
-"""count: rows, or values that are not null."""
+"""count: number of rows, or of values that are not null."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Count(Law):
         return pa.int64()
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """8 bytes per group."""
+        """Return an accumulator with 8 bytes per group."""
         return CountAccumulator()
 
     def negate(self, state: State) -> State:
         return State(self.kind, state.type, {part: -column for part, column in state.parts.items()})
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """int64."""
+        """Return int64."""
         (column,) = state.parts.values()
         return pa.array(column)
 
@@ -67,7 +67,7 @@ class CountAccumulator(Accumulator):
         self._counts.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """A count stays an int64."""
+        """Keep int64, because a count does not depend on the type of the values."""
 
     @property
     def nbytes(self) -> int:

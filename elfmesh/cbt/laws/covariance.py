@@ -1,9 +1,9 @@
-"""covariance: the sum of products of distances from two means, exact, invertible, in a tree of any shape.
+"""covariance: the sum of products of distances from two means, exact and invertible, in a tree of any shape.
 
-The state is an exact sum of each input and an exact sum of their products over the records that have both;
-nothing is rounded before `finish`, so that nothing cancels, as in `variance`.
+The state is an exact sum of each input and an exact sum of their products, over the records that have both.
+Nothing is rounded before `finish`, so there is no cancellation, as in `variance`.
 
-Owns: how the three lie in one state. Refuses to know: what is divided by which count.
+Owns the state of the three sums. Does not depend on the divisor of the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUM, _PRODUCTS = Sum(), SumOfSquares()
 _SPLITTER = float((1 << 27) + 1)
 _SHIFT_LIMBS = 38
 _SHIFT_BITS = _SHIFT_LIMBS * floatsum.LIMB_BITS
-"""Products that leave the range of floats are added scaled by a power of two, and their limbs moved back."""
+"""Products outside the range of floats are added scaled by a power of two, and their limbs are moved back."""
 
 Parts = dict[str, np.ndarray | pa.Array]
 _NAMES = ("limb", "other", "product")
@@ -36,7 +36,6 @@ class Covariance(Law):
     kind, invertible, inputs, takes_narrower = "covariance", True, 2, True
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """float64."""
         assert isinstance(values, tuple)
         for column in values:
             if column.type not in (pa.null(), pa.int64(), pa.float64()):
@@ -47,14 +46,14 @@ class Covariance(Law):
         return pa.float64()
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """Four times the limbs of a sum."""
+        """Return an accumulator with four times the limbs of a sum."""
         return CovarianceAccumulator(data_type)
 
     def negate(self, state: State) -> State:
         return _join([_SUM.negate(part) for part in _split(state)], state.type)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Rounded once; NaN where a value is not finite. Cost: some microseconds per group."""
+        """Return float64, rounded once; NaN if a value is not finite. Cost: some microseconds per group."""
         first, second, products = _split(state)
         counts = state.parts["values"]
         special = state.parts.get("nan", np.zeros(rows, np.int64)) > 0
@@ -66,7 +65,7 @@ class Covariance(Law):
         return pa.array(out, pa.float64(), mask=counts <= 0)
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
-        """Number of pairs, both sums, and the products around the means."""
+        """Return the number of pairs, both sums, and the products around the means."""
         first, second, _ = _split(state)
         return {
             "n": pa.array(np.asarray(state.parts["values"], np.int64)),
@@ -76,7 +75,7 @@ class Covariance(Law):
         }
 
     def check(self, state: State, rows: int) -> None:
-        """Three sums of their kinds, all of float64."""
+        """Check the three sums, which are all of float64."""
         if state.type != pa.float64() or {"posinf", "neginf"} & set(state.parts):
             raise ValueError(f"a {self.kind} is not of this shape")
         first, second, products = _split(state)
@@ -89,7 +88,7 @@ class Covariance(Law):
 
 
 class CovarianceAccumulator(Accumulator):
-    """Sums of both inputs, and of their products by the limbs that scaling has moved them."""
+    """Sums of both inputs, and of their products by the limbs by which scaling moved them."""
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type
@@ -97,7 +96,7 @@ class CovarianceAccumulator(Accumulator):
         self._products: dict[int, ExactSums] = {}
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Cost: of four sums."""
+        """Add pairs. Cost: that of four sums."""
         assert isinstance(values, tuple)
         present = np.ones(len(ids), np.bool_)
         columns = []
@@ -108,7 +107,7 @@ class CovarianceAccumulator(Accumulator):
         ids, pairs = ids[present], [column[present] for column in columns]
         finite = np.isfinite(pairs[0]) & np.isfinite(pairs[1])
         for sums, numbers in zip(self._sums, pairs, strict=True):
-            # A pair with one that is not finite counts as NaN in both, so that their counters are the same.
+            # A pair with a value that is not finite counts as NaN in both, so that their counters are equal.
             sums.add(pa.array(np.where(finite, numbers, np.nan)), ids, groups)
         self._multiply(pairs[0][finite], pairs[1][finite], ids[finite], groups)
 
@@ -170,7 +169,7 @@ def _low(values: np.ndarray) -> np.ndarray:
 
 
 def _join(parts: list[State], data_type: pa.DataType) -> State:
-    """One state; counters, which all have, are held once."""
+    """Combine the states; the counters, which are common to all, are stored once."""
     joined = dict(parts[0].parts)
     for name, part in zip(_NAMES[1:], parts[1:], strict=True):
         limbs = part.parts.items()
@@ -179,7 +178,7 @@ def _join(parts: list[State], data_type: pa.DataType) -> State:
 
 
 def _split(state: State) -> tuple[State, State, State]:
-    """Sums of the first input, of the second, and of their products."""
+    """Return the sums of the first input, of the second, and of their products."""
     counters: Parts = {name: state.parts[name] for name in ("values", "nan") if name in state.parts}
     parts: list[Parts] = []
     for prefix in _NAMES:

@@ -25,11 +25,11 @@ class Extreme(Law):
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """8 bytes per group; strings and decimals 40 to 60 and their bytes."""
+        """Return an accumulator with 8 bytes per group; for strings and decimals 40 to 60 and the value."""
         return ExtremeAccumulator(self.kind, data_type)
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Promotion keeps the order, so the extreme of promoted values is the promoted extreme."""
+        """Promote the extremes: promotion keeps the order, so they are those of the promoted values."""
         if state.type == data_type:
             return state
         return State(state.kind, data_type, {"value": promote(state.parts["value"], data_type)})
@@ -38,14 +38,14 @@ class Extreme(Law):
         return state.parts["value"]
 
     def check(self, state: State, rows: int) -> None:
-        """Exactly one column, of the value type."""
+        """Check that there is exactly one column, of the value type."""
         column = state.parts.get("value")
         if len(state.parts) != 1 or not isinstance(column, pa.Array) or column.type != state.type:
             raise ValueError(f"a {self.kind} has columns {sorted(state.parts)}")
 
 
 class ExtremeAccumulator(Accumulator):
-    """The extreme of each group, by whatever way of comparing its type has."""
+    """Extreme of each group, by the comparison of its type."""
 
     def __init__(self, kind: str, data_type: pa.DataType) -> None:
         self.type = data_type
@@ -53,7 +53,10 @@ class ExtremeAccumulator(Accumulator):
         self._best = self._holder(data_type)
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Fixed-width values: one comparison each. Others: more for those that are not clearly worse."""
+        """Add values.
+
+        Cost: one comparison for fixed widths; more for other values that are not clearly worse.
+        """
         if self._best is None:
             return
         column = one_column(values)
@@ -73,7 +76,7 @@ class ExtremeAccumulator(Accumulator):
             self._best.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Integers become floats in place; decimals of one scale stay as they are."""
+        """Convert integers to floats in place; decimals of one scale are unchanged."""
         if data_type == self.type:
             return
         old, self.type = self._best, data_type
@@ -98,7 +101,7 @@ class ExtremeAccumulator(Accumulator):
 
 
 class _Integers:
-    """Values that are ordered as one int64, which is compared in place."""
+    """Extremes of values that are ordered like one int64, compared in place."""
 
     def __init__(self, data_type: pa.DataType, greatest: bool) -> None:
         self.type = data_type
@@ -106,7 +109,7 @@ class _Integers:
         self._float = pa.types.is_floating(data_type)
         self._nothing = _INT64.min if greatest else _INT64.max
         self._best = Growing(self._nothing)
-        # Groups whose extreme is the very integer that stands for none; there from when one is seen.
+        # Groups whose extreme equals the integer that marks none; allocated when the first one is seen.
         self._found: Growing | None = None
 
     @property

@@ -1,9 +1,9 @@
 """first and last: the value of the record with the least or greatest `by`, a time or a number.
 
-A number is held as the float next to it and the rest, so that integers and floats, which may come in one
-column, are ordered exactly. Of records with one `by` a value beats null, then the least (first) or greatest
-(last) value wins: so the result does not depend on the order in which records and partials come. Records
-without a `by` are ignored.
+A number is stored as the nearest float and the rest, so that integers and floats, which may occur in one
+column, are ordered exactly. Among records with equal `by`, a value has priority over null, and then the least
+(first) or greatest (last) value wins, so that the result does not depend on the order of records and
+partials. Records without a `by` are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MICROS_PER_DAY = 86_400_000_000
 
 
 class First(Law):
-    """first or last; inputs are (value, by).
+    """first or last; the inputs are (value, by).
 
     `by` is a time, a boolean or a number; times are compared as integers, in microseconds; NaN is the
     greatest number.
@@ -44,16 +44,16 @@ class First(Law):
         return value.type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """32 bytes per group and the value."""
+        """Return an accumulator with 32 bytes per group and the value."""
         return FirstAccumulator(self.kind, data_type)
 
     def finish(self, state: State, rows: int) -> pa.Array:
         return state.parts["value"]
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
-        """The value, and what it is ordered by as a number: of a time microseconds since the epoch.
+        """Return the value and its order as a number: for a time, microseconds since the epoch.
 
-        It is null for a record without a time, which is ordered by an end of the range.
+        The order is null for a record without a time, which is at an end of the range.
         """
         seen, by, rest = (np.asarray(state.parts[name]) for name in ("seen", "by", "rest"))
         at = float_rank(by).view(np.float64) + rest
@@ -61,7 +61,7 @@ class First(Law):
         return {"": state.parts["value"], "at": pa.array(at, pa.float64(), mask=untimed)}
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Promotion keeps the order of values, so also which of two with one `by` wins."""
+        """Promote the values: promotion keeps their order, so also which of two with equal `by` wins."""
         if state.type == data_type:
             return state
         return State(
@@ -69,7 +69,7 @@ class First(Law):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """Four columns; a group without a record holds nothing."""
+        """Check the four columns; they must be empty for a group without a record."""
         value = state.parts.get("value")
         if set(state.parts) != {"seen", "by", "rest", "value"} or not isinstance(value, pa.Array):
             raise ValueError(f"a {self.kind} has columns {sorted(state.parts)}")
@@ -83,7 +83,7 @@ class First(Law):
 
 
 class FirstAccumulator(Accumulator):
-    """The winning record of each group."""
+    """Winning record of each group."""
 
     def __init__(self, kind: str, data_type: pa.DataType) -> None:
         self.type = data_type
@@ -91,7 +91,7 @@ class FirstAccumulator(Accumulator):
         self._records = self._holder(data_type)
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """One comparison for records that come too late; more for others."""
+        """Let records compete. Cost: one comparison for records that lose by `by`; more for others."""
         assert isinstance(values, tuple)
         value, by = values
         if pa.types.is_null(by.type):
@@ -111,7 +111,7 @@ class FirstAccumulator(Accumulator):
         self._compete(value, words, ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Copies; groups without a record hold zeros and nulls."""
+        """Return copies; groups without a record have zeros and nulls."""
         seen = self._records.found(groups)
         by, rest = (
             np.where(seen, ~word if self._kind == "last" else word, 0) for word in self._records.words(groups)
@@ -124,7 +124,7 @@ class FirstAccumulator(Accumulator):
         self._records.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Integers and nulls become what they are promoted to; decimals of one scale stay."""
+        """Promote integers and nulls; decimals of one scale are unchanged."""
         if data_type == self.type:
             return
         old, groups = self._records, self._records.groups
@@ -149,14 +149,14 @@ class FirstAccumulator(Accumulator):
 
 
 def _words(by: pa.Array) -> list[np.ndarray]:
-    """int64[n] twice: the rank of the nearest float, and of an integer its distance from that float."""
+    """Return two int64[n]: the rank of the nearest float, and an integer's distance from that float."""
     numbers = to_int64(by)[0]
     if pa.types.is_floating(by.type):
         return [float_rank(numbers), np.zeros(len(numbers), np.int64)]
     if pa.types.is_date32(by.type):
         numbers = numbers * _MICROS_PER_DAY
     floats = numbers.astype(np.float64)
-    # 2**63 as a float is no int64: taken from both sides, the distance is the same.
+    # 2**63 as a float exceeds int64; it is subtracted from both sides, which keeps the distance.
     edge = floats >= 2.0**63
     rest = np.where(edge, numbers - _INT64.max - 1, numbers - np.where(edge, 0.0, floats).astype(np.int64))
     return [float_rank(floats.view(np.int64)), rest]

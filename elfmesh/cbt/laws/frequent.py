@@ -1,14 +1,14 @@
-"""frequent: the values that occur most often, with bounds on how often, in Apache DataSketches' bytes.
+"""frequent: the most frequent values, with bounds on their counts, in Apache DataSketches' format.
 
-A group counts up to m values exactly. When there are more, the count of the (m + 1)-th most frequent one is
-taken from all, values left with nothing are dropped, and the bound on the error grows by as much: a value
-that occurs in more than n / (m + 1) of the records is never lost (Misra and Gries; merged as by Agarwal et
-al., "Mergeable summaries", PODS 2012). Counts err on the low side, by at most `error`.
+A group counts up to m values exactly. If there are more, the count of the (m + 1)-th most frequent one is
+subtracted from all, values with nothing left are dropped, and the error bound grows by the same amount. A
+value that occurs in more than n / (m + 1) of the records is never lost (Misra and Gries; merged as by Agarwal
+et al., "Mergeable summaries", PODS 2012). Counts are too low by at most `error`.
 
-Equal states merged alike, in either order, give equal bytes; up to m values everything is exact. Beyond,
-(a + b) + c and a + (b + c) may differ within the bounds.
+Equal states merged in the same way, in either order, give equal bytes; up to m values everything is exact.
+Beyond, (a + b) + c and a + (b + c) may differ within the bounds.
 
-Owns: the counters of all groups. Refuses to know: how many of them a query shows.
+Owns the counters of all groups. Does not depend on how many of them a query shows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Frequent(KeepsValues):
     """The most frequent values.
 
     Args:
-        counters: m, how many values a group counts.
+        counters: m, the number of values that a group counts.
     """
 
     name = "frequent"
@@ -48,11 +48,11 @@ class Frequent(KeepsValues):
         self.kind = self.name if counters == COUNTERS_DEFAULT else f"{self.name}:{counters}"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """About 50 bytes per counter and its value."""
+        """Return an accumulator with about 50 bytes per counter and its value."""
         return FrequentAccumulator(self.kind, data_type, self.counters)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Sketches in the bytes of Apache DataSketches (frequent items), binary."""
+        """Return sketches in Apache DataSketches' format (frequent items), binary."""
         values, owners = unpack_values(state.parts["items"], state.type)
         counts, _ = unpack_words(state.parts["counts"], _COUNTS)
         cuts = np.searchsorted(owners, np.arange(rows + 1)).tolist()
@@ -66,7 +66,7 @@ class Frequent(KeepsValues):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """As many positive counters as values, which add up to no more than n."""
+        """Check that there are as many positive counters as values, with a sum of at most n."""
         check_parts(state, {"n", "error", "items", "counts"})
         total, error = state.parts["n"], state.parts["error"]
         if not isinstance(total, np.ndarray) or not isinstance(error, np.ndarray):
@@ -80,19 +80,20 @@ class Frequent(KeepsValues):
             raise ValueError(f"a {self.kind} has counters out of range")
         if len(owners) and int(np.bincount(owners).max()) > self.counters:
             raise ValueError(f"a {self.kind} has too many counters")
-        # Each is at most n < 2**63, and there are at most 10,000: as floats they cannot wrap.
+        # Each count is at most n < 2**63, and there are at most 10,000, so their sums as floats cannot
+        # overflow.
         sums = np.bincount(owners, counts.astype(np.float64), minlength=rows) + error
         if (sums > total * (1 + 2.0**-40)).any():
             raise ValueError(f"a {self.kind} counts more than its n")
 
 
 class Top(Frequent):
-    """The same counters, finished as a list: the most frequent value first, of equals the least."""
+    """Counters of `Frequent`, finished as a list: the most frequent value first, ties by value."""
 
     name = "top"
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """list<struct<item, count: int64>>; a count errs on the low side, by at most the state's error."""
+        """Return list<struct<item, count: int64>>; counts are too low by at most the state's error."""
         values, owners = unpack_values(state.parts["items"], state.type)
         counts, _ = unpack_words(state.parts["counts"], _COUNTS)
         cuts = np.searchsorted(owners, np.arange(rows + 1)).astype(np.int32)
@@ -102,7 +103,7 @@ class Top(Frequent):
 
 
 class FrequentAccumulator(Accumulator):
-    """Counted pairs of group and value, thinned now and then."""
+    """Counted pairs of group and value; excess ones are dropped from time to time."""
 
     def __init__(self, kind: str, data_type: pa.DataType, counters: int) -> None:
         self.type = data_type
@@ -113,7 +114,7 @@ class FrequentAccumulator(Accumulator):
         self._pairs_max = _PAIRS_MIN
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """An upsert per value; now and then values beyond the counters are dropped."""
+        """Add values. Cost: an upsert per value; occasionally values beyond the counters are dropped."""
         column = one_column(values)
         if (valid := valid_mask(column)) is not None:
             column, ids = column.filter(pa.array(valid)), ids[valid]
@@ -121,7 +122,7 @@ class FrequentAccumulator(Accumulator):
         self._add_pairs(column, ids, None, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Counts of equal values are added."""
+        """Add the counts of equal values."""
         kernel.active.add(ids, state.parts["n"], self._total.reach(groups))
         kernel.active.add(ids, state.parts["error"], self._error.reach(groups))
         values, owners = unpack_values(state.parts["items"], state.type)
@@ -129,7 +130,7 @@ class FrequentAccumulator(Accumulator):
         self._add_pairs(values, ids[owners], counts, groups)
 
     def freeze(self, groups: int) -> State:
-        """Lists in the order of the values. Cost: a sort of all values."""
+        """Return lists in the order of the values. Cost: a sort of all values."""
         if self._pairs is None:
             values, owners, counts = pa.nulls(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
         else:
@@ -150,7 +151,7 @@ class FrequentAccumulator(Accumulator):
         self._pairs_max = _PAIRS_MIN
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Values become what they are promoted to; the counts of two that are then equal are added."""
+        """Promote the values, and add the counts of those that become equal."""
         if data_type == self.type:
             return
         old, groups = self._pairs, self._total.used
@@ -177,7 +178,10 @@ class FrequentAccumulator(Accumulator):
             self._pairs_max = max(_PAIRS_MIN, 2 * self._pairs.rows)
 
     def _thin(self, groups: int) -> tuple[np.ndarray, pa.Array, np.ndarray]:
-        """Take from every group with too many values the count of the first one too many; what is left."""
+        """Subtract from every group with too many values the count of the first excess one.
+
+        Returns the rest.
+        """
         assert self._pairs is not None
         owners, values, counts = self._pairs.sorted()
         falling = np.lexsort((-counts, owners))
@@ -197,7 +201,7 @@ class FrequentAccumulator(Accumulator):
 
 
 def _sketch(counters: int, total: int, error: int, counts: np.ndarray, values: pa.Array) -> bytes:
-    """One sketch in the library's bytes: its hash map is three quarters full at most."""
+    """Return one sketch in the library's format; its hash map is at most three quarters full."""
     size = _LOG_MIN
     while 3 << size < 4 * counters:
         size += 1
@@ -212,7 +216,10 @@ def _sketch(counters: int, total: int, error: int, counts: np.ndarray, values: p
 
 
 def _items(values: pa.Array) -> bytes:
-    """Strings with their lengths before them; numbers and times eight bytes each, decimals sixteen."""
+    """Encode strings with their lengths before them.
+
+    Numbers and times in eight bytes each, decimals sixteen.
+    """
     if pa.types.is_decimal(values.type):
         return np.ascontiguousarray(decimal_words(values)).tobytes()
     if not is_bytes(values.type):

@@ -1,13 +1,13 @@
-"""hll: approximate count of distinct values, as Apache DataSketches' HLL_8 with 4,096 registers has it.
+"""hll: approximate count of distinct values, equal to Apache DataSketches' HLL_8 with 4,096 registers.
 
-A value is hashed to a coupon: 26 bits of address, 6 bits of value. Up to 384 distinct coupons are kept as
-they are; more become registers, each the greatest value of its address. Both are functions of the set of
-values alone, so the state does not depend on order or shape; the library's own running estimate, which does,
-is left out. What `finish` gives is what Spark's `hll_sketch_agg(x, 12)` gives, as a sketch that was merged.
+A value is hashed to a coupon: 26 bits of address, 6 bits of value. Up to 384 distinct coupons are stored
+unchanged; more are converted to registers, each the greatest value of its address. Both depend only on the
+set of values, and not on their order or the shape of the tree. The library's running estimate depends on the
+order, and is omitted. `finish` returns what Spark's `hll_sketch_agg(x, 12)` returns for a merged sketch.
 
-Owns: the coupons and registers of all groups. Refuses to know: estimates (`sketches.hll_estimates`).
+Owns the coupons and registers of all groups. Does not compute estimates (`sketches.hll_estimates`).
 
-Deviation: an integral float counts as the integer it equals, because a column may turn from integer to float.
+Deviation: an integral float counts as the equal integer, because a column may change from integer to float.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from elfmesh.cbt.laws.murmur import hash_strings, hash_words
 LOG_REGISTERS = 12
 REGISTERS = 1 << LOG_REGISTERS
 COUPONS_MAX = 384
-"""More coupons become registers: three quarters of a hash set of 2**(LOG_REGISTERS - 3) places, as there."""
+"""Most coupons, as in the library: three quarters of a hash set of 2**(LOG_REGISTERS - 3) places."""
 
 _LIST_MAX = 7
 _ADDRESS_BITS = 26
@@ -40,7 +40,7 @@ _COMPACT, _OUT_OF_ORDER, _EMPTY = 8, 16, 4
 
 
 class HyperLogLog(Law):
-    """Standard error 1.6 %; at most 4 KiB per group."""
+    """Law with a standard error of 1.6 % and at most 4 KiB per group."""
 
     kind, takes_narrower = "hll", True
 
@@ -48,15 +48,15 @@ class HyperLogLog(Law):
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """8 bytes per coupon, or 4 KiB."""
+        """Return an accumulator with 8 bytes per coupon, or 4 KiB."""
         return HyperLogLogAccumulator(data_type)
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Equal values of both types have equal coupons."""
+        """Keep the state, because equal values of both types have equal coupons."""
         return State(state.kind, data_type, state.parts)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Sketches in the bytes of Apache DataSketches, binary."""
+        """Return sketches in Apache DataSketches' format, binary."""
         lengths, data = lengths_of(state.parts["sketch"])
         ends = np.cumsum(lengths)
         return pa.array(
@@ -83,14 +83,14 @@ class HyperLogLog(Law):
 
 
 class HyperLogLogAccumulator(Accumulator):
-    """Coupons in sorted order with a tail of new ones, and registers of the groups that have many."""
+    """Sorted coupons with a tail of new ones, and registers of the groups that have many."""
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type
         self.clear()
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Hash, and keep for later; now and then sort and drop what is known."""
+        """Add hashes to the tail; occasionally the tail is sorted and known coupons are dropped."""
         column = one_column(values)
         if (valid := valid_mask(column)) is not None:
             column, ids = column.filter(pa.array(valid)), ids[valid]
@@ -99,7 +99,7 @@ class HyperLogLogAccumulator(Accumulator):
             self._add_coupons(coupons, ids if counted is None else ids[counted], groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """The union of coupons, the greatest of registers."""
+        """Unite coupons, and take the greatest registers."""
         dense, (coupons, owners), registers = _unpack(state.parts["sketch"])
         self._add_coupons(coupons, ids[owners], groups)
         if len(dense):
@@ -109,7 +109,7 @@ class HyperLogLogAccumulator(Accumulator):
                 np.maximum(held, registers[row], out=held)
 
     def freeze(self, groups: int) -> State:
-        """Cost: a sort of what is new, a pass over all."""
+        """Return the states. Cost: a sort of new coupons, a pass over all."""
         self._settle()
         owners, coupons = self._sorted >> 32, (self._sorted & 0xFFFFFFFF).astype(np.uint32)
         lengths = np.bincount(owners, minlength=groups)[:groups] * 4
@@ -128,11 +128,11 @@ class HyperLogLogAccumulator(Accumulator):
         self._pending_count = 0
         self._dense_row: dict[int, int] = {}
         self._registers = np.zeros((0, REGISTERS), np.uint8)
-        # Which groups have registers, for looking up many at once.
+        # Row of the registers by group, for looking up many groups at once.
         self._row_of = np.zeros(0, np.int32)
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Equal values of both types have equal coupons."""
+        """Keep the state, because equal values of both types have equal coupons."""
         self.type = data_type
 
     @property
@@ -164,7 +164,7 @@ class HyperLogLogAccumulator(Accumulator):
         np.maximum.at(flat, cells[news], values[news])
 
     def _settle(self) -> None:
-        """Sort new coupons in; groups with too many get registers. Cost: a sort, amortised."""
+        """Sort new coupons into the others; groups with too many get registers. Cost: a sort, amortised."""
         if not self._pending:
             return
         merged = np.unique(np.concatenate([self._sorted, *self._pending]))
@@ -179,7 +179,7 @@ class HyperLogLogAccumulator(Accumulator):
         new = [group for group in group_numbers.tolist() if group not in self._dense_row]
         if not new:
             return
-        self._settle()  # may itself make some of them dense
+        self._settle()  # may itself convert some groups to registers
         new = [group for group in new if group not in self._dense_row]
         rows = len(self._registers)
         self._registers = np.concatenate([self._registers, np.zeros((len(new), REGISTERS), np.uint8)])
@@ -193,7 +193,7 @@ class HyperLogLogAccumulator(Accumulator):
 
 
 def coupons_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """uint32 coupons of canonical values without nulls; which rows they are of, None for all."""
+    """Return uint32 coupons of canonical values without nulls, and the rows they belong to, None for all."""
     h1, h2, counted = hashes_of(values)
     zeros = 63 - _floor_log2(h2)
     coupons = (h1 & np.uint64((1 << _ADDRESS_BITS) - 1)).astype(np.uint32)
@@ -202,7 +202,7 @@ def coupons_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def hashes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Two uint64 hashes of canonical values without nulls; which rows they are of, None for all.
+    """Return two uint64 hashes of canonical values without nulls, and the rows they belong to, None for all.
 
     Strings and binary are hashed as bytes (the empty one is not counted, as in DataSketches), integers, times
     and booleans as 64-bit integers, floats by their bits unless integral, decimals as 16 bytes.
@@ -233,7 +233,7 @@ def _integral(bits: np.ndarray) -> np.ndarray:
 
 
 def _floor_log2(words: np.ndarray) -> np.ndarray:
-    """int64[n]: the place of the highest bit, -1 for zero."""
+    """Return int64[n], the position of the highest bit, -1 for zero."""
     high = (words >> np.uint64(32)).astype(np.float64)
     low = (words & np.uint64(0xFFFFFFFF)).astype(np.float64)
     return np.where(high > 0, np.frexp(high)[1] + 31, np.frexp(low)[1] - 1).astype(np.int64)
@@ -242,7 +242,7 @@ def _floor_log2(words: np.ndarray) -> np.ndarray:
 def _unpack(
     column: pa.Array,
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Rows with registers; coupons and their rows; registers [of these rows, 4096]."""
+    """Return the rows with registers; coupons and their rows; registers [of these rows, 4096]."""
     lengths, data = lengths_of(column)
     if (lengths % 4).any() or (lengths[lengths != REGISTERS] > 4 * COUPONS_MAX).any():
         raise ValueError("an hll sketch of a wrong length")
@@ -273,7 +273,7 @@ def _sketch(held: np.ndarray) -> bytes:
 
 
 def _set_bits(count: int) -> int:
-    """log2 of the hash set's places: it doubles when more than three quarters are taken."""
+    """Return log2 of the hash set's size, which doubles when more than three quarters are used."""
     bits = 5
     while 4 * count > 3 << bits:
         bits += 1

@@ -1,15 +1,15 @@
-"""kll: approximate quantiles of numbers, with the levels of Apache DataSketches' KLL and its bytes.
+"""kll: approximate quantiles of numbers, with the levels and the format of Apache DataSketches' KLL.
 
-A group holds up to k values as they are. Beyond that, values lie on levels; one on level h stands for 2**h.
-A level that is full is sorted and every second value goes up, the others are dropped. Which half is decided
-by a coin; the library throws it at random, so that equal inputs give different bytes. Here the coin is a hash
-of what is on the level: equal states merged alike give equal bytes, in either order.
+A group stores up to k values unchanged. Beyond that, values are on levels; one on level h represents 2**h
+values. A full level is sorted, and every second value moves up; the others are dropped. A coin decides which
+half. The library's coin is random, so equal inputs give different bytes. Here the coin is a hash of the
+level's content: equal states merged in the same way give equal bytes, in either order.
 
-But not for every shape of the tree: (a + b) + c and a + (b + c) may drop different values. n, the least and
-the greatest value are exact; up to k values everything is; else the rank of a quantile is right within the
-sketch's error (1.65 % for k = 200 with 99 % confidence).
+The result still depends on the shape of the tree: (a + b) + c and a + (b + c) may drop different values. n,
+the least and the greatest value are exact; up to k values everything is. Otherwise the rank of a quantile is
+within the sketch's error (1.65 % for k = 200 with 99 % confidence).
 
-Owns: the levels of all groups. Refuses to know: how quantiles are read (`sketches.kll_quantiles`).
+Owns the levels of all groups. Does not read quantiles (`sketches.kll_quantiles`).
 
 Paper: Karnin, Lang, Liberty, "Optimal quantile approximation in streams" (FOCS 2016).
 """
@@ -55,7 +55,6 @@ class Kll(Law):
         self.kind = "kll" if k == K_DEFAULT else f"kll:{k}"
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """float64."""
         data_type = one_column(values).type
         if data_type in (pa.null(), pa.int64(), pa.float64()) or pa.types.is_decimal(data_type):
             return pa.float64()
@@ -65,11 +64,11 @@ class Kll(Law):
         )
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """About 3 k values of 17 bytes per group with many."""
+        """Return an accumulator with up to about 3 k values of 17 bytes per group."""
         return KllAccumulator(self.kind, self.k)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Sketches in the bytes of Apache DataSketches (kll_doubles), binary."""
+        """Return sketches in Apache DataSketches' format (kll_doubles), binary."""
         levels, owners = unpack_words(state.parts["levels"], np.dtype(np.uint8))
         values, _ = unpack_words(state.parts["items"], np.dtype("<f8"))
         cuts = np.searchsorted(owners, np.arange(rows + 1)).tolist()
@@ -84,7 +83,7 @@ class Kll(Law):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """Values sorted within levels, no more than these hold, whose weights add up to n."""
+        """Check that values are sorted within levels and fit them, and that their weights add up to n."""
         if set(state.parts) != {"n", "least", "greatest", "levels", "items"} or state.type != pa.float64():
             raise ValueError(f"a kll has columns {sorted(state.parts)}")
         for name in ("n", "least", "greatest"):
@@ -92,7 +91,7 @@ class Kll(Law):
                 raise ValueError(f"the {name} of a kll is not made of integers")
         columns = [check_binary(state.parts[name], f"kll {name}") for name in ("levels", "items")]
         held, item_bytes = (np.diff(byte_layout(column)[0]).astype(np.int64) for column in columns)
-        # Before anything is unpacked, which takes far more than a level's one byte.
+        # Checked before anything is unpacked, which takes far more memory than the one byte of a level.
         if (held > _capacities(self.k)[-1]).any() or (held * _ITEM_BYTES != item_bytes).any():
             raise ValueError("a kll's items do not fit its levels")
         levels, owners = unpack_words(columns[0], np.dtype(np.uint8))
@@ -155,7 +154,7 @@ class KllAccumulator(Accumulator):
         self._empty()
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Keep for later; now and then sort and drop every second value of full levels."""
+        """Add values to the tail; occasionally it is sorted and full levels drop every second value."""
         column = one_column(values)
         if (valid := valid_mask(column)) is not None:
             column, ids = column.filter(pa.array(valid)), ids[valid]
@@ -181,7 +180,7 @@ class KllAccumulator(Accumulator):
         self._append(_Items(ids[owners], levels.astype(np.int64), float_rank(values)))
 
     def freeze(self, groups: int) -> State:
-        """Copies. Cost: a sort of what is new."""
+        """Return copies. Cost: a sort of new values."""
         self._settle()
         held = self._held
         counts = self._counts.head(groups).copy()
@@ -204,7 +203,7 @@ class KllAccumulator(Accumulator):
         self._empty()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Always float64."""
+        """Keep float64."""
 
     @property
     def nbytes(self) -> int:
@@ -232,7 +231,7 @@ class KllAccumulator(Accumulator):
 
 
 def compact(items: _Items, k: int) -> _Items:
-    """Until no group holds more than its capacity. Cost: a sort of the groups that do, per level."""
+    """Reduce levels until no group exceeds its capacity. Cost: a sort of the groups that do, per level."""
     done: list[_Items] = []
     while True:
         starts = np.flatnonzero(np.diff(items.owners, prepend=-1))
@@ -247,12 +246,12 @@ def compact(items: _Items, k: int) -> _Items:
 
 
 def _halve(items: _Items, tops: np.ndarray, k: int) -> _Items:
-    """In every group, send half of the lowest full level up; tops[n] is the group's highest level."""
+    """In every group, move half of the lowest full level up; tops[n] is the group's highest level."""
     segment = items.owners * (LEVELS_MAX + 1) + items.levels
     starts = np.flatnonzero(np.diff(segment, prepend=-1))
     sizes = np.diff(starts, append=len(items))
     is_full = sizes >= _level_capacity(k, tops[starts] + 1, items.levels[starts])
-    # The first full level of each group: levels ascend within a group.
+    # The first full level of each group, because levels ascend within a group.
     owners = items.owners[starts]
     full = np.flatnonzero(is_full)
     full = full[np.diff(owners[full], prepend=-1) != 0]
@@ -278,7 +277,7 @@ def _spread(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
 
 
 def _coins(first: np.ndarray, last: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """0 or 1 by what is on a level, well mixed, so that it follows no pattern of the data."""
+    """Return 0 or 1 from the content of a level, well mixed, so that it follows no pattern of the data."""
     mixed = first.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ last.view(np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) ^ size.view(np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -287,7 +286,7 @@ def _coins(first: np.ndarray, last: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _level_capacity(k: int, levels: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """What the library gives a level: k for the top one, two thirds of it for the next, at least 8."""
+    """Return a level's capacity in the library: k for the top one, two thirds for the next, at least 8."""
     depth = np.minimum(levels - level - 1, LEVELS_MAX)
     capacities: np.ndarray = _depth_capacities(k)[depth]
     return capacities

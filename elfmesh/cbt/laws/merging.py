@@ -1,11 +1,11 @@
-"""Sketches that were finished before, merged: hll, theta and kll bytes of another job, column or program.
+"""Merging of finished sketches: hll, theta and kll bytes of another job, column or program.
 
-A value is the bytes of an Apache DataSketches sketch; the state is that of the law that makes such sketches,
-beside what only a merge has to remember. A value that is no such sketch is not left out, for the rest would
-pass as the whole: its group is null. Of a theta the bound under which its hashes are complete is part of the
-state, for a sketch may have dropped more than its entries say.
+A value is an Apache DataSketches sketch. The state is that of the law that makes such sketches, with
+additional columns for merging. If a value is not such a sketch, its group is null, because without the value
+the result would be incomplete. The bound below which the hashes of a theta are complete is part of the state,
+because a sketch may have dropped more than its entries show.
 
-Owns: the step from bytes to states. Refuses to know: how bytes are laid out (`sketches`).
+Owns the conversion from bytes to states. Does not depend on the format of the bytes (`sketches`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from elfmesh.cbt.laws.theta import ENTRIES_DEFAULT, EVERYTHING, Theta, theta_byt
 from elfmesh.errors import DataError
 
 TORN = "torn"
-"""How many values of a group were no sketch."""
+"""Column with the number of values of a group that were not sketches."""
 BOUND = "bound"
 
 Parts = dict[str, np.ndarray | pa.Array]
 
 
 class Merging(Law):
-    """The union of sketches, in the bytes of Apache DataSketches; null for groups with anything else.
+    """Union of sketches, in Apache DataSketches' format; null for groups with other values.
 
     Args:
-        kind: of the law.
+        kind: name of the law.
         inner: the law whose sketches are merged.
-        data_type: of that law's states.
-        read: the bytes of one sketch; raises SketchError.
-        parts: of what was read, that law's columns, and others that are one number a group.
-        least: the names of these others, of which the least counts.
+        data_type: type of that law's states.
+        read: reads one sketch; raises SketchError.
+        parts: converts the result to that law's columns, and others with one number per group.
+        least: names of those other columns whose least value is used.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Merging(Law):
         return MergingAccumulator(self)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Sketches in the bytes of Apache DataSketches, binary; null for what cannot be said."""
+        """Return sketches in Apache DataSketches' format, binary; null for groups with invalid values."""
         merged = self.united(state, rows).to_pylist()
         torn = np.asarray(state.parts[TORN]).tolist()
         return pa.array(
@@ -82,7 +82,7 @@ class Merging(Law):
         )
 
     def united(self, state: State, rows: int) -> pa.Array:
-        """The sketches of all groups, whatever else was among their values."""
+        """Return the sketches of all groups, ignoring invalid values."""
         return self.inner.finish(self.inside(state), rows)
 
     def inside(self, state: State) -> State:
@@ -101,7 +101,7 @@ class Merging(Law):
 
 
 class MergingAccumulator(Accumulator):
-    """An accumulator of the law whose sketches are merged, beside what only a merge has to remember."""
+    """Accumulator of the law whose sketches are merged, with the additional columns."""
 
     def __init__(self, law: Merging) -> None:
         self.type = pa.binary()
@@ -151,13 +151,13 @@ class MergingAccumulator(Accumulator):
 
     @property
     def nbytes(self) -> int:
-        """Of the other law's accumulator, and eight bytes a number."""
+        """Return the bytes of the other law's accumulator, plus eight per number."""
         others = (self._torn, *self._least.values())
         return self._inner.nbytes + sum(column.nbytes for column in others)
 
 
 class HllMerge(Merging):
-    """The union of hll sketches with 4,096 registers, of the type HLL_8 once they have registers."""
+    """Union of hll sketches with 4,096 registers, of the type HLL_8 if they have registers."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -170,7 +170,7 @@ class HllMerge(Merging):
 
 
 class ThetaMerge(Merging):
-    """The union of theta sketches.
+    """Union of theta sketches.
 
     Args:
         entries: k of the union, a power of two.
@@ -184,7 +184,7 @@ class ThetaMerge(Merging):
         )
 
     def united(self, state: State, rows: int) -> pa.Array:
-        """The least hashes below the least bound of all."""
+        """Return the least hashes below the least bound of all."""
         column, owners = unpack_values(state.parts["items"], pa.int64())
         hashes = to_int64(column)[0]
         cuts = np.searchsorted(owners, np.arange(rows + 1)).tolist()
@@ -199,10 +199,10 @@ class ThetaMerge(Merging):
 
 
 class KllMerge(Merging):
-    """The union of kll sketches of doubles.
+    """Union of kll sketches of doubles.
 
     Args:
-        k: of the union; the ranks of what it is made of are as right as the coarsest of them.
+        k: accuracy of the union; the ranks are as accurate as the coarsest input.
     """
 
     def __init__(self, k: int = K_DEFAULT) -> None:

@@ -1,6 +1,6 @@
 """MurmurHash3 x64 128 of whole columns, with the seed of Apache DataSketches.
 
-Owns: one hash, bit for bit that of the sketches in Spark, so that sketches of both can be merged.
+The hash equals that of the sketches in Spark bit for bit, so that sketches of both can be merged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 SEED = 9001
 SEED_HASH = 0x93CC
-"""What DataSketches writes into a sketch to say which seed it was made with."""
+"""Hash of the seed in the header of a sketch of DataSketches."""
 _C1 = np.uint64(0x87C37B91114253D5)
 _C2 = np.uint64(0x4CF5AD432745937F)
 _BLOCK = 16
@@ -18,14 +18,17 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def hash_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two uint64[n] of the eight little-endian bytes of each uint64."""
+    """Return two uint64[n] hashes of the eight little-endian bytes of each uint64."""
     h1 = _mix_low(words) ^ np.uint64(SEED)
     h2 = np.full(len(words), SEED, np.uint64)
     return _finish(h1, h2, np.full(len(words), _WORD, np.uint64))
 
 
 def hash_strings(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two uint64[n] of byte strings data[offsets[i] : offsets[i + 1]]. Cost: a pass per 16 bytes."""
+    """Return two uint64[n] hashes of byte strings data[offsets[i] : offsets[i + 1]].
+
+    Cost: a pass per 16 bytes.
+    """
     starts = offsets[:-1].astype(np.int64)
     lengths = np.diff(offsets).astype(np.int64)
     h1 = np.full(len(lengths), SEED, np.uint64)
@@ -53,7 +56,7 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _head(every: np.ndarray, at: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The first 0 to 8 bytes from a place on, zeros above."""
+    """Return the first 0 to 8 bytes from a position on, with zeros above."""
     words = every[np.where(count > 0, at, 0)].astype(np.uint64)
     mask = _ALL >> ((_WORD - np.maximum(count, 1)) * 8).astype(np.uint64)
     return np.where(count > 0, words & mask, np.uint64(0))

@@ -1,7 +1,7 @@
-"""Distinct (group, value) pairs in one hash table, with a count each: under distinct, collect and frequent.
+"""Distinct (group, value) pairs in one hash table, with a count each, for distinct, collect and frequent.
 
-Owns: the table, and how a value becomes key bytes whose order is the order of the values.
-Refuses to know: what is done with the pairs.
+Owns the table, and the encoding of a value as key bytes with the order of the values. Does not depend on the
+use of the pairs.
 
 Paper: ELF 2.2.
 """
@@ -18,11 +18,11 @@ from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.keys import TABLE_SEED, KeyForm, KeyTooLong, decode, encode
 
 VALUE_BYTES_MAX = 32_768
-"""The longest string or binary value that is kept as one."""
+"""Longest string or binary value that is stored."""
 
 
 class ValueTooLong(KeyTooLong):
-    """Rows whose value is longer than VALUE_BYTES_MAX. Nothing was inserted."""
+    """Some rows have a value longer than VALUE_BYTES_MAX. Nothing was inserted."""
 
     def __init__(self, rows: np.ndarray, kind: str, name: str) -> None:
         super().__init__(rows)
@@ -31,10 +31,10 @@ class ValueTooLong(KeyTooLong):
 
 
 def check_lengths(values: pa.Array, kind: str, name: str) -> None:
-    """Refuse values that pairs cannot hold.
+    """Check the lengths of values.
 
     Raises:
-        ValueTooLong: which rows.
+        ValueTooLong: Values are too long; the error has their rows.
     """
     if is_bytes(values.type):
         long = np.flatnonzero(np.diff(byte_layout(values)[0]) > VALUE_BYTES_MAX)
@@ -58,7 +58,7 @@ class Pairs:
         self._counts = Growing() if counted else None
 
     def add(self, values: pa.Array, ids: np.ndarray, counts: np.ndarray | None = None) -> None:
-        """Add pairs, each once or so many times. Cost: an upsert per pair."""
+        """Add pairs, once each or with counts. Cost: an upsert per pair."""
         if self._float:
             values = from_int64(float_rank(to_int64(values)[0]), None, pa.int64())
         owners = from_int64(ids, None, pa.int64())
@@ -72,7 +72,7 @@ class Pairs:
             kernel.active.add(found, counts, totals)
 
     def sorted(self) -> tuple[np.ndarray, pa.Array, np.ndarray]:
-        """int64 groups, values, int64 counts (1 if not counted), by group and value. Cost: a sort."""
+        """Return int64 groups, values, int64 counts (1 if not counted), by group and value. Cost: a sort."""
         order, _ = self._table.order(0)
         owners, values = decode(self._table.keys(), self._form)
         values = values.take(pa.array(order))

@@ -1,7 +1,6 @@
-"""Typed values of winning records: what `winners` compares as words and bytes, as Arrow columns.
+"""Typed values of winning records: conversion between Arrow columns and the words and bytes of `winners`.
 
-Owns: how a value of each canonical type becomes ordered words, and back.
-Refuses to know: which aggregate asks.
+Owns the conversion of each canonical type to ordered words. Does not depend on the aggregate.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ _STRING_BYTES_MAX = _INT64.max >> 32
 
 
 class Records:
-    """Per group the record with the least words, and of these the least or the greatest value.
+    """Winning record of each group: the one with the least words, then the least or greatest value.
 
     Args:
         data_type: canonical type of the values.
         greatest: whether the greatest value wins.
-        words: int64 words that come before the value.
-        nulls: whether a value may be null; it then loses against any other of equal words.
+        words: number of int64 words before the value.
+        nulls: whether a value may be null; a null loses against any other value with equal words.
     """
 
     def __init__(
@@ -42,13 +41,13 @@ class Records:
         self.groups = 0
 
     def add(self, values: pa.Array, ids: np.ndarray, groups: int, words: Sequence[np.ndarray] = ()) -> None:
-        """Let values[n] compete in int64[n] groups, words[n] deciding first."""
+        """Let values[n] compete in int64[n] groups, by words[n] first."""
         self.groups = max(self.groups, groups)
         own: list[np.ndarray] = []
         tail: Strings | None = None
         if pa.types.is_decimal(self.type):
             halves = decimal_words(values)
-            # The low half is unsigned: flipping its sign bit makes it an int64 of the same order.
+            # The low half is unsigned; with its sign bit flipped it is an int64 of the same order.
             own = [np.ascontiguousarray(halves[:, 1]), halves[:, 0] ^ np.int64(_INT64.min)]
         elif is_bytes(self.type):
             offsets, data = byte_layout(values)
@@ -64,7 +63,7 @@ class Records:
         self._winners.add([*words, *own], tail, ids, groups)
 
     def column(self, groups: int) -> pa.Array:
-        """The winners' values; null where the winner is, and where there is none."""
+        """Return the winners' values; null if the winner is null, or if there is none."""
         found = self.found(groups)
         words = self._winners.words(groups)[self._given :]
         if self._nulls:
@@ -85,11 +84,11 @@ class Records:
         )
 
     def words(self, groups: int) -> list[np.ndarray]:
-        """The winners' words that came before the value; unspecified where there is none."""
+        """Return the winners' words before the value; unspecified if there is none."""
         return self._winners.words(groups)[: self._given]
 
     def found(self, groups: int) -> np.ndarray:
-        """bool[groups]: where there is a winner."""
+        """Return bool[groups]: which groups have a winner."""
         return self._winners.found(groups)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Every aggregate by its kind; a kind may have a parameter, as in "kll:400" or "collect:10"."""
+"""Laws of all aggregates by kind; a kind may have a parameter, as in "kll:400" or "collect:10"."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ def _find(kind: str) -> Law | None:
         law = _WITH_PARAMETER[match[1]](int(match[2]))
     except ValueError:
         return None
-    # One spelling of each kind, so that two layouts are equal exactly where their aggregates are.
+    # Each kind has one spelling, so that two layouts are equal exactly if their aggregates are.
     return law if law.kind == kind else None
 
 
 class Registry(Mapping[str, Law]):
-    """Kind -> law. Iterates over the names; with a parameter there are more, which `in` and [] know."""
+    """Kind -> law. Iteration yields names without parameters; `in` and [] also accept parameters."""
 
     def __getitem__(self, kind: str) -> Law:
-        """The law of a kind.
+        """Return the law of a kind.
 
         Raises:
-            KeyError: there is none, or its parameter is out of range.
+            KeyError: There is none, or its parameter is out of range.
         """
         if (law := _find(kind)) is None:
             raise KeyError(kind)
@@ -83,4 +83,4 @@ class Registry(Mapping[str, Law]):
 
 
 LAWS: Mapping[str, Law] = Registry()
-"""Every aggregate the tree knows, by kind."""
+"""Laws of all aggregates, by kind."""

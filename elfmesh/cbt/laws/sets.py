@@ -1,6 +1,6 @@
-"""distinct, collect and set: the values of a group, each once and counted, or the least n of them.
+"""distinct, collect and set: the values of a group, counted once each, or the least n of them.
 
-Both are functions of the multiset of values, so neither order nor shape matters.
+Both depend only on the multiset of values, and not on their order or the shape of the tree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PAIRS_MIN = 1 << 16
 
 
 class KeepsValues(Law):
-    """A law whose states hold values of the column: of any type, but no longer than VALUE_BYTES_MAX."""
+    """Law whose states contain values of the column, of any type and up to VALUE_BYTES_MAX long."""
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
         column = one_column(values)
@@ -27,26 +27,29 @@ class KeepsValues(Law):
 
 
 class Distinct(KeepsValues):
-    """Exact count of distinct values that are not null. A set of values per group: hll is smaller."""
+    """Exact count of distinct values that are not null.
+
+    The state is a set of values per group; hll is smaller.
+    """
 
     kind = "distinct"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """About 40 bytes per value and its own."""
+        """Return an accumulator with about 40 bytes per value, plus the value."""
         return ListAccumulator(self.kind, data_type, None)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """int64."""
+        """Return int64."""
         return pa.array(count_values(state.parts["items"], state.type), pa.int64())
 
     def check(self, state: State, rows: int) -> None:
-        """Lists of valid values; one that is there twice is counted once when it is merged."""
+        """Check that lists contain valid values; merging removes duplicates."""
         check_parts(state, {"items"})
         checked_items(state)
 
 
 class Collect(KeepsValues):
-    """The least `limit` values of a group that are not null, in order, duplicates too: array_agg."""
+    """The least `limit` values of a group that are not null, in order, with duplicates: array_agg."""
 
     name, repeats = "collect", True
 
@@ -57,17 +60,17 @@ class Collect(KeepsValues):
         self.kind = self.name if limit == COLLECT_DEFAULT else f"{self.name}:{limit}"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """About 50 bytes per value and its own."""
+        """Return an accumulator with about 50 bytes per value, plus the value."""
         return ListAccumulator(self.kind, data_type, self.limit, self.repeats)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """List of the values' type, empty without values."""
+        """Return a list of the values' type, empty without values."""
         values, owners = unpack_values(state.parts["items"], state.type)
         cuts = np.searchsorted(owners, np.arange(rows + 1)).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(cuts), values)
 
     def check(self, state: State, rows: int) -> None:
-        """Lists of valid values, not too long."""
+        """Check that lists contain valid values and are not too long."""
         check_parts(state, {"items"})
         _, owners = checked_items(state)
         if len(owners) and int(np.bincount(owners).max()) > self.limit:
@@ -86,10 +89,10 @@ def check_parts(state: State, names: set[str]) -> None:
 
 
 def checked_items(state: State) -> tuple[pa.Array, np.ndarray]:
-    """The values of a state from outside and their groups.
+    """Return the values of a state from outside, and their groups.
 
     Raises:
-        ValueError: they are no valid values of their type.
+        ValueError: They are not valid values of their type.
     """
     column = check_binary(state.parts["items"], "a list of values")
     values, owners = unpack_values(column, state.type)
@@ -102,7 +105,7 @@ def checked_items(state: State) -> tuple[pa.Array, np.ndarray]:
 
 
 class ListAccumulator(Accumulator):
-    """Pairs of group and value; with a limit only the least values of a group, if they repeat with counts."""
+    """Pairs of group and value; with a limit only the least values of a group, with counts if they repeat."""
 
     def __init__(self, kind: str, data_type: pa.DataType, limit: int | None, repeats: bool = False) -> None:
         self.type = data_type
@@ -114,7 +117,7 @@ class ListAccumulator(Accumulator):
         self._groups = 0
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """An upsert per value; now and then what is over the limit is dropped."""
+        """Add values. Cost: an upsert per value; occasionally values beyond the limit are dropped."""
         column = one_column(values)
         self._groups = max(self._groups, groups)
         if self._pairs is None or pa.types.is_null(column.type):
@@ -130,7 +133,7 @@ class ListAccumulator(Accumulator):
         self.add(values, ids[owners], groups)
 
     def freeze(self, groups: int) -> State:
-        """Lists in order. Cost: a sort of all values."""
+        """Return lists in order. Cost: a sort of all values."""
         if self._pairs is None:
             values, owners = pa.nulls(0), np.zeros(0, np.int64)
         else:
@@ -143,7 +146,7 @@ class ListAccumulator(Accumulator):
         self._pairs_max, self._groups = _PAIRS_MIN, 0
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Values become what they are promoted to; two that are then equal are one."""
+        """Promote the values; those that become equal are merged."""
         if data_type == self.type:
             return
         old, state = self.type, self.freeze(self._groups)
@@ -162,7 +165,7 @@ class ListAccumulator(Accumulator):
         return Pairs(data_type, counted=self._repeats)
 
     def _least(self) -> tuple[pa.Array, np.ndarray]:
-        """The values of all groups and their groups, in order, up to the limit."""
+        """Return the values of all groups and their groups, in order, up to the limit."""
         assert self._pairs is not None
         owners, values, counts = self._pairs.sorted()
         if self._limit is None:

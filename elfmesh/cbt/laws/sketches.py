@@ -1,9 +1,9 @@
-"""Reading finished sketches: estimates, quantiles, and sets of theta sketches.
+"""Readers of finished sketches: estimates, quantiles, and set operations on theta sketches.
 
-Bytes of Apache DataSketches, ours or another's. Only `hll_estimates` needs the library: its number is Spark's
-`hll_sketch_estimate`, and rests on tables that the library has.
+The input is in Apache DataSketches' format, of any origin. Only `hll_estimates` needs the library: its result
+is that of Spark's `hll_sketch_estimate`, which depends on tables in the library.
 
-Owns: the readers, and the use of the optional package `datasketches`.
+Owns the readers, and the use of the optional package `datasketches`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from elfmesh.errors import ConfigError, DataError
 _HLL_FAMILY, _KLL_FAMILY = 7, 15
 _HLL_VALUES = 64
 _PACKED = 4
-"""The serial version of thetas whose hashes are packed, as Spark writes them."""
+"""Serial version of thetas with packed hashes, as Spark writes them."""
 _HLL_INTS, _HLL_8 = (2, 3, 10), 2
 """Words of four bytes before the coupons of a list or a set, or the registers."""
 _HLL_EMPTY, _HLL_COMPACT = 4, 8
@@ -34,14 +34,14 @@ _KLL_COUNT_MAX = 1 << 40
 
 
 class SketchError(DataError):
-    """Bytes that are no sketch of the kind asked for."""
+    """The bytes are not a sketch of the requested kind."""
 
 
 def library() -> Any:
-    """The package.
+    """Return the package.
 
     Raises:
-        ConfigError: it is missing.
+        ConfigError: It is missing.
     """
     try:
         import datasketches
@@ -54,11 +54,11 @@ def library() -> Any:
 
 
 def hll_estimates(sketches: pa.Array) -> pa.Array:
-    """float64: about how many distinct values each hll has seen, as the library and Spark say.
+    """Return float64 estimates of the distinct values in each hll, equal to the library's and Spark's.
 
     Raises:
-        ConfigError: the package is missing.
-        SketchError: bytes that are no hll.
+        ConfigError: The package is missing.
+        SketchError: The bytes are not an hll.
     """
     hll = library().hll_sketch
 
@@ -74,10 +74,10 @@ def hll_estimates(sketches: pa.Array) -> pa.Array:
 
 
 def hll_counts(sketches: pa.Array) -> pa.Array:
-    """int64: about how many distinct values each finished hll of ours has seen, without the library.
+    """Return int64 estimates of the distinct values in each hll of our own, without the library.
 
-    Up to 384 values are counted one by one; more by the improved raw estimator, which needs no tables.
-    Paper: Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), algorithm 6.
+    Up to 384 values are counted exactly; more by the improved raw estimator, which needs no tables. Paper:
+    Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), algorithm 6.
     """
     return pa.array([_hll_count(held) for held in sketches.to_pylist()], pa.int64())
 
@@ -120,12 +120,12 @@ def _tau(x: float) -> float:
 
 
 def kll_quantiles(sketches: pa.Array, ranks: Sequence[float]) -> pa.Array:
-    """list<float64>: of each kll of doubles the least value whose rank reaches each of these in [0, 1].
+    """Return list<float64>: for each kll of doubles the least value that reaches each rank in [0, 1].
 
-    Null without values. A rank counts the value itself, as Spark's percentile_approx does.
+    Null without values. A rank includes the value itself, as in Spark's percentile_approx.
 
     Raises:
-        SketchError: bytes that are no such sketch.
+        SketchError: The bytes are not such a sketch.
     """
     return pa.array(
         [None if held is None else _kll_read(held, ranks) for held in sketches.to_pylist()],
@@ -152,14 +152,14 @@ def _kll_read(held: bytes, ranks: Sequence[float]) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True)
 class KllHeld:
-    """What is in a kll of doubles.
+    """Content of a kll of doubles.
 
     Attributes:
-        count: of all values.
-        least: of them; zero for none, as `greatest`.
-        greatest: of them.
+        count: number of all values.
+        least: least value; zero without values, as `greatest`.
+        greatest: greatest value.
         levels: uint8[n], ascending.
-        values: float64[n]: one on level h stands for 2**h.
+        values: float64[n]: one on level h represents 2**h values.
     """
 
     count: int
@@ -173,7 +173,7 @@ def kll_held(held: bytes) -> KllHeld:
     """Read a kll of doubles.
 
     Raises:
-        SketchError: bytes that are none, or one of more than 2**40 values.
+        SketchError: The bytes are not one, or it has more than 2**40 values.
     """
     if len(held) < 8 or held[2] != _KLL_FAMILY:
         raise SketchError("these bytes are no kll sketch")
@@ -205,10 +205,10 @@ def kll_held(held: bytes) -> KllHeld:
 
 
 def hll_held(held: bytes) -> bytes:
-    """What is in an hll of 4,096 registers: ascending coupons of four bytes, or registers of one.
+    """Return the content of an hll of 4,096 registers: ascending coupons of four bytes, or registers of one.
 
     Raises:
-        SketchError: bytes that are none, or one with registers of another type than HLL_8.
+        SketchError: The bytes are not one, or its registers have another type than HLL_8.
     """
     mode = held[7] & 3 if len(held) >= 8 else 3
     if mode == 3 or held[0] != _HLL_INTS[mode] or held[1] != 1 or held[2] != _HLL_FAMILY:
@@ -238,17 +238,17 @@ def hll_held(held: bytes) -> bytes:
 
 
 def theta_estimate(held: bytes) -> float:
-    """About how many distinct values a theta sketch has seen.
+    """Return the estimate of the distinct values in a theta sketch.
 
     Raises:
-        SketchError: bytes that are no compact theta sketch.
+        SketchError: The bytes are not a compact theta sketch.
     """
     hashes, theta = theta_held(held)
     return len(hashes) * (EVERYTHING / theta)
 
 
 def theta_union(one: bytes, other: bytes, entries: int) -> bytes:
-    """Values in either, with at most so many entries kept. Raises SketchError."""
+    """Return the union of two sketches with at most `entries` entries. Raises SketchError."""
     (a, theta_a), (b, theta_b) = theta_held(one), theta_held(other)
     theta = min(theta_a, theta_b)
     hashes = np.union1d(a, b)
@@ -259,7 +259,7 @@ def theta_union(one: bytes, other: bytes, entries: int) -> bytes:
 
 
 def theta_intersection(one: bytes, other: bytes) -> bytes:
-    """Values in both. Raises SketchError."""
+    """Return the intersection of two sketches. Raises SketchError."""
     (a, theta_a), (b, theta_b) = theta_held(one), theta_held(other)
     theta = min(theta_a, theta_b)
     hashes = np.intersect1d(a, b, assume_unique=True)
@@ -267,7 +267,7 @@ def theta_intersection(one: bytes, other: bytes) -> bytes:
 
 
 def theta_difference(one: bytes, other: bytes) -> bytes:
-    """Values in the first and not in the second. Raises SketchError."""
+    """Return the values in the first sketch that are not in the second. Raises SketchError."""
     (a, theta_a), (b, theta_b) = theta_held(one), theta_held(other)
     theta = min(theta_a, theta_b)
     hashes = np.setdiff1d(a, b, assume_unique=True)
@@ -275,10 +275,10 @@ def theta_difference(one: bytes, other: bytes) -> bytes:
 
 
 def theta_held(held: bytes) -> tuple[np.ndarray, int]:
-    """Ascending hashes of a theta sketch, and what all are below.
+    """Return the ascending hashes of a theta sketch, and the bound that all are below.
 
     Raises:
-        SketchError: bytes that are no compact theta sketch.
+        SketchError: The bytes are not a compact theta sketch.
     """
     words = held[0] & 0x3F if len(held) >= 8 else 0
     if words not in (1, 2, 3) or held[1] not in (VERSION, _PACKED) or held[2] != FAMILY:
@@ -301,7 +301,7 @@ def theta_held(held: bytes) -> tuple[np.ndarray, int]:
 
 
 def _theta_packed(held: bytes, words: int) -> tuple[np.ndarray, int]:
-    """Serial version 4: the distances of ascending hashes, with as many bits each as the widest takes."""
+    """Read serial version 4: the differences of ascending hashes, with the number of bits of the widest."""
     bits, size = held[3], held[4]
     theta = int.from_bytes(held[8:16], "little") if words > 1 else EVERYTHING
     at = 8 * words + size

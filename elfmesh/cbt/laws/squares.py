@@ -19,18 +19,19 @@ _SHIFT = np.int64(floatsum.LIMB_BITS)
 _SPLITTER = float((1 << 27) + 1)
 _SCALE_LIMBS = 38
 _SCALE = 2.0 ** (_SCALE_LIMBS * floatsum.LIMB_BITS // 2)
-"""Squares of numbers outside [_SMALL, _LARGE] leave the range of floats: they are squared scaled."""
+"""Squares of numbers outside [_SMALL, _LARGE] exceed the range of floats, so these numbers are scaled
+first."""
 _SMALL, _LARGE = 2.0**-480, 2.0**500
 
 
 class SumOfSquares(Sum):
-    """Exact; int64 stays integer, decimals are squared as float64, as Spark's variance has them."""
+    """Exact sum of squares; int64 stays integer, decimals are squared as float64, as in Spark's variance."""
 
     kind = "sumsq"
     limb_min, limb_max = 2 * floatsum.LIMB_MIN, 2 * floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """float64, or int64 for integers."""
+        """Return float64, or int64 for integers."""
         data_type = super().value_type(values, name)
         return pa.float64() if pa.types.is_decimal(data_type) else data_type
 
@@ -39,15 +40,15 @@ class SumOfSquares(Sum):
 
 
 class SquareAccumulator(SumAccumulator):
-    """As for sums; what is added are squares."""
+    """Accumulator of sums that adds squares."""
 
     def __init__(self, kind: str, data_type: pa.DataType) -> None:
         super().__init__(kind, data_type)
-        # Squares of numbers scaled by a power of two, by the limbs that scaling moved them.
+        # Sums of squares of scaled numbers, by the limbs by which scaling moved them.
         self._scaled = {_SCALE_LIMBS: ExactSums(), -_SCALE_LIMBS: ExactSums()}
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Cost: of two sums."""
+        """Add values. Cost: that of two sums."""
         column = one_column(values)
         super().add(column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column, ids, groups)
 
@@ -64,7 +65,7 @@ class SquareAccumulator(SumAccumulator):
         if floatsum.bound(values) < _SHORT:
             self._sums.add_ints(values * values, ids, groups)
             return
-        # -2**63 wraps to itself, whose bits are the right magnitude as unsigned.
+        # -2**63 wraps to itself, but its bits are the correct magnitude as unsigned.
         magnitudes = np.abs(values)
         low, high = magnitudes & _MASK, (magnitudes >> _SHIFT) & _MASK
         lows = low.view(np.uint64) * low.view(np.uint64)
@@ -78,10 +79,10 @@ class SquareAccumulator(SumAccumulator):
         self._sums.merge(pieces, ids, groups)
 
     def _counts(self, groups: int) -> np.ndarray:
-        return self._values.head(groups).copy()  # a square may be added in two parts, so its sums do not know
+        return self._values.head(groups).copy()  # the sums cannot count: squares may be added in parts
 
     def _add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        values, ids = self._finite(np.abs(values), ids, groups)  # the square of -inf is inf
+        values, ids = self._finite(np.abs(values), ids, groups)  # because the square of -inf is inf
         self._count(ids, groups)
         large, small = values > _LARGE, (values < _SMALL) & (values > 0)
         for mask, scale, limbs in ((large, 1 / _SCALE, _SCALE_LIMBS), (small, _SCALE, -_SCALE_LIMBS)):
@@ -117,12 +118,12 @@ def _add_squares(sums: ExactSums, values: np.ndarray, ids: np.ndarray, groups: i
 
 
 def central_squares(sums: State, squares: State) -> np.ndarray:
-    """float64[groups]: the sum of squared distances from the mean, rounded once; NaN without finite values.
+    """Return float64[groups], sums of squared distances from the mean; NaN without finite values.
 
-    variance = this / (n - 1), or / n for a whole population. Nothing cancels: it is computed exactly.
+    variance = this / (n - 1), or / n for a whole population. The computation is exact and rounds once.
 
     Raises:
-        DataError: the two were not taken over the same values.
+        DataError: The two states have different values.
 
     Cost: some microseconds per group, in Python's integers.
     """
@@ -142,7 +143,7 @@ def central_squares(sums: State, squares: State) -> np.ndarray:
 
 
 def rounded(value: Fraction) -> float:
-    """The nearest float; an infinity beyond the largest."""
+    """Return the nearest float; an infinity beyond the largest."""
     try:
         return value.numerator / value.denominator
     except OverflowError:

@@ -22,7 +22,7 @@ _SPECIALS = ("nan", "posinf", "neginf")
 
 
 class Sum(Law):
-    """Exact sums of int64, float64 and decimals; null where no value was there."""
+    """Exact sums of int64, float64 and decimals; null without values."""
 
     kind, invertible, takes_narrower = "sum", True, True
     limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
@@ -37,7 +37,7 @@ class Sum(Law):
         )
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """A counter, and 8 bytes per limb in use."""
+        """Return an accumulator with a counter, and 8 bytes per limb in use."""
         return SumAccumulator(self.kind, data_type)
 
     def negate(self, state: State) -> State:
@@ -45,7 +45,7 @@ class Sum(Law):
         return State(self.kind, state.type, {**parts, **_named(floatsum.negate(limbs_of(state)))})
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """int64 (decimal(38,0) if one needs it), float64 rounded once, decimals of up to ten digits more.
+        """Return int64 (or decimal(38,0)), float64 rounded once, or decimals of up to ten more digits.
 
         Null if all values are null.
         """
@@ -62,11 +62,14 @@ class Sum(Law):
         return pc.if_else(pa.array(null), pa.scalar(None, result.type), result) if null.any() else result
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Limbs stand for the same number whatever the type."""
+        """Keep the limbs, because they represent the same number for every type."""
         return state if state.type == data_type else State(state.kind, data_type, state.parts)
 
     def check(self, state: State, rows: int) -> None:
-        """Known counters, limbs in range; integers and decimals have no limbs below the unit."""
+        """Check the names of counters and the range of limbs.
+
+        Integers and decimals have no limbs below the unit.
+        """
         if "values" not in state.parts:
             raise ValueError(f"a {self.kind} without its count of values")
         if not all(isinstance(column, np.ndarray) for column in state.parts.values()):
@@ -81,7 +84,10 @@ class Sum(Law):
 
 
 def _narrowed(sums: pa.Array, precision: int) -> pa.Array:
-    """Decimals with ten digits more than their values had, as Spark's sums; with all 38 if one needs them."""
+    """Return decimals with ten digits more than their values, as Spark's sums.
+
+    With all 38 if one needs them.
+    """
     try:
         return sums.cast(pa.decimal128(min(precision + 10, 38), sums.type.scale))
     except pa.ArrowInvalid:
@@ -115,7 +121,7 @@ class SumAccumulator(Accumulator):
         self._sums = ExactSums()
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Into the limbs. Cost: float64 about three additions, int64 one, and one for the count."""
+        """Add values to the limbs. Cost: float64 about three additions, int64 one, and one for the count."""
         column = one_column(values)
         valid = valid_mask(column)
         if valid is not None:
@@ -157,7 +163,7 @@ class SumAccumulator(Accumulator):
         self._sums.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Limbs stand for the same number whatever the type."""
+        """Keep the limbs, because they represent the same number for every type."""
         self.type = data_type
 
     @property
@@ -170,7 +176,10 @@ class SumAccumulator(Accumulator):
             kernel.active.count(ids, self._values.reach(groups))
 
     def _counts(self, groups: int) -> np.ndarray:
-        """How many values each group has: the exact sum counts finite floats, in memory that it touches."""
+        """Return the number of values of each group.
+
+        The exact sum counts finite floats in the row it updates.
+        """
         added = self._sums.floats_added(groups)
         return added + self._values.head(groups) if self._values.used else added
 

@@ -1,10 +1,10 @@
-"""theta: distinct values as the k least of their hashes, so that sets can be united, intersected, subtracted.
+"""theta: distinct values as the k least of their hashes, for unions, intersections and differences of sets.
 
-The state is the k + 1 least distinct hashes of a group, a function of the set of values: the same in any
-tree. What `finish` gives is a compact theta sketch of Apache DataSketches with the library's hashes: exact as
-long as there are no more than k values, then within 2 / sqrt(k) with 95 % confidence.
+The state has the k + 1 least distinct hashes of a group, so it depends only on the set of values. `finish`
+returns a compact theta sketch of Apache DataSketches with the library's hashes: exact for up to k values,
+then within 2 / sqrt(k) with 95 % confidence.
 
-Owns: the hashes of all groups. Refuses to know: estimates and set operations (`sketches`).
+Owns the hashes of all groups. Does not compute estimates and set operations (`sketches`).
 
 Paper: Dasgupta et al., "A framework for estimating stream expression cardinalities" (ICDT 2016).
 """
@@ -25,14 +25,14 @@ from elfmesh.cbt.laws.sets import ListAccumulator, check_parts
 
 ENTRIES_DEFAULT, ENTRIES_MIN, ENTRIES_MAX = 4096, 16, 1 << 14
 EVERYTHING = (1 << 63) - 1
-"""The theta of a sketch that dropped nothing."""
+"""Theta of a sketch that has dropped nothing."""
 FAMILY, VERSION = 3, 3
 FLAG_EMPTY, FLAGS = 4, 2 | 8 | 16
-"""Read only, compact, ordered."""
+"""Flags: read only, compact, ordered."""
 
 
 class Theta(Law):
-    """Any type; at most 32 KiB per group for 4,096 entries.
+    """Sketch of values of any type; at most 32 KiB per group for 4,096 entries.
 
     Args:
         entries: k, a power of two.
@@ -50,22 +50,22 @@ class Theta(Law):
         return one_column(values).type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """About 50 bytes per hash."""
+        """Return an accumulator with about 50 bytes per hash."""
         return ThetaAccumulator(self.kind, data_type, self.entries)
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Equal values of both types have equal hashes."""
+        """Keep the state, because equal values of both types have equal hashes."""
         return State(state.kind, data_type, state.parts)
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """Sketches in the bytes of Apache DataSketches, binary."""
+        """Return sketches in Apache DataSketches' format, binary."""
         column, owners = unpack_values(state.parts["items"], pa.int64())
         hashes = to_int64(column)[0]
         cuts = np.searchsorted(owners, np.arange(rows + 1)).tolist()
         return pa.array([_finished(hashes[a:b], self.entries) for a, b in pairwise(cuts)], pa.binary())
 
     def check(self, state: State, rows: int) -> None:
-        """Ascending hashes, not too many."""
+        """Check that hashes ascend and are not too many."""
         check_parts(state, {"items"})
         column, owners = unpack_values(check_binary(state.parts["items"], "a theta"), pa.int64())
         hashes = to_int64(column)[0]
@@ -92,21 +92,21 @@ class ThetaAccumulator(Accumulator):
         first, _, counted = hashes_of(column)
         hashes = (first >> np.uint64(1)).view(np.int64)
         ids = ids if counted is None else ids[counted]
-        usable = hashes != 0  # the library counts no such value either
+        usable = hashes != 0  # the library ignores such values too
         self._hashes.add(from_int64(hashes[usable], None, pa.int64()), ids[usable], groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
         self._hashes.merge(State(state.kind, pa.int64(), state.parts), ids, groups)
 
     def freeze(self, groups: int) -> State:
-        """Cost: a sort of all hashes."""
+        """Return the states. Cost: a sort of all hashes."""
         return State(self._kind, self.type, self._hashes.freeze(groups).parts)
 
     def clear(self) -> None:
         self._hashes.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Equal values of both types have equal hashes."""
+        """Keep the state, because equal values of both types have equal hashes."""
         self.type = data_type
 
     @property
@@ -121,7 +121,7 @@ def _finished(hashes: np.ndarray, entries: int) -> bytes:
 
 
 def theta_bytes(hashes: np.ndarray, theta: int) -> bytes:
-    """A compact sketch of ascending int64 hashes, all below theta, in the library's bytes."""
+    """Return a compact sketch of ascending int64 hashes, all below theta, in the library's format."""
     seed = SEED_HASH.to_bytes(2, "little")
     if theta == EVERYTHING and len(hashes) == 0:
         return bytes([1, VERSION, FAMILY, 0, 0, FLAGS | FLAG_EMPTY]) + seed

@@ -1,9 +1,9 @@
 """variance: the sum of squared distances from the mean, exact and invertible, whatever the shape of the tree.
 
-The state is an exact sum and an exact sum of squares of the same values; nothing is rounded before `finish`,
-so that nothing cancels (Welford's and Chan's updates round at every merge, and depend on the order).
+The state is an exact sum and an exact sum of squares of the same values. Nothing is rounded before `finish`,
+so there is no cancellation. (Welford's and Chan's updates round at every merge and depend on the order.)
 
-Owns: how both lie in one state. Refuses to know: what is divided by which count.
+Owns the state of the two sums. Does not depend on the divisor of the result.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ class Variance(Law):
     kind, invertible, takes_narrower = "variance", True, True
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """float64, or int64 for integers."""
+        """Return float64, or int64 for integers."""
         return _SQUARES.value_type(values, name)
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """Three times the limbs of a sum."""
+        """Return an accumulator with three times the limbs of a sum."""
         return VarianceAccumulator(data_type)
 
     def negate(self, state: State) -> State:
         return _join(*(law.negate(part) for law, part in zip((_SUM, _SQUARES), _split(state), strict=True)))
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """float64, rounded once; NaN where a value is not finite. Cost: some microseconds per group."""
+        """Return float64, rounded once; NaN if a value is not finite. Cost: some microseconds per group."""
         squares = central_squares(*_split(state))
         return pa.array(squares, pa.float64(), mask=state.parts["values"] <= 0)
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
-        """Number of values, their sum, and the squares around their mean."""
+        """Return the number of values, their sum, and the squares around their mean."""
         sums, _ = _split(state)
         counts = pa.array(np.asarray(state.parts["values"], np.int64))
         return {"n": counts, "sum": _SUM.finish(sums, rows), "m2": self.finish(state, rows)}
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
-        """Limbs stand for the same number whatever the type."""
+        """Keep the limbs, because they represent the same number for every type."""
         return State(state.kind, data_type, state.parts)
 
     def check(self, state: State, rows: int) -> None:
@@ -68,7 +68,7 @@ class VarianceAccumulator(Accumulator):
         self.type = data_type
 
     def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
-        """Cost: of three sums."""
+        """Add values. Cost: that of three sums."""
         column = one_column(values)
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64())
@@ -87,7 +87,7 @@ class VarianceAccumulator(Accumulator):
             each.clear()
 
     def promote(self, data_type: pa.DataType) -> None:
-        """Limbs stand for the same number whatever the type."""
+        """Keep the limbs, because they represent the same number for every type."""
         self.type = data_type
         for each in self._both:
             each.promote(data_type)
@@ -98,7 +98,7 @@ class VarianceAccumulator(Accumulator):
 
 
 def _join(sums: State, squares: State) -> State:
-    """One state; counters, which both have, are held once."""
+    """Combine the states; the counters, which both have, are stored once."""
     renamed = {
         name.replace(_LIMB, _SQUARE): column for name, column in squares.parts.items() if _LIMB in name
     }
@@ -113,6 +113,6 @@ def _split(state: State) -> tuple[State, State]:
         else:
             sums[name] = column
             if not name.startswith(_LIMB):
-                # The square of -inf is inf: of a state of squares there is no other infinity.
+                # The square of -inf is inf, so a state of squares has no other infinity.
                 squares[name] = column
     return State(_SUM.kind, state.type, sums), State(_SQUARES.kind, state.type, squares)

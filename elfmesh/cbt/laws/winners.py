@@ -1,13 +1,13 @@
-"""The winning record of each group, by words compared one after the other, then by bytes.
+"""Winning record of each group, compared by words, then by bytes.
 
-What does not fit in one ordered integer (strings, decimals, "first by time") is compared as int64 words, the
-first ones deciding; a byte string comes last, compared by unsigned bytes. Smaller words win.
+Values that do not fit in one ordered integer (strings, decimals, "first by time") are compared as int64
+words, the first ones first. A byte string comes last, compared by unsigned bytes. Smaller words win.
 
-Owns: the words and bytes of the winners, in place.
-Refuses to know: types, which end wins (callers invert words), keys.
+Owns the words and bytes of the winners, in place. Does not depend on types, keys, or on which end wins
+(callers invert words).
 
 Invariants:
-    - The winner is the same whatever the order of the records: equal ones are equal in every word and byte.
+    - The winner does not depend on the order of the records: equal ones are equal in every word and byte.
     - Bytes of former winners are dropped when they are more than half of all.
 
 Paper: ELF 2.2 (PAO).
@@ -47,8 +47,8 @@ class Strings:
         return Strings(self.starts[rows], self.lengths[rows], self.data)
 
     def words(self, position: int, invert: bool) -> np.ndarray:
-        """int64[n] in the order of the eight bytes from `position` on, zeros after the end."""
-        # Overlapping little-endian words at every byte; numpy gathers from unaligned arrays.
+        """Return int64[n] with the order of the eight bytes from `position` on, with zeros after the end."""
+        # Overlapping little-endian words at every byte, because numpy gathers from unaligned arrays.
         every = np.ndarray(max(len(self.data) - _WORD + 1, 0), "<u8", self.data, strides=(1,))
         rest = self.lengths - position
         inside = rest > 0
@@ -63,7 +63,7 @@ class Strings:
         return ~ordered if invert else ordered
 
     def bytes(self) -> np.ndarray:
-        """uint8: all strings one after the other."""
+        """Return all strings, concatenated, as uint8."""
         total = int(self.lengths.sum())
         ends = np.cumsum(self.lengths)
         places = np.arange(total) + np.repeat(self.starts - (ends - self.lengths), self.lengths)
@@ -72,7 +72,7 @@ class Strings:
 
 
 def padded(starts: np.ndarray, lengths: np.ndarray, data: np.ndarray) -> Strings:
-    """Strings over bytes that may end at once."""
+    """Return strings over bytes without spare bytes at the end."""
     if len(lengths) == 0:
         return Strings(starts, lengths, np.zeros(_WORD, np.uint8))
     low, high = int(starts.min()), int((starts + lengths).max())
@@ -82,11 +82,11 @@ def padded(starts: np.ndarray, lengths: np.ndarray, data: np.ndarray) -> Strings
 
 
 class Winners:
-    """Per group the least record seen.
+    """Least record of each group.
 
     Args:
-        words: int64 words of a record, the first one deciding.
-        invert: of the byte string the greatest wins, not the least.
+        words: number of int64 words of a record, the first one deciding.
+        invert: whether the greatest byte string wins instead of the least.
         tail: whether a record ends in a byte string.
     """
 
@@ -99,7 +99,7 @@ class Winners:
         self._arena = np.zeros(0, np.uint8)
         self._arena_used = 0
         self._arena_live = 0
-        # Zero everywhere between two calls: numbers the records of a batch by group.
+        # Zero everywhere between two calls; numbers the records of a batch by group.
         self._scratch = Growing()
 
     def add(self, words: Sequence[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int) -> None:
@@ -125,16 +125,16 @@ class Winners:
         self._crown(rows, words, tail, ids, groups)
 
     def words(self, groups: int) -> list[np.ndarray]:
-        """Copies of the winners' words, without the byte string's."""
+        """Return copies of the winners' words, without the byte string's."""
         return [column.head(groups).copy() for column in self._words[: len(self._words) - self._tail]]
 
     def found(self, groups: int) -> np.ndarray:
-        """bool[groups]: which have a record at all."""
+        """Return bool[groups]: which groups have a record."""
         found: np.ndarray = self._found.head(groups) != 0
         return found
 
     def strings(self, groups: int) -> Strings:
-        """The winners' byte strings, empty where there is none; valid until the next change."""
+        """Return the winners' byte strings, empty if there is none; valid until the next change."""
         return Strings(self._starts.head(groups), self._lengths.head(groups), self._padded_arena())
 
     def clear(self) -> None:
@@ -150,7 +150,7 @@ class Winners:
     def _best_of_each(
         self, words: list[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int
     ) -> np.ndarray | None:
-        """One row per group, a least one; None if no group has two."""
+        """Return one row per group with a least record; None if no group has two."""
         scratch = self._scratch.reach(groups)
         rows = np.arange(len(ids))
         scratch[ids] = rows
@@ -236,7 +236,7 @@ class Winners:
             self._arena = grown
 
     def _compact(self, groups: int) -> None:
-        """Drop bytes of former winners. Cost: O(groups), once per as many bytes written."""
+        """Drop the bytes of former winners. Cost: O(groups), once per as many bytes written."""
         held = self.strings(groups)
         text = held.bytes()
         self._starts.reach(groups)[:groups] = np.cumsum(held.lengths) - held.lengths

@@ -1,1 +1,1 @@
-"""Partial aggregates as bytes: what agents send each other."""
+"""Partials: partial aggregates as bytes, which agents send to each other."""

@@ -1,7 +1,7 @@
-"""What a table holds, in memory, in a tree, in panes together or on the wire, as one shape: `Content`.
+"""Content of a table with one interface, whether in memory, in a tree, in several panes or on the wire.
 
-`rows` and `sorted` give each key once, in the types and the form of the content. A merge of contents of
-different forms is exact: where key bytes change, keys may change places and become equal.
+`rows` and `sorted` return each key once, in the types and the form of the content. A merge of contents of
+different forms is exact: if key bytes change, keys may change positions and become equal.
 
 Paper: ELF 2.2 (PAOs are merged wherever two meet).
 """
@@ -23,17 +23,17 @@ from elfmesh.cbt.rows import Layout, Rows, Types, combine, empty_rows, finish_ro
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, reform, sort_rows, to_rows
 
 SMALL_ROWS = 1 << 14
-"""Rows up to which parts are grouped together in memory instead of sorted and merged."""
+"""Rows up to which parts are grouped in memory instead of sorted and merged."""
 
 SMALL_BYTES = 1 << 20
-"""Bytes of a block, and of its keys, up to which it is written as it is."""
+"""Bytes of a block, and of its keys, up to which it is written unchanged."""
 
 _BLOCK_ROWS = 1 << 16
-"""Rows of a block that is sorted in memory, about."""
+"""Approximate rows of a block that is sorted in memory."""
 
 
 class Content(Protocol):
-    """The rows of one table."""
+    """Rows of one table."""
 
     @property
     def layout(self) -> Layout: ...
@@ -48,11 +48,11 @@ class Content(Protocol):
     def rows_max(self) -> int: ...
 
     def rows(self) -> Iterator[Rows]:
-        """Blocks of disjoint keys in any order."""
+        """Yield blocks of disjoint keys in any order."""
         ...
 
     def sorted(self) -> Iterator[SortedRows]:
-        """Blocks of disjoint prefixes, ascending."""
+        """Yield blocks of disjoint prefixes, ascending."""
         ...
 
 
@@ -74,7 +74,7 @@ class RowsContent:
 
 
 class SortedContent:
-    """Sorted blocks in memory, as `Content.sorted` of another content gave them."""
+    """Sorted blocks in memory, from `Content.sorted` of another content."""
 
     def __init__(self, content: Content, blocks: Sequence[SortedRows]) -> None:
         self.layout, self.types, self.form = content.layout, content.types, content.form
@@ -86,7 +86,7 @@ class SortedContent:
 
     @property
     def small_block(self) -> SortedRows | None:
-        """The only block, where no stream of it would be cut or joined."""
+        """Return the only block if it needs neither splitting nor joining."""
         if len(self._blocks) != 1 or self._blocks[0].bits or self._blocks[0].run.key_bytes > SMALL_BYTES:
             return None
         return self._blocks[0] if self.nbytes <= SMALL_BYTES else None
@@ -99,7 +99,7 @@ class SortedContent:
 
 
 def sorted_within(content: Content, bytes_max: int) -> SortedContent | None:
-    """A content's sorted blocks in memory; None where they take more than so many bytes."""
+    """Return a content's sorted blocks in memory; None if they take more than `bytes_max`."""
     blocks: list[SortedRows] = []
     size = 0
     for block in content.sorted():
@@ -111,7 +111,7 @@ def sorted_within(content: Content, bytes_max: int) -> SortedContent | None:
 
 
 class _Narrowed:
-    """A content without its last aggregates."""
+    """Content without its last aggregates."""
 
     def __init__(self, content: Content, layout: Layout) -> None:
         self._content = content
@@ -130,12 +130,12 @@ class _Narrowed:
 
 
 def narrowed(content: Content, layout: Layout) -> Content:
-    """A content with the first of its aggregates only, those of `layout`."""
+    """Return a content with only the first of its aggregates, those of `layout`."""
     return content if content.layout == layout else _Narrowed(content, layout)
 
 
 class MergedContent:
-    """Several contents of one layout, key by key."""
+    """Several contents of one layout, merged by key."""
 
     def __init__(self, parts: Sequence[Content]) -> None:
         self._parts = parts
@@ -175,7 +175,7 @@ def all_rows(content: Content) -> Rows:
         return blocks[0]
     count = sum(rows.count for rows in blocks)
     keys = tuple(pa.concat_arrays(column) for column in zip(*(rows.keys for rows in blocks), strict=True))
-    # State columns vary with the values (limbs), so laying blocks below each other is a merge as well.
+    # State columns vary with the values (limbs), so concatenating blocks is a merge as well.
     places = np.arange(count)
     states = tuple(
         LAWS[kind].merge([rows.states[place] for rows in blocks], places, count)
@@ -185,7 +185,7 @@ def all_rows(content: Content) -> Rows:
 
 
 def finished(content: Content) -> pa.Table:
-    """The finalised columns. Cost: block by block; beside the result, one block is in memory."""
+    """Return the finalised columns. Cost: block by block; memory for the result and one block."""
     tables = [finish_rows(rows) for rows in content.rows()]
     if not tables:
         return finish_rows(empty_rows(content.layout, content.types))
@@ -198,19 +198,19 @@ def finished(content: Content) -> pa.Table:
 
 
 class FinishedBlocks:
-    """A content as finalised columns, block by block, of at least `rows_max` rows."""
+    """Content as finalised columns, block by block, with at least `rows_max` rows."""
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self.rows_max = content.rows_max
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Tables of disjoint keys; a sum may be wider in one than in another. May be called again."""
+        """Yield tables of disjoint keys; a sum's type may be wider in some. May be called repeatedly."""
         return map(finish_rows, self._content.rows())
 
 
 def _width(data_type: pa.DataType) -> int:
-    """Order of the types that one exact sum may finish in: a block's own values decide."""
+    """Return a sort key of the types in which one exact sum may finish; blocks may differ."""
     if pa.types.is_decimal(data_type):
         return int(data_type.bit_width)
     return 0 if pa.types.is_null(data_type) else 1
@@ -225,7 +225,7 @@ def stream_of(content: Content, form: KeyForm, types: Types) -> Stream:
 
 
 class _Retyped:
-    """A stream whose states are promoted; its keys are what they were."""
+    """Stream whose states are promoted; its keys are unchanged."""
 
     def __init__(self, stream: Stream, form: KeyForm, types: Types) -> None:
         self._stream, self._form, self._types = stream, form, types
@@ -236,7 +236,7 @@ class _Retyped:
 
 
 def _regrouped(content: Content, form: KeyForm, types: Types) -> Iterator[SortedRows]:
-    """A content whose keys are encoded again, which moves them.
+    """Encode the keys of a content again, which changes their placement.
 
     Cost: everything is sorted again and kept compressed, then unpacked prefix by prefix.
     """

@@ -1,9 +1,9 @@
-"""Partial aggregates as bytes: what agents send each other, self-describing, so that merging needs no plan.
+"""Partials: partial aggregates as self-describing bytes, so that merging needs no plan.
 
-A partial is a set of named tables; b"" has no rows. `decode_partial` of any bytes gives tables or raises
-ProtocolError, within bounded memory. `merge_partials` is associative and commutative up to the cut of its
-blocks. Splitting sends a key to the same part on every agent. One block of each table or part is held at a
-time.
+A partial is a set of named tables; b"" has no rows. `decode_partial` of any bytes returns tables or raises
+ProtocolError, within bounded memory. `merge_partials` is associative and commutative except for the
+boundaries of blocks. Splitting sends a key to the same part on every agent. One block of each table or part
+is in memory at a time.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 """
@@ -35,37 +35,37 @@ from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
 Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
-"""Partials whose content is at hand, so that they need not be decoded: what `encode_known` gave for them."""
+"""Partials whose content is in memory (from `encode_known`), so that they need not be decoded."""
 
 KNOWN_ROWS_MAX = 1 << 13
-"""Rows of a table up to which its content is kept for the next reader: what is larger costs more to hold."""
+"""Most rows of a table whose content is kept for the next reader, because larger ones cost more memory."""
 
 KNOWN_BYTES_MAX = 4 << 20
-"""The same in bytes, as sorted blocks."""
+"""Most bytes of such a table, as sorted blocks."""
 
 Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
-"""What `encode_parts` is: an agent has one that remembers what it encoded."""
+"""Signature of `encode_parts`; an agent uses one that caches its results."""
 
 Contents: TypeAlias = Content | Rows | pa.Table
-"""What a table may be given as: a window's content, rows, or PAO columns as `decode_partial` gives them."""
+"""A table's content: of a window, rows, or PAO columns from `decode_partial`."""
 
 
 _IDLE: list[Squeezer] = []
-"""Squeezers that no thread uses now: at most as many as there ever were threads encoding at once."""
+"""Idle squeezers: at most as many as threads that ever encoded at once."""
 
 
 def encode_partial(tables: Mapping[str, Contents]) -> bytes:
-    """Named tables of PAO columns as compressed, checksummed bytes; b"" if they have no rows."""
+    """Encode named tables of PAO columns, compressed and with checksums; b"" if they have no rows."""
     return encode_parts(tables, 1)[0]
 
 
 def encode_parts(
     tables: Mapping[str, Contents], partitions: int, bytes_max: int | None = None
 ) -> list[bytes]:
-    """The same, split by a hash of the group keys while it is encoded; a part without rows is b"".
+    """As `encode_partial`, split by a hash of the group keys during the encoding; a part without rows is b"".
 
-    The group keys are the keys that all tables have: a table keyed by more (for a distinct count) follows its
-    group. PartialTooLarge: a part has more than `bytes_max`, or the receiver would refuse it.
+    The group keys are the keys that all tables have; a table with more keys (for a distinct count) follows
+    its group. Raises PartialTooLarge if a part exceeds `bytes_max` or a receiver's limit.
     """
     return _encode({name: _content(table) for name, table in tables.items()}, partitions, bytes_max)
 
@@ -73,9 +73,9 @@ def encode_parts(
 def encode_known(
     tables: Mapping[str, Content], bytes_max: int | None = None
 ) -> tuple[bytes, Mapping[str, SortedContent]]:
-    """`encode_partial`, and what was encoded, for `Known`; no tables where that is large.
+    """As `encode_partial`, and return the encoded content for `Known`; no tables if it is large.
 
-    PartialTooLarge: it has more than `bytes_max`, or the receiver would refuse it.
+    Raises PartialTooLarge if the partial exceeds `bytes_max` or a receiver's limit.
     """
     known: dict[str, SortedContent] = {}
     for name, content in tables.items():
@@ -90,19 +90,20 @@ def decode_partial(data: bytes) -> dict[str, pa.Table]:
 
 
 def merge_partials(parts: Sequence[bytes]) -> bytes:
-    """One partial of several, key by key; a single one is handed on as it is. See `merge_known`."""
+    """Merge several partials by key; a single one is returned unchanged. See `merge_known`."""
     return merge_known(parts, {})[0]
 
 
 def merge_known(parts: Sequence[bytes], known: Known) -> tuple[bytes, Mapping[str, SortedContent]]:
-    """The same, with what was encoded, as `encode_known` gives it; what is known is not decoded.
+    """As `merge_partials`, and return the encoded content as `encode_known`; known partials are not decoded.
 
     Raises:
-        ProtocolError: a part is damaged, or the parts are of different plans.
-        TypeConflict: a column has types without a common one.
-        PartialTooLarge: the receiver would refuse the result.
+        ProtocolError: A part is damaged, or the parts have different plans.
+        TypeConflict: A column has types without a common one.
+        PartialTooLarge: The result exceeds a receiver's limit.
 
-    Cost: each block is unfolded and checked once; a k-way merge of sorted runs; an encoding of the result.
+    Cost: each block is decompressed and checked once; a k-way merge of sorted runs; an encoding of the
+    result.
     """
     present = [part for part in parts if part]
     if len(present) <= 1:
@@ -119,7 +120,7 @@ def split_partial(data: bytes, parts: int) -> list[bytes]:
 
 
 def finish(tables: Mapping[str, Contents]) -> dict[str, pa.Table]:
-    """PAO columns to finalised columns: keys, then one column per aggregate."""
+    """Convert PAO columns to finalised columns: keys, then one column per aggregate."""
     return {name: finished(_content(table)) for name, table in tables.items()}
 
 
@@ -128,7 +129,7 @@ def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
 
 
 def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str, FinishedBlocks]:
-    """The finalised columns of all parts together, block by block, without encoding their merge.
+    """Return the finalised columns of all parts together, block by block, without encoding the merge.
 
     Raises as `merge_known`, also while blocks are read.
     """
@@ -136,12 +137,12 @@ def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str
 
 
 def merged_parts(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
-    """The tables of all parts together, each merged when it is read; raises as `finish_parts`."""
+    """Return the tables of all parts together, each merged when it is read. Raises as `finish_parts`."""
     return _merged([part for part in parts if part], known)
 
 
 def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The inverse reduce: `whole` without the records of `part`, which it contains. See `subtract_rows`.
+    """Return `whole` without the records of `part`, which it contains (inverse reduce); see `subtract_rows`.
 
     Paper: ELF 2.2: "it can simply perform one single operation PAO15 - PAO5".
     """
@@ -161,7 +162,8 @@ def _content(table: Contents) -> Content:
 def _encode(tables: Mapping[str, Content], partitions: int, bytes_max: int | None = None) -> list[bytes]:
     if partitions < 1:
         raise ValueError("a partial splits into at least one part")
-    # To make a squeezer costs as much as to encode a small partial; each serves one thread at a time.
+    # Making a squeezer costs as much as encoding a small partial, so they are reused, by one thread at a
+    # time.
     try:
         squeezer = _IDLE.pop()
     except IndexError:
@@ -188,7 +190,7 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
                 continue
             for writer, piece in zip(writers, split_sorted(block, shared, partitions), strict=True):
                 if piece.count:
-                    # Groups may all belong to one part: then a piece is as large as the block.
+                    # All groups may belong to one part, so a piece may be as large as the block.
                     for small in cut_block(piece, BLOCK_BYTES_WANTED):
                         writer.add_block(small)
         for writer in writers:

@@ -1,6 +1,6 @@
-"""Splitting sorted rows over the trees of a job, by a hash of their group keys that all agents share.
+"""Splitting of sorted rows over the trees of a job, by a hash of their group keys.
 
-Equal keys go to the same part on every agent; an integer goes where the float it equals goes.
+Equal keys go to the same part on every agent; an integer goes to the part of the equal float.
 
 Paper: ELF 2.3, Figure 6 (m trees over hash ranges).
 """
@@ -18,14 +18,14 @@ from elfmesh.cbt.keys import decode
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_SEED = 0x656C666D657368
-"""Seed of the hash: one for all agents, part of the protocol."""
+"""Seed of the hash, part of the protocol."""
 
 
 def split_sorted(rows: SortedRows, shared: Sequence[str], parts: int) -> list[SortedRows]:
-    """Cut rows by the hash of the key columns `shared`; some parts may have no rows.
+    """Split rows by the hash of the key columns `shared`; some parts may have no rows.
 
-    Part j holds the hashes in [ceil(j * 2**64 / parts), ceil((j + 1) * 2**64 / parts)). Cost: a decoding of
-    the keys and a hash of them, then each row is copied once.
+    Part j has the hashes in [ceil(j * 2**64 / parts), ceil((j + 1) * 2**64 / parts)). Cost: a decoding and
+    hashing of the keys, and a copy of each row.
     """
     keys = kernel.active.decode_run(rows.run)
     columns = decode(keys, rows.form)
@@ -33,7 +33,7 @@ def split_sorted(rows: SortedRows, shared: Sequence[str], parts: int) -> list[So
     hashes = hash_rows([columns[place] for place in places], rows.count, SPLIT_SEED)
     bounds = np.array([-(-(part << 64) // parts) for part in range(1, parts)], np.uint64)
     part_of = np.searchsorted(bounds, hashes, side="right")
-    order = np.argsort(part_of, kind="stable")  # stable: within a part, keys still ascend
+    order = np.argsort(part_of, kind="stable")  # stable, so that keys still ascend within a part
     cuts = np.searchsorted(part_of[order], np.arange(parts + 1))
     runs = kernel.active.front_code(keys, order, cuts)
     states = [state.take(order) for state in rows.states]

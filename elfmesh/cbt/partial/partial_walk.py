@@ -1,8 +1,9 @@
-"""Merging streams of sorted blocks, one hash prefix of each at a time: the finer cut wins.
+"""Merging of streams of sorted blocks, one hash prefix at a time.
 
-A stream is the rows of one table as blocks of disjoint prefixes, ascending. Where one stream is cut finer,
-the other's block is partitioned to meet it. The result is a stream whose blocks are neither too large to hold
-nor too small, and each key comes out once. At most one block of each stream is held, with its pieces.
+A stream has the rows of one table as blocks of disjoint prefixes, ascending. If one stream has finer
+prefixes, the block of the other is partitioned accordingly. The blocks of the resulting stream are neither
+too large for memory nor too small, and each key occurs once. At most one block of each stream is in memory,
+with its pieces.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 """
@@ -16,34 +17,36 @@ from typing import Protocol
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
 STEP_BITS = 4
-"""A prefix is cut into 16 finer ones."""
+"""Bits by which a prefix is refined: 16 ways."""
 
 CUT_BITS_MAX = 48
-"""The finest cut made here: keys that agree in 48 bits of their hash were chosen to, and stay together."""
+"""Most bits of a prefix; keys that agree in 48 bits of their hash were chosen to collide, and stay
+together."""
 
 BLOCK_BYTES_WANTED = 4 << 20
-"""Size over which a block is cut, its keys unfolded: what a merge holds of each of its sources."""
+"""Bytes, with decoded keys, above which a block is split; a merge holds one block of each source."""
 
 JOINED_ROWS_MAX = 1 << 13
-"""Neighbouring blocks are joined up to this many rows: a block has a fixed cost, here and on the wire."""
+"""Rows up to which adjacent blocks are joined, because a block has a fixed cost, in memory and on the
+wire."""
 
 
 PIECES_MAX = 16
-"""How many times larger a block that will be split may be: it is in memory whole."""
+"""Greatest factor by which a block that will be split may be larger, because it is in memory as a whole."""
 
 
 class Stream(Protocol):
     """Blocks of one table in the order of their prefixes."""
 
     def peek(self) -> tuple[int, int] | None:
-        """(bits, prefix) of the next block; None at the end."""
+        """Return (bits, prefix) of the next block; None at the end."""
         ...
 
     def take(self) -> SortedRows: ...
 
 
 class BlockStream:
-    """A stream of blocks that are made one by one."""
+    """Stream of blocks that are made one by one."""
 
     def __init__(self, blocks: Iterable[SortedRows]) -> None:
         self._blocks = iter(blocks)
@@ -63,9 +66,9 @@ class BlockStream:
 
 
 def merge_streams(streams: Sequence[Stream], pieces: int = 1) -> Iterator[SortedRows]:
-    """One stream of several of one layout, form and types. Cost: a k-way merge per prefix.
+    """Merge several streams of one layout, form and types. Cost: a k-way merge per prefix.
 
-    Each block will be split into `pieces`; blocks are made as much larger, within limits.
+    If each block will be split into `pieces`, blocks are larger by this factor, within limits.
     """
     pieces = min(pieces, PIECES_MAX)
     return _Walk(JOINED_ROWS_MAX * pieces, BLOCK_BYTES_WANTED * pieces).over(0, 0, [], streams)
@@ -73,7 +76,7 @@ def merge_streams(streams: Sequence[Stream], pieces: int = 1) -> Iterator[Sorted
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk, with the sizes of blocks it aims at."""
+    """Merge of streams, with the target sizes of blocks."""
 
     joined_rows_max: int
     bytes_wanted: int
@@ -87,7 +90,7 @@ class _Walk:
             if head is None or head[0] < bits or head[1] >> (head[0] - bits) != prefix:
                 continue
             if head[0] == bits:
-                held.append(stream.take())  # the whole of it: this stream has nothing finer here
+                held.append(stream.take())  # the whole block, because this stream has no finer prefix here
             else:
                 finer.append(stream)
         if finer:
@@ -95,7 +98,7 @@ class _Walk:
         if not held:
             return iter(())
         rows = _merged(held)
-        held.clear()  # the caller keeps the list until its last child is done
+        held.clear()  # the caller keeps the list until its last child is finished
         return cut_block(rows, self.bytes_wanted)
 
     def _children(
@@ -133,7 +136,7 @@ def cut_block(rows: SortedRows, bytes_wanted: int) -> Iterator[SortedRows]:
 
 
 def _unfolded_bytes(rows: SortedRows) -> int:
-    """Size with whole keys, which a reader who does not trust them has to unfold."""
+    """Return the size with decoded keys, which a reader that does not trust the keys needs."""
     return rows.nbytes - rows.run.nbytes + rows.run.key_bytes
 
 

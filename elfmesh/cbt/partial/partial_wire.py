@@ -1,9 +1,9 @@
-"""The bytes of a partial: named tables, each a stream of sorted blocks that are read one at a time.
+"""Bytes of a partial: named tables, each a stream of sorted blocks that are read one at a time.
 
     magic "EPAO" | version u8 | crc32 u32 of the rest | header length u32 | header | one zstd frame per block
 
-The header says what the columns of each table are, and for each block its place in the hash, its rows and its
-chunks, so its memory is taken from a budget before it is unfolded. Any bytes give tables or a ProtocolError.
+The header describes the columns of each table and, for each block, its prefix, rows and chunks, so that a
+reader can subtract its memory from a budget before decompression. Any bytes give tables or a ProtocolError.
 Blocks of a table have disjoint prefixes, ascending.
 
 Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
@@ -41,19 +41,21 @@ MAGIC = b"EPAO"
 VERSION = 2
 
 TABLES_MAX = 64
-"""Tables of one partial: one, and one more per distinct aggregate of the query."""
+"""Most tables of one partial: one, plus one per distinct aggregate of the query."""
 
 BLOCKS_MAX = 1 << 14
-"""Blocks of one partial, of all tables: at a few thousand keys each, far more than a message holds."""
+"""Most blocks of one partial, of all tables; with a few thousand keys each, far more than a message can
+hold."""
 
 HEADER_BYTES_MAX = 16 << 20
-"""Of the header: a kilobyte for each block."""
+"""Most bytes of the header: a kilobyte per block."""
 
 BLOCK_BYTES_MAX = 64 << 20
-"""What one block may unfold to. Ours are a few MB; only keys chosen to collide make one larger."""
+"""Most bytes of one decompressed block. Our own blocks have a few MB; only keys chosen to collide give larger
+ones."""
 
 PARTIAL_BYTES_MAX = 1 << 30
-"""What all blocks may unfold to, one after the other: bounds the work that a message of 16 MB can cause."""
+"""Most bytes of all decompressed blocks, one after the other; bounds the work for a message of 16 MB."""
 
 _PREFIX = struct.Struct(">4sBII")
 _CHECKED_FROM = 9
@@ -61,7 +63,7 @@ _TOP_BITS = 64
 
 
 class _Aggregate(msgspec.Struct, array_like=True, frozen=True):
-    """One aggregate of a table."""
+    """Aggregate of a table."""
 
     name: str
     kind: str
@@ -69,7 +71,7 @@ class _Aggregate(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _Block(msgspec.Struct, array_like=True, frozen=True):
-    """One block: bytes of its frame, sizes of its chunks, what they are."""
+    """Block: bytes of its frame, sizes of its chunks, and the header of its rows."""
 
     frame: int
     sizes: tuple[int, ...]
@@ -88,7 +90,7 @@ _decode_header = msgspec.msgpack.Decoder(tuple[_Table, ...]).decode
 
 
 class PartialWriter:
-    """Collects the blocks of a partial, compressed, of `bytes_max` bytes (None: any number).
+    """Writer of a partial of at most `bytes_max` bytes (None: no limit), from compressed blocks.
 
     The writers of one thread may share a `squeezer`.
     """
@@ -106,7 +108,7 @@ class PartialWriter:
         self._blocks = []
 
     def add_block(self, block: SortedRows) -> None:
-        """Write the next block of a stream. PartialTooLarge: receivers would refuse the partial."""
+        """Write the next block of a stream. Raises PartialTooLarge if receivers would refuse the partial."""
         packed = pack(block)
         size = unpacked_bytes(packed.header)
         self._unfolded += size
@@ -131,7 +133,10 @@ class PartialWriter:
         self._tables.append(_describe(name, content, tuple(self._blocks)))
 
     def finish(self) -> bytes:
-        """All bytes; b"" if no table has a row. PartialTooLarge: the header is over its limit."""
+        """Return all bytes; b"" if no table has a row.
+
+        Raises PartialTooLarge if the header exceeds its limit.
+        """
         if not 1 <= len(self._tables) <= TABLES_MAX:
             raise ProtocolError(f"a partial of {len(self._tables)} tables")
         if not self._frames:
@@ -159,9 +164,9 @@ def _describe(name: str, content: Content, blocks: tuple[_Block, ...]) -> _Table
 
 
 class WireContent:
-    """One table of a partial: a `Content` whose blocks are unfolded when they are read.
+    """Table of a partial: a `Content` whose blocks are decompressed when they are read.
 
-    `counted` says what each count counts, "rows" or "values", None for other kinds; () if there are no
+    `counted` has for each count what it counts, "rows" or "values", None for other kinds; () if there are no
     blocks.
     """
 
@@ -192,7 +197,7 @@ class WireContent:
 
 
 class WireStream:
-    """Blocks of a table in the order of their prefixes; the next is known from the header alone."""
+    """Blocks of a table in the order of their prefixes; the next prefix is known from the header alone."""
 
     def __init__(self, blocks: tuple[_Block, ...], frames: memoryview) -> None:
         self._blocks, self._frames = blocks, frames
@@ -214,7 +219,7 @@ class WireStream:
 
 
 def open_partial(data: bytes) -> dict[str, WireContent]:
-    """The tables of a partial, their blocks unread."""
+    """Return the tables of a partial without reading their blocks. Raises ProtocolError."""
     if not data:
         return {}
     try:

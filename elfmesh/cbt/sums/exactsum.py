@@ -1,10 +1,10 @@
-"""Exact sums of a growing number of groups, added to in place: limbs as in `floatsum`, one column per limb.
+"""Exact sums of a growing number of groups, updated in place: limbs as in `floatsum`, one column per limb.
 
-Floats go into rows of neighbouring limbs, so that one value touches one cache line; all else into plain
-columns. No limb leaves +-2**62: a bound grows with every addition; before it could pass, the true magnitudes
-are looked at, and carried if need be. Both come at most once in 2**20 additions.
+Floats go into rows of adjacent limbs, so that one value touches one cache line; other values go into plain
+columns. No limb leaves +-2**62. An upper bound grows with every addition; before it exceeds the limit, the
+true magnitudes are computed, and limbs are carried if necessary. Both happen at most once in 2**20 additions.
 
-Paper: ELF 2.2 (merging PAOs). See `floatsum` on why sums are exact.
+Paper: ELF 2.2 (merging PAOs). See `floatsum` for the reason why sums are exact.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from elfmesh.cbt.sums.floatsum import BIAS, LIMB_BITS, LIMB_MIN, MANTISSA_BITS, 
 
 _SAFE = 1 << 62
 _NARROW = 1 << 40
-"""Larger magnitudes are split over two limbs first, so that 2**22 of them fit before anything is carried."""
+"""Magnitude from which values are split over two limbs, so that 2**22 of them fit before a carry."""
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHIFT = np.int64(LIMB_BITS)
 _FLOAT_ADDITIONS_MAX = 1 << 29
-"""Pieces of a float are below 2**32, so so many of them stay below 2**61."""
+"""Most additions of floats before a carry: pieces of a float are below 2**32, so the sum stays below
+2**61."""
 _FLOAT_REACH = 3
-"""Limbs that one float touches at most."""
+"""Most limbs that one float touches."""
 
 
 class ExactSums:
-    """One exact sum per group."""
+    """Exact sums, one per group."""
 
     def __init__(self) -> None:
         self._columns: dict[int, Growing] = {}
         self._bounds: dict[int, int] = {}
-        # int64[groups, 1 + limbs] for floats: how many were added, then the limbs from _lowest up.
+        # int64[groups, 1 + limbs] for floats: the number of added values, then the limbs from _lowest up.
         self._block = Growing(width=2)
-        self._counted: Growing | None = None  # what the block counted before it was folded
+        self._counted: Growing | None = None  # counts of the block before it was folded
         self._lowest = 0
         self._limbs = 1
         self._additions = 0
 
     def add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        """Add int64 values to int64 groups. Cost: an addition per value, and a look at the magnitudes."""
+        """Add int64 values to int64 groups. Cost: one addition per value, and one pass for the magnitudes."""
         magnitude = bound(values)
         if _fits(magnitude, len(values)):
             self._add(0, values, magnitude * len(ids), ids, groups)
@@ -54,7 +55,7 @@ class ExactSums:
             self._add(1, values >> _SHIFT, more, ids, groups)
 
     def add_decimals(self, words: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        """Add the unscaled values of decimals, given as int64 [n, 2] (low, high). Cost: one to four adds."""
+        """Add the unscaled values of decimals, int64 [n, 2] (low, high). Cost: one to four additions."""
         low, high = np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1])
         if not (high != (low >> np.int64(63))).any():  # all fit in 64 bits
             self.add_ints(low, ids, groups)
@@ -64,7 +65,7 @@ class ExactSums:
             self._add(number, piece, len(ids) << LIMB_BITS, ids, groups)
 
     def add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> int:
-        """Add float64 values, and say how many: up to the first that is not finite.
+        """Add float64 values. Returns how many were added: those before the first that is not finite.
 
         Cost: three additions in one row per value.
         """
@@ -82,12 +83,12 @@ class ExactSums:
         return done
 
     def floats_added(self, groups: int) -> np.ndarray:
-        """int64[groups]: how many times `add_floats` added to each of the first groups, a copy."""
+        """Return int64[groups], a copy: how many times `add_floats` added to each of the first groups."""
         added = self._block.head(groups)[:, 0].copy() if self._additions else np.zeros(groups, np.int64)
         return added if self._counted is None else added + self._counted.head(groups)
 
     def merge(self, limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> None:
-        # Maps of a merge ascend: no group is there twice, so limbs may be much larger without a carry.
+        # Maps of a merge ascend, so no group occurs twice, and limbs may be much larger without a carry.
         times = 1 if (ids[1:] > ids[:-1]).all() else len(ids)
         bounds = {number: bound(values) for number, values in limbs.items()}
         if any(magnitude * times > _SAFE >> 10 for magnitude in bounds.values()):
@@ -97,10 +98,10 @@ class ExactSums:
             self._add(number, limbs[number], magnitude * times, ids, groups)
 
     def limbs(self, groups: int) -> Limbs:
-        """A copy of the sums of the first groups; only limbs that some of them needs."""
+        """Return a copy of the sums of the first groups; only limbs that some of them need."""
         out = {number: column.head(groups).copy() for number, column in self._columns.items()}
         if self._additions:
-            # What was added in place and what was merged may share a limb: each is within 2**62.
+            # In-place sums and merged sums may share a limb; each is within 2**62.
             for place, column in enumerate(self._block.head(groups).T[1:].copy()):
                 number = self._lowest + place
                 out[number] = out[number] + column if number in out else column
@@ -143,7 +144,7 @@ class ExactSums:
             self._bounds[limb] = bound(values)
 
     def _widen(self, values: np.ndarray) -> None:
-        """Give the block columns for all limbs of the finite values too. Cost: a copy, rarely."""
+        """Add columns to the block for all limbs of the finite values. Cost: a copy, rarely."""
         exponents = (values.view(np.int64) >> np.int64(MANTISSA_BITS)) & np.int64(0x7FF)
         exponents = np.maximum(exponents[(values != 0) & np.isfinite(values)], 1)
         limbs = (exponents - np.int64(BIAS)) // LIMB_BITS + LIMB_MIN

@@ -1,13 +1,13 @@
-"""Exact sums: a number is held as signed 32-bit limbs, so that adding is integer addition and never rounds.
+"""Exact sums: numbers are signed 32-bit limbs, so that addition is integer addition and never rounds.
 
-Limb k of a group is an int64 that counts units of 2**(32 k); a sum is the total over its limbs. Any double is
-three neighbouring limbs between -34 (below 2**-1074) and 32 (2**1024); an int64 is limb 0, or limbs 0 and 1;
-a decimal is its unscaled integer. Only limbs that some row needs exist. Limbs are not canonical, but the
-number is exact, so sums are associative, commutative and invertible whatever the shape of the tree (D-18),
+Limb k of a group is an int64 that counts units of 2**(32 k); a sum is the total of its limbs. Any double is
+three adjacent limbs between -34 (below 2**-1074) and 32 (2**1024); an int64 is limb 0, or limbs 0 and 1; a
+decimal is its unscaled integer. Only limbs that some row needs exist. Limbs are not canonical, but the number
+is exact. Sums are therefore associative, commutative and invertible whatever the shape of the tree (D-18),
 and equal sums finish to equal bits (rounded once, to nearest, ties to even).
 
-Paper: ELF 2.2 (merging PAOs up the tree). Deviation: the paper adds floats as they come; the result would
-depend on the shape of the tree, so sums are exact here.
+Paper: ELF 2.2 (merging PAOs up the tree). Deviation: the paper adds floats in the order of arrival, so the
+result depends on the shape of the tree; here sums are exact.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import pyarrow as pa
 LIMB_BITS = 32
 LIMB_MIN = -34
 LIMB_MAX = 40
-"""Limbs a partial may name: 32 holds the top of the largest double, the rest is room for carries."""
+"""Greatest limb of a partial: 32 contains the top of the largest double; the rest is for carries."""
 
 WHOLE_LIMB_MAX = 5
-"""The same for integers and decimals: 2**63 values of 38 digits end below limb 6, and what any int64 in these
-limbs stands for has at most 76 digits."""
+"""Greatest limb for integers and decimals: 2**63 values of 38 digits end below limb 6, and any int64 values
+in these limbs represent a number of at most 76 digits."""
 
 Limbs = dict[int, np.ndarray]
 """Limb number -> int64[groups]. An absent limb is zero."""
@@ -35,11 +35,11 @@ _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHIFT = np.int64(LIMB_BITS)
 _SAFE = 1 << 62
 FEW_ROWS = 32
-"""Sums that are rounded one by one: for so few, columns cost more than Python's own integers."""
+"""Sums that are rounded one by one, because Python's integers are faster than columns for so few."""
 
 MANTISSA_BITS = 52
 BIAS = 1075 + LIMB_MIN * LIMB_BITS
-"""A biased exponent minus this is the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
+"""A biased exponent minus this is the position of the lowest mantissa bit, counted from limb LIMB_MIN."""
 _DECIMAL128_LIMBS = 4
 _DECIMAL256_LIMBS = 8
 _TEN_38 = 10**38
@@ -58,7 +58,7 @@ def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:
 
 
 def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
-    """The same numbers with every limb in [0, 2**32) but the top one, which is in [-2**32, 2**32)."""
+    """Return the same numbers with limbs in [0, 2**32), and the top one in [-2**32, 2**32)."""
     if not limbs:
         return {}
     out: Limbs = {}
@@ -66,7 +66,7 @@ def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
     carried = np.zeros(len(limbs[top]), np.int64)
     while True:
         own = limbs.get(number)
-        # Split before adding: own + carried may leave int64 where own came from a peer.
+        # Split before adding, because own + carried may overflow int64 if own came from a peer.
         low = (carried & _MASK) + (0 if own is None else own & _MASK)
         high = (carried >> _SHIFT) + (0 if own is None else own >> _SHIFT)
         out[number] = low & _MASK
@@ -74,13 +74,16 @@ def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
         if number >= top and not ((carried != 0) & (carried != -1)).any():
             break
         number += 1
-    # What is carried out of the last limb is only its sign (0 or -1): fold it back.
+    # The carry out of the last limb is only its sign (0 or -1), so it is folded back.
     out[number] = out[number] + (carried << _SHIFT)
     return out
 
 
 def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
-    """float64[rows]: each exact sum rounded once, to nearest, ties to even; infinite beyond the range."""
+    """Return float64[rows]: each exact sum rounded once, to nearest, ties to even.
+
+    Infinite beyond the range.
+    """
     if rows <= FEW_ROWS and limbs:
         return _few_floats(limbs)
     digits, negative, lowest = _digits(limbs, rows)
@@ -90,7 +93,8 @@ def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
     top = len(digits) - 1 - np.argmax(nonzero[::-1], axis=0)
     row = np.arange(rows)
     first, second, third = digits[top, row], digits[top - 1, row], digits[top - 2, row]
-    # Shift the leading one to bit 63; what falls off below sets the lowest bit ("sticky"), so that the one
+    # Shift the leading one to bit 63. Bits that are shifted out set the lowest bit ("sticky"), so that the
+    # single rounding of uint64 -> float64 is correct.
     # rounding of uint64 -> float64 is the right one.
     shift = (LIMB_BITS - np.frexp(first.astype(np.float64))[1]).astype(np.uint64)
     word = ((first.view(np.uint64) << np.uint64(32)) | second.view(np.uint64)) << shift
@@ -106,7 +110,7 @@ def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
 
 
 def _few_floats(limbs: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The same row by row: Python's true division of integers rounds once, to nearest, ties to even."""
+    """As `to_floats`, row by row: Python's integer division rounds once, to nearest, ties to even."""
     lowest = min(limbs)
     shifts = [LIMB_BITS * (number - min(lowest, 0)) for number in limbs]
     unit = 1 << LIMB_BITS * max(-lowest, 0)
@@ -114,14 +118,14 @@ def _few_floats(limbs: Mapping[int, np.ndarray]) -> np.ndarray:
     for row in zip(*(column.tolist() for column in limbs.values()), strict=True):
         total = sum(value << shift for value, shift in zip(row, shifts, strict=True))
         try:
-            rounded.append(total / unit + 0.0)  # no zero is negative
+            rounded.append(total / unit + 0.0)  # avoids a negative zero
         except OverflowError:
             rounded.append(math.inf if total > 0 else -math.inf)
     return np.array(rounded, np.float64)
 
 
 def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | None, np.ndarray, int]:
-    """Magnitudes as digits [2 + limbs, rows] above two zero rows, signs, the lowest limb's number."""
+    """Return magnitudes as digits [2 + limbs, rows] above two zero rows, signs, and the lowest limb."""
     carried = carry(limbs)
     if not carried or rows == 0:
         return None, np.zeros(rows, np.bool_), 0
@@ -136,7 +140,7 @@ def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | No
 
 
 def to_integers(limbs: Mapping[int, np.ndarray], rows: int) -> pa.Array:
-    """The sums of integers: int64, or decimal(38,0) for all rows if one does not fit in 64 bits."""
+    """Return the sums of integers: int64, or decimal(38,0) for all rows if one exceeds 64 bits."""
     if limbs.keys() == {0}:
         return pa.array(limbs[0])
     words, fits = _words(limbs, rows, 2)
@@ -146,7 +150,7 @@ def to_integers(limbs: Mapping[int, np.ndarray], rows: int) -> pa.Array:
 
 
 def to_decimals(limbs: Mapping[int, np.ndarray], rows: int, scale: int) -> pa.Array:
-    """The sums of decimals: decimal128(38, scale), or decimal256(76, scale) if one has over 38 digits."""
+    """Return the sums of decimals: decimal128(38, scale), or decimal256(76, scale) beyond 38 digits."""
     words, fits = _words(limbs, rows, _DECIMAL128_LIMBS)
     if fits and not _over_38_digits(words):
         buffer = pa.py_buffer(words.tobytes())
@@ -158,7 +162,7 @@ def to_decimals(limbs: Mapping[int, np.ndarray], rows: int, scale: int) -> pa.Ar
 
 
 def _words(limbs: Mapping[int, np.ndarray], rows: int, width: int) -> tuple[np.ndarray, bool]:
-    """Two's complement as uint32 [rows, width], and whether all rows fit in it."""
+    """Return two's complement as uint32 [rows, width], and whether all rows fit."""
     out = np.zeros((rows, width), "<u4")
     if not limbs:
         return out, True
@@ -185,7 +189,7 @@ def _over_38_digits(words: np.ndarray) -> bool:
 
 
 def exact(limbs: Mapping[int, np.ndarray], row: int) -> Fraction:
-    """The exact sum of one row, for checks and for reading; slow."""
+    """Return the exact sum of one row, for checks and for reading; slow."""
     if not limbs:
         return Fraction(0)
     lowest = min(limbs)

@@ -1,7 +1,7 @@
-"""What a tree holds as long as the form of its keys stays the same: the root, and the members below it.
+"""Body of a tree for one form of its keys: the root, and the members below it.
 
-Rows that were taken stay: a later error of a store is reported (`suffer`), and what it kept from being merged
-is merged another time.
+Accepted rows are never lost: a later error of a store is reported (`suffer`), and the merge that it prevented
+is repeated later.
 
 Paper: ELF 2.2 ("when a buffer reaches some threshold, it is flushed into the buffers of nodes in the next
 level").
@@ -26,11 +26,11 @@ from elfmesh.cbt.tree.snapshot import Snapshot, freeze
 from elfmesh.errors import StorageError
 
 KEPT_BYTES_MAX = 1 << 20
-"""A root that takes no more is kept for other rows: to grow one costs as much as to fill it."""
+"""Most bytes of a root that is kept after `empty`, because growing one costs as much as filling it."""
 
 
 class Body:
-    """See the module. `suffer` receives the errors of a store."""
+    """Root and members of a tree. `suffer` receives the errors of a store."""
 
     __slots__ = (
         "_hot",
@@ -79,7 +79,7 @@ class Body:
 
     @property
     def rows(self) -> int:
-        """PAO rows held, a key counted once per buffer that has it."""
+        """Return the number of PAO rows; a key counts once per buffer that contains it."""
         return self._shared.rows + (0 if self._hot is None else self._hot.rows)
 
     @property
@@ -87,7 +87,7 @@ class Body:
         return 1 + (self._top.depth if self._top else 0)
 
     def promote(self, form: KeyForm, state_types: Types) -> None:
-        """Go on with a form of equal key bytes and wider types. Buffers are promoted when they are read."""
+        """Switch to a form with equal key bytes and wider types. Buffers are promoted when they are read."""
         self.form, self.state_types = form, state_types
         if self._hot is not None:
             self._hot.promote(form, state_types)
@@ -112,19 +112,19 @@ class Body:
         self._shared.rest()
 
     def clear(self) -> bool:
-        """Forget all rows and keep the root's memory; False where there is more than a small root."""
+        """Remove all rows and keep the root's memory; False if there is more than a small root."""
         if self._hot is None or self._top is not None or self._hot.nbytes > KEPT_BYTES_MAX:
             return False
         self._hot.clear()
         return True
 
     def push_down(self) -> None:
-        """Move the root's rows into the buffers below, and give its memory back."""
+        """Move the root's rows into the buffers below, and free its memory."""
         self._push_down()
         self._hot = None
 
     def spill(self, store: BlobStore, goal_bytes: int) -> None:
-        """Hand buffers to a store until no more than this is held. StorageError: it refused; nothing is lost.
+        """Spill buffers until at most `goal_bytes` are in memory. Raises StorageError; nothing is lost.
 
         Members take turns, so that it is not always the first ones that are read back and written again.
         """
@@ -160,7 +160,7 @@ class Body:
         outgrown = hot.nbytes > hot.bytes_max
         self._push_down()
         if outgrown:
-            self._hot = None  # its memory is what is too much
+            self._hot = None  # its memory must be freed
 
     def _push_down(self) -> None:
         hot, shared = self._hot, self._shared
@@ -173,7 +173,7 @@ class Body:
             if not top.children and shared.rows + hot.rows > 2 * self._limits.leaf_rows_max:
                 top.split()
         except StorageError as error:
-            self._suffer(error)  # an unsplit leaf takes the rows as well
+            self._suffer(error)  # an unsplit leaf can take the rows too
         parts = chain.from_iterable(hot.packed(top.child_bits if top.children else 0))
         try:
             if top.children:

@@ -1,11 +1,11 @@
-"""A compressed buffer: an immutable block of PAO rows, under zstd or in bits, in memory or in a store.
+"""Compressed buffer: an immutable block of PAO rows, under zstd or in packed bits, in memory or a store.
 
-Keys and states are compressed apart, so that rows with the same keys share the bytes of the keys. A blob is
-dropped from its store when the last buffer that needs it is gone.
+Keys and states are compressed separately, so that rows with the same keys share the bytes of the keys. A blob
+is dropped from its store when the last buffer that needs it has gone.
 
 Paper: ELF 2.2 ("storing such data in compressed form"; "can be externalized to SSD or disk"). Deviation: the
-paper appends <hash, size, serializedPAO> tuples; sorted columns compress better and merge without
-deserialising a PAO, and the hash (8 bytes, more than the compressed key) is recomputed when needed.
+paper appends <hash, size, serializedPAO> tuples. Sorted columns compress better and merge without
+deserialising a PAO; the hash (8 bytes, more than the compressed key) is recomputed when needed.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from elfmesh.cbt.kernel import Run
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 15
-"""Smaller runs are one frame: they are mostly pending ones, where the time of a second frame counts more than
-its tenth of the bytes."""
+"""Least size of a run with two frames. Smaller runs are mostly pending, so the time of a second frame matters
+more than a tenth of the bytes."""
 
 _IN_BITS = -1
-"""In the place of where the first frame of keys ends: they are no frame, but a run in bits."""
+"""Marks keys that are not a zstd frame but a run in packed bits, in the position of the first frame's end."""
 
 SPILL_BYTES_MIN = 1 << 10
-"""Smaller pieces stay in memory: a note of where they are would take as much."""
+"""Least size of a piece that is spilled; the record of a smaller one would take as much memory."""
 
 _BYTES_OBJECT = 50
-"""A bytes object beside its content, with what the allocator adds."""
+"""Size of a bytes object besides its content, including the allocator's overhead."""
 _SPILLED_OBJECT = 120
-"""What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
+"""Memory of spilled bytes: handle, number, and the store's own record."""
 BUFFER_OBJECT = 244
-"""A buffer beside its bytes, by the sizes of its objects; its header shares descriptions of columns."""
+"""Size of a buffer besides its bytes; its header shares descriptions of columns."""
 
 
 class Spilled:
-    """Bytes that lie in a store for as long as this object lives."""
+    """Bytes in a store, dropped when this object is freed."""
 
     __slots__ = ("_number", "_store")
 
@@ -51,13 +51,13 @@ class Spilled:
         return self._store.get(self._number)
 
     def __del__(self) -> None:
-        # A put that failed leaves no number behind.
+        # A put that failed leaves no number.
         if (number := getattr(self, "_number", None)) is not None:
             self._store.drop(number)
 
 
 class Press:
-    """Compresses and decompresses buffers; its memory is prepared once. For one thread at a time."""
+    """Compressor and decompressor of buffers, with reusable memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._squeezer = Squeezer()
@@ -65,7 +65,7 @@ class Press:
 
     def squeeze(self, *parts: bytes | memoryview) -> bytes:
         frames = [self._squeezer.squeeze(part) for part in parts]
-        # A copy has no slack; zstd's own result is cut down from the worst case, which leaves holes behind.
+        # Copy, because zstd's own result is truncated from the worst case, which fragments the heap.
         return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
 
     def unfold(self, frames: bytes, stops: tuple[int, ...]) -> bytes:
@@ -80,7 +80,7 @@ class Press:
 
 
 class CompressedBuffer:
-    """One immutable block; a `twin` of the same keys lends its compressed keys."""
+    """Immutable block; a `twin` with the same keys shares its compressed keys."""
 
     __slots__ = ("_header", "_keys", "_keys_end", "_states", "raw_bytes")
 
@@ -114,7 +114,7 @@ class CompressedBuffer:
         return unpack(packed.header, packed.chunks, trusted=True)
 
     def open(self, press: Press) -> Packed:
-        """The rows, packed. Cost: one decompression, and a read from the store if it is there."""
+        """Return the packed rows. Cost: one decompression, and a read from the store if they are there."""
         keys, states = self._keys, self._states
         if isinstance(states, Spilled):
             states = states.read()
@@ -131,7 +131,7 @@ class CompressedBuffer:
         return Packed(self._header, chunks)
 
     def spill(self, store: BlobStore) -> None:
-        """Hand what is in memory to a store; what a store refuses is still here."""
+        """Move the bytes to a store; if the store fails, they stay in memory."""
         if isinstance(self._keys, bytes) and len(self._keys) >= SPILL_BYTES_MIN:
             self._keys = Spilled(store, self._keys)
         if isinstance(self._states, bytes) and len(self._states) >= SPILL_BYTES_MIN:
@@ -139,10 +139,10 @@ class CompressedBuffer:
 
 
 def _squeeze_keys(packed: Packed, press: Press) -> tuple[bytes, int]:
-    """The compressed run, and where its first frame ends if there are two.
+    """Return the compressed run, and the end of its first frame if there are two.
 
-    Lengths and text have statistics of their own, so apart they take a twentieth less. Small runs are kept in
-    bits, because an entropy coder would gain little for its time.
+    Lengths and text have different statistics, so separate frames take a twentieth less. Small runs are
+    packed into bits, because an entropy coder would gain little for its time.
     """
     header, run = packed.header, memoryview(packed.chunks[0])
     lengths = header.rows * (4 if header.wide else 2)

@@ -1,7 +1,6 @@
-"""A tree as frames of bytes and back: a head that says whose rows they are, blocks, an end that counts them.
+"""Checkpoint of a tree as frames of bytes: a head with the plan, blocks, and an end with their number.
 
-What was cut off, damaged or made for another plan raises ProtocolError, and never gives some of the rows as
-if they were all.
+A truncated or damaged checkpoint, or one of another plan, raises ProtocolError; it never passes as complete.
 
 Paper: ELF 3 (recomputation from the last checkpoint).
 """
@@ -25,7 +24,7 @@ VERSION = 1
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):
-    """What comes before the blocks."""
+    """Frame before the blocks."""
 
     magic: str
     version: int
@@ -37,7 +36,7 @@ class _Head(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _End(msgspec.Struct, array_like=True, frozen=True):
-    """What comes after them."""
+    """Frame after the blocks."""
 
     blocks: int
     rows: int
@@ -49,7 +48,7 @@ _decode_end = msgspec.msgpack.Decoder(_End).decode
 
 
 def save(snapshot: Snapshot) -> Iterator[bytes]:
-    """Frames, in order. Cost: as `Snapshot.sorted`, and a compression; one leaf in memory at a time."""
+    """Yield frames, in order. Cost: as `Snapshot.sorted`, and a compression; one leaf in memory at a time."""
     head = _Head(
         MAGIC,
         VERSION,
@@ -69,7 +68,7 @@ def save(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 class Checkpoint:
-    """Reads frames that `save` gave, cut anywhere, of this layout."""
+    """Reader of frames from `save`, cut anywhere, of this layout."""
 
     def __init__(self, chunks: Iterable[bytes], layout: Layout) -> None:
         self._frames = split_frames(chunks)
@@ -90,7 +89,10 @@ class Checkpoint:
         self.rows_max = head.rows_max
 
     def blocks(self) -> Iterator[SortedRows]:
-        """The rows, in blocks of disjoint prefixes; after a ProtocolError none of them is to be used."""
+        """Yield the rows in blocks of disjoint prefixes.
+
+        After a ProtocolError all of them must be discarded.
+        """
         last = next(self._frames, b"")
         blocks = rows = 0
         for data in self._frames:

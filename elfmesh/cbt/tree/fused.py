@@ -1,8 +1,8 @@
-"""Counts, sums and extremes of one row side by side: a batch is added in one pass, a row touches one line.
+"""Fused rows: counts, sums and extremes of a group in one row, so that a batch is added in one pass.
 
-A batch with nulls, with floats that are too far apart, or of states goes to the accumulators of these
-aggregates instead; readers add both up. A batch is added to all fields or to none, so one counter serves all.
-A bound grows with every batch, and refuses before a sum could pass its words.
+A batch with nulls, with floats of too different magnitudes, or of states goes to the accumulators of these
+aggregates instead; readers add up both. A batch is added to all fields or to none, so one counter serves all.
+An upper bound grows with every batch, and a batch is refused before a sum could overflow its words.
 
 Paper: ELF 2.2 (PAOs in the root's buffer are updated in place).
 """
@@ -25,33 +25,34 @@ from elfmesh.cbt.sums.floatsum import LIMB_BITS, LIMB_MIN, Limbs, bound
 
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _COUNTER = 0
-"""Every row begins with how many values were added to it."""
+"""Word of the counter: the number of values that were added to the row."""
 
 _FIXED_BITS = 126
 _WHOLE_BITS = 62
-"""Magnitudes of sums of floats, in their unit, and of integers stay below 2**these."""
+"""Magnitudes of sums of floats, in their unit, and of integers stay below 2 to this power."""
 
 _MARGIN_BITS = 12
-"""The unit of sums of floats is by so much lower than what the first batch needs."""
+"""Bits by which the unit of sums of floats is lower than the first batch needs."""
 
 _SPARE_BITS = 4
-"""A batch that alone may fill a sixteenth of that goes to the accumulators."""
+"""A batch that alone could fill 2**-4 of this goes to the accumulators."""
 
 _PIECES = 5
 """Limbs that 128 bits touch, wherever they begin."""
 
 _ROWS_AT_ONCE = 4096
-"""What is cut into limbs at once: memory for some columns of all rows would be asked for again."""
+"""Rows that are converted to limbs at once, because columns for all rows would need newly allocated
+memory."""
 
 _LOWEST_MIN = LIMB_BITS * LIMB_MIN
 _TOP_MAX = 1024
-"""Finite floats are below 2**this."""
+"""Finite floats are below 2 to this power."""
 
 
 class _Fields:
-    """Where one aggregate lies in a row.
+    """Position of one aggregate in a row.
 
-    `field` is None if the counter is all there is to it. `part` says how a count's column is called.
+    `field` is None if the aggregate needs only the counter. `part` is the name of a count's column.
     """
 
     __slots__ = ("field", "kind", "part", "place", "type")
@@ -83,7 +84,7 @@ def _has_fields(kind: str, data_type: pa.DataType) -> bool:
 
 
 class FusedRows:
-    """See the module; `numbers` says which of the aggregates have fields."""
+    """Fused rows of a table; `numbers` selects the aggregates with fields."""
 
     __slots__ = ("_added", "_bounds", "_fields", "_lowest", "_rows", "numbers")
 
@@ -106,7 +107,7 @@ class FusedRows:
 
     @property
     def may_be_read_out(self) -> bool:
-        """Whether enough was added since `clear` that reading all rows out costs little per row added."""
+        """Return whether enough was added since `clear` that reading all rows costs little per added row."""
         return self._added >= self._rows.used > 0
 
     @property
@@ -114,7 +115,10 @@ class FusedRows:
         return self._rows.nbytes if self._fields else 0
 
     def inputs(self, values: Sequence[Values], start: int, count: int) -> dict[int, np.ndarray] | None:
-        """What `count` rows of a batch have for the fields: int64, of floats their bits; None if unfit."""
+        """Return the inputs of `count` rows for the fields: int64, floats by their bits.
+
+        None if they do not fit.
+        """
         parts: dict[int, pa.Array] = {}
         numbers: dict[int, np.ndarray] = {}
         out: dict[int, np.ndarray] = {}
@@ -124,7 +128,7 @@ class FusedRows:
                 continue
             if isinstance(column, tuple) or (own.field is not None and column.type != own.type):
                 return None
-            key = id(column)  # aggregates of one column are given one object
+            key = id(column)  # aggregates of one column share one object
             if key not in parts:
                 parts[key] = column if len(column) == count else column.slice(start, count)
                 if parts[key].null_count:
@@ -138,7 +142,10 @@ class FusedRows:
         return out
 
     def reserve(self, inputs: dict[int, np.ndarray]) -> bool:
-        """Note by how much inputs may change the sums; False, and nothing noted, if one might not fit."""
+        """Reserve room for inputs in the bounds of the sums.
+
+        False, without a change, if one might overflow.
+        """
         lowest, more = self._lowest, {}
         spans: dict[int, tuple[int, int] | None] = {}
         for number, held in self._bounds.items():
@@ -149,7 +156,7 @@ class FusedRows:
                 if id(taken) not in spans:
                     spans[id(taken)] = kernel.active.span_floats(taken.view(np.float64))
                 span, room = spans[id(taken)], _FIXED_BITS
-                if span is None:  # all are zero
+                if span is None:  # all values are zero
                     continue
                 if lowest is None:
                     lowest = max(span[0] - _MARGIN_BITS, _LOWEST_MIN)
@@ -164,7 +171,7 @@ class FusedRows:
         return True
 
     def add(self, inputs: dict[int, np.ndarray], ids: np.ndarray, groups: int, most: int) -> None:
-        """Add inputs for which there is room to int64 groups, of which at most `most` are expected."""
+        """Add reserved inputs to int64 groups, of which at most `most` are expected."""
         coded: list[Field] = [(FieldKind.COUNT, _COUNTER, None, 0)]
         for number, taken in inputs.items():
             own = self._fields[number]
@@ -174,7 +181,7 @@ class FusedRows:
         self._added += len(ids)
 
     def columns(self, groups: int, rows: np.ndarray | None = None) -> np.ndarray:
-        """int64[words, rows]: a copy of the first rows, or of these."""
+        """Return int64[words, rows]: a copy of the first rows, or of the given rows."""
         block = self._rows.head(groups)
         return block.T.copy() if rows is None else kernel.active.take_rows(block, rows)
 
@@ -201,7 +208,7 @@ class FusedRows:
 
 
 def _limbs(low: np.ndarray, high: np.ndarray, lowest: int) -> Limbs:
-    """Limbs of 128-bit multiples of 2**lowest. Those of a negative one are negative, as small as it is."""
+    """Return limbs of 128-bit multiples of 2**lowest. Limbs of a negative number are negative."""
     low = low.view(np.uint64)
     negative = high < 0
     if some := bool(negative.any()):
@@ -219,12 +226,12 @@ def _limbs(low: np.ndarray, high: np.ndarray, lowest: int) -> Limbs:
 
 
 def _cut(low: np.ndarray, high: np.ndarray, shift: int, limbs: np.ndarray) -> None:
-    """Write the limbs of 128 bits, not negative, that are shifted up by less than a limb."""
+    """Write the limbs of non-negative 128-bit numbers that are shifted left by less than a limb."""
     word = low.view(np.int64)
     left, right, above = np.int64(shift), np.int64(LIMB_BITS - shift), 2 * LIMB_BITS - shift
     np.bitwise_and(word << left, _MASK, out=limbs[0])
     np.bitwise_and(word >> right, _MASK, out=limbs[1])
-    # A shift by all 64 bits, where there is none to the left, gives 0.
+    # A shift by 64 bits, if the left shift is 0, gives 0.
     np.bitwise_and((low >> np.uint64(above)).view(np.int64) | (high << left), _MASK, out=limbs[2])
     np.bitwise_and(high >> right, _MASK, out=limbs[3])
     np.right_shift(high, np.int64(above), out=limbs[4])

@@ -1,10 +1,10 @@
-"""The root's buffer: the rows of recent keys, each key once, updated in place as batches come.
+"""Hot root: the root's buffer, with the rows of recent keys, each key once, updated in place by each batch.
 
-A table gives every key of a batch its row, and accumulators add the batch's values to these rows, so the hot
-set of a skewed stream never leaves the root. An input that does not fit changes nothing.
+A hash table maps every key of a batch to its row, and accumulators add the batch's values to these rows, so
+the hot set of a skewed stream never leaves the root. An input that does not fit changes nothing.
 
 Paper: ELF 2.2 ("the CBT simply defers the insert"). Deviation: the paper's root buffer is a list of PAOs that
-is sorted and merged when it is full; a table merges at once, so that a hot set costs no push down at all.
+is sorted and merged when it is full. A table merges at once, so a hot set needs no push down at all.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.cbt.tree.fused import FusedRows
 
 SLICE_ROWS = 1 << 16
-"""Rows added at once: bounds by how much a limit of the root is passed, and keeps ids in the cache."""
+"""Rows that are added at once: bounds the excess over a limit of the root, and keeps ids in the cache."""
 
 SLICE_BYTES = 8 << 20
-"""The same in key bytes, for long keys."""
+"""Key bytes that are added at once, for long keys."""
 
 GROWING_INSERTS = 1.5
-"""Rows added per key from which a full root grows instead of being pushed down: then at least a third of what
-comes is there already, and pushing a key down costs some ten times an update in place."""
+"""Rows per new key from which a full root grows instead of being pushed down. At least a third of the rows
+then find their key, and pushing a key down costs about ten times an update in place."""
 
 GROWING_SHARE = 0.75
-"""A root also grows if, since it was half full, the share of rows that found their key is this part of its
-share of the largest root: of equally likely keys that all fit there, about so many find theirs."""
+"""A root also grows if the share of rows that found their key, since it was half full, is at least this part
+of its size relative to the largest root. This share is expected if all keys are equally likely and fit."""
 
 PACKED_ROWS = 1 << 14
-"""Rows packed at once: what they take while they are packed stays in the cache."""
+"""Rows that are packed at once, so that the memory for packing stays in the cache."""
 
 _OBJECT_BYTES = 700
 """Python objects of an empty root with one aggregate (measured), and per further aggregate:"""
@@ -50,7 +50,7 @@ _ACCUMULATOR_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class HotRows:
-    """A copy of the root's rows, in no order, each key once."""
+    """Copy of the root's rows, in no order, each key once."""
 
     layout: Layout
     form: KeyForm
@@ -92,7 +92,7 @@ def _parts(
 
 
 class HotRoot:
-    """See the module; it grows from `rows` to `rows_max` keys while that pays."""
+    """Root's buffer of a tree; it grows from `rows` to `rows_max` keys while that is worthwhile."""
 
     __slots__ = (
         "_accumulators",
@@ -135,9 +135,9 @@ class HotRoot:
             for (_, kind), data_type in zip(layout.aggregates, types, strict=True)
         )
         self._fused = self._fuse()
-        # Whether something of the aggregates that have fused fields lies in their accumulators.
+        # Whether accumulators contain a part of the aggregates with fused fields.
         self._apart = False
-        # What `nbytes` found, of all and of the accumulators; None: something has changed since.
+        # Cached results of `nbytes`, of all and of the accumulators; None after a change.
         self._held: int | None = None
         self._beside: int | None = None
 
@@ -160,7 +160,7 @@ class HotRoot:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is to be pushed down. It grows instead while enough of what comes is there already."""
+        """Return whether to push the root down. It grows instead while enough rows find their key."""
         if self.rows > self._room:
             there = 1 - (self.rows - self._rows_by_half) / (self._added - self._added_by_half)
             while self.rows > self._room:
@@ -173,7 +173,10 @@ class HotRoot:
         return self.nbytes > self.bytes_max
 
     def add(self, keys: Keys, values: Sequence[Values], start: int) -> None:
-        """Add rows `keys` of a batch, beginning at `start`. ValueError: a key is too long; none was added."""
+        """Add the rows `keys` of a batch, from `start` on.
+
+        Raises ValueError if a key is too long; none is added then.
+        """
         self._held = None
         count = len(keys)
         ids = self._table.upsert(keys)
@@ -200,7 +203,7 @@ class HotRoot:
         return True
 
     def _part(self) -> None:
-        """Move what fused fields hold to the accumulators. Cost: a merge of all rows."""
+        """Move the content of fused fields to the accumulators. Cost: a merge of all rows."""
         fused = self._fused
         if fused.used:
             columns, rows, groups = fused.columns(fused.used), np.arange(fused.used), self._table.rows
@@ -238,9 +241,9 @@ class HotRoot:
         return HotRows(self.layout, self.form, self._table.keys(), self._states(self._frozen()))
 
     def packed(self, bits: int) -> Iterator[list[Packed]]:
-        """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
+        """Yield all rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
 
-        Some thousand rows at a time, because newly allocated memory costs more than the work in it.
+        Each step returns some thousand rows, because newly allocated memory costs more than the work in it.
         """
         order, cuts = self._table.order(bits)
         frozen = self._frozen()
@@ -256,7 +259,7 @@ class HotRoot:
             yield pack_parts(self.layout, self.form, runs, states, None, own, bits, first)
 
     def clear(self) -> None:
-        """Forget all rows; keeps the memory, and the size unless it did not pay."""
+        """Remove all rows; keeps the memory, and the size unless it was not worthwhile."""
         if self._added < GROWING_INSERTS * self.rows:
             self._room = max(self._room // 2, self._rows_min)
         self._held = None
@@ -274,7 +277,7 @@ class HotRoot:
         if self._apart:
             self._part()
         if self._apart or len(self._fused.numbers) < len(self._accumulators):
-            self._beside = None  # reading may set up tables
+            self._beside = None  # reading may allocate tables
         groups = self._table.rows
         return {
             number: accumulator.freeze(groups)
@@ -293,7 +296,7 @@ class HotRoot:
 
 
 def slices(keys: Keys) -> Iterator[tuple[int, Keys]]:
-    """Keys in pieces that are small enough to be added at once, with the place of their first row."""
+    """Split keys into pieces that can be added at once, with the index of their first row."""
     rows = len(keys)
     offsets = keys.offsets
     if rows <= SLICE_ROWS and int(offsets[-1]) - int(offsets[0]) <= SLICE_BYTES:
@@ -309,7 +312,7 @@ def slices(keys: Keys) -> Iterator[tuple[int, Keys]]:
 
 
 def conform(values: Sequence[Values], own: Types, wanted: Types, laws: Sequence[Law]) -> list[Values]:
-    """Inputs whose states have their `own` types as inputs whose states have wider, wanted ones."""
+    """Convert inputs whose states have their `own` types to those of the wider, wanted types."""
     return [
         taken if has == wants or taken is None or law.takes_narrower else _promoted(taken, wants)
         for taken, has, wants, law in zip(values, own, wanted, laws, strict=True)
@@ -317,7 +320,7 @@ def conform(values: Sequence[Values], own: Types, wanted: Types, laws: Sequence[
 
 
 def _promoted(values: pa.Array | tuple[pa.Array, ...], wanted: pa.DataType) -> Values:
-    """The first input is what is aggregated; others only say which."""
+    """Promote the first input, which is aggregated; others only select."""
     if isinstance(values, tuple):
         return (promote(values[0], wanted), *values[1:])
     return promote(values, wanted)

@@ -1,13 +1,13 @@
-"""The tree below the root's buffer: members by prefixes of the placement hash, each with compressed buffers.
+"""Members of the tree below the root's buffer, by prefixes of the placement hash, with compressed buffers.
 
-Rows pushed to a member are kept as compressed runs. When they pass a threshold they are merged and pushed
-down to the children, or merged into the base of a leaf, which holds each key once. A full leaf splits by the
+Rows that are pushed to a member are kept as compressed runs. Above a threshold they are merged and pushed
+down to the children, or merged into the base of a leaf, which has each key once. A full leaf splits by the
 next bits of the hash: 256 ways at the top, 16 below; keys that agree in PLACE_BITS_MAX bits stay in one leaf.
-An error of a store leaves every row where it was.
+An error of a store leaves every row in place.
 
 Paper: ELF 2.2 ("its in-memory design uses an (a, b)-tree with each internal node augmented by a memory
-buffer"). Deviation: a trie over hash bits instead of an (a,b)-tree; hashes are evenly spread, so it is
-balanced without rotations, and blocks of two trees have places that fit each other.
+buffer"). Deviation: a trie over hash bits instead of an (a,b)-tree. Hashes are evenly distributed, so it is
+balanced without rotations, and the blocks of two trees have compatible prefixes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ _NODE_BYTES = 300
 
 _GIVE_BACK_ROWS_MIN = 1 << 18
 _GIVE_BACK_SHIFT = 5
-"""Buffers replace each other at other sizes, which leaves holes in the heap, some 20 MB after a push down of
-a large tree. Once part of the rows was written again, they are returned, which costs some 5 % of the time."""
+"""Free memory is returned to the system when 2**-5 of the rows have been rewritten. Replaced buffers of other
+sizes fragment the heap, by about 20 MB after a push down of a large tree; returning it costs about 5 % of the
+time."""
 
 _SCATTER = 0x9E3779B1
-"""2**32 by the golden ratio: multiples of it fill the circle evenly."""
+"""2**32 divided by the golden ratio, whose multiples are evenly distributed."""
 
 SPILLED_RUN_BYTES_MIN = 1 << 12
-"""Smaller runs are joined before they are spilled: a blob has a fixed cost, in memory and on disk."""
+"""Least size of a spilled run; smaller runs are joined first, because a blob has a fixed cost, in memory and
+on disk."""
 
 
 class Shared:
-    """What the members of one tree share: limits, memory of all buffers, and their PAO rows."""
+    """State that the members of one tree share: limits, memory of all buffers, and their PAO rows."""
 
     def __init__(self, limits: TreeLimits) -> None:
         self.limits = limits
@@ -51,13 +53,13 @@ class Shared:
 
     @property
     def press(self) -> Press:
-        """Made when it is first needed: most trees never outgrow their root."""
+        """Return the press, which is made at its first use, because most trees never outgrow their root."""
         if self._press is None:
             self._press = Press()
         return self._press
 
     def rest(self) -> None:
-        """Give up what is only needed while rows are pushed down, and now and then the holes it left."""
+        """Free what is only needed during a push down, and occasionally return fragmented memory."""
         self._press = None
         if self._written > max(_GIVE_BACK_ROWS_MIN, self.rows >> _GIVE_BACK_SHIFT):
             self._written = 0
@@ -82,7 +84,7 @@ class Shared:
 
 
 class BufferNode:
-    """One member of the tree: a leaf while `children` is empty.
+    """Member of the tree; a leaf while `children` is empty.
 
     Its keys share the `bits` bits `prefix` of the placement hash. `runs` are not yet merged or pushed down.
     """
@@ -106,7 +108,7 @@ class BufferNode:
 
     @property
     def child_bits(self) -> int:
-        """Bits by which its children are told apart, if it has any or would split."""
+        """Return the bits by which its children differ, if it has any or would split."""
         return STEP_BITS if self.bits else self._shared.limits.root_bits
 
     def leaves(self) -> Iterator[BufferNode]:
@@ -121,13 +123,16 @@ class BufferNode:
             yield from child.members()
 
     def append(self, rows: SortedRows) -> None:
-        """Take rows of this prefix into the buffer, and no more: this asks no store, so it cannot fail."""
+        """Add rows of this prefix to the buffer without further effects.
+
+        No store is used, so it cannot fail.
+        """
         if (rows.bits, rows.prefix) != (self.bits, self.prefix):
             rows = replace(rows, bits=self.bits, prefix=self.prefix)
         self._append(pack(rows))
 
     def take(self, packed: Packed) -> None:
-        """Take rows of this prefix, and do what that sets off; a StorageError leaves them in the tree."""
+        """Add rows of this prefix and process the effects; after a StorageError the rows are in the tree."""
         self._append(packed)
         self.settle()
 
@@ -141,7 +146,10 @@ class BufferNode:
         self._pending_bytes += run.raw_bytes
 
     def insert(self, rows: SortedRows) -> None:
-        """Take rows of this or a finer prefix to their members; a StorageError leaves them in the tree."""
+        """Add rows of this or a finer prefix to their members.
+
+        After a StorageError the rows are in the tree.
+        """
         if not rows.count:
             return
         below = self.bits + self.child_bits
@@ -157,7 +165,10 @@ class BufferNode:
         self.hang(self.prepare(parts))
 
     def prepare(self, parts: Iterable[Packed]) -> list[tuple[BufferNode, CompressedBuffer]]:
-        """Parts of the children's own prefixes, compressed, and who is to get them; changes nothing."""
+        """Compress parts with the children's prefixes, and return them with their receivers.
+
+        Changes nothing.
+        """
         press = self._shared.press
         return [
             (
@@ -168,7 +179,7 @@ class BufferNode:
         ]
 
     def hang(self, prepared: Sequence[tuple[BufferNode, CompressedBuffer]]) -> None:
-        """Give the children what was prepared for them; first all of them, then what that sets off."""
+        """Add the prepared parts to the children; the effects are processed after all of them were added."""
         for child, buffer in prepared:
             child._hang(buffer)
         for child, _ in prepared:
@@ -188,12 +199,12 @@ class BufferNode:
             self._merge()
 
     def split(self) -> None:
-        """Make a leaf an inner member, whatever it holds; a StorageError changes nothing."""
+        """Split a leaf, whatever it contains; a StorageError changes nothing."""
         buffers = self._buffers()
         self._split(_unpacked(self._merged(buffers)) if buffers else None)
 
     def spill(self, store: BlobStore) -> None:
-        """Hand all own buffers to a store, the large ones first; runs too small for that are joined."""
+        """Spill all own buffers, large ones first; runs that are too small are joined."""
         small = [run for run in self.runs if not run.is_spilled and run.nbytes < SPILLED_RUN_BYTES_MIN]
         if len(small) > 1:
             self._join(small)
@@ -216,9 +227,11 @@ class BufferNode:
         if base is None:
             rows, raw_bytes = 0, 0
         else:
-            # Leaves fill alike, since hashes are evenly spread: each has a share of its own, so that they do
+            # Hashes are evenly distributed, so leaves fill alike. Each leaf has a different share, so that
+            # they do not all reach their limit at once.
             # not all have the most pending at once.
-            # Relative to the base in rows and in bytes: a leaf that cannot split must not be merged for every
+            # The share is relative to the base in rows and in bytes, so that a leaf that cannot split is not
+            # merged for every run.
             # run that comes.
             share = limits.spilled_share if base.is_spilled else limits.pending_share
             share *= 0.5 + (self.prefix * _SCATTER % (1 << 32)) / (1 << 32)
@@ -257,7 +270,7 @@ class BufferNode:
         if full and self.bits < PLACE_BITS_MAX:
             self._split(_unpacked(packed))
             return
-        # No new key: the compressed keys, which are most of the bytes, stay as they are.
+        # There is no new key, so the compressed keys, which are most of the bytes, are reused.
         twin = base if base is not None and base.rows == rows else None
         merged = CompressedBuffer(packed, shared.press, twin=twin)
         self._drop(self.runs)

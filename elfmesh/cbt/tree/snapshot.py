@@ -1,8 +1,8 @@
-"""What a tree holds at one moment, to be read once or often, whatever is inserted meanwhile.
+"""Snapshot of a tree, which can be read once or often, whatever is inserted later.
 
 Buffers never change, so a snapshot is a list of them and a copy of the root's rows. Reading merges one leaf
-at a time: each key comes out once, in the tree's types at that moment. Blocks of `sorted` ascend by their
-prefixes and do not overlap.
+at a time; each key is returned once, in the tree's types at the time of the snapshot. Blocks of `sorted`
+ascend by their prefixes and do not overlap.
 
 Paper: ELF 2.2 ("flush" fetches the entire results).
 """
@@ -21,13 +21,13 @@ from elfmesh.cbt.tree.hot import HotRows
 from elfmesh.cbt.tree.node import BufferNode
 
 ROOT_BLOCK_ROWS = 1 << 16
-"""Rows of one block of a root, about, when it is sorted: as many as those of a leaf."""
+"""Approximate rows of one block of a sorted root: as many as of a leaf."""
 _PLACE_BITS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenNode:
-    """A member of the tree as it was."""
+    """Immutable copy of a member of the tree."""
 
     bits: int
     prefix: int
@@ -43,7 +43,7 @@ def freeze(node: BufferNode) -> FrozenNode:
 
 
 class Snapshot:
-    """See the module; in `rows_max` a key counts once per buffer that has it."""
+    """Snapshot of a tree; in `rows_max` a key counts once per buffer that contains it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Snapshot:
         self._top = top
 
     def rows(self) -> Iterator[Rows]:
-        """All rows in blocks of disjoint keys, in any order; a root alone is not even sorted."""
+        """Yield all rows in blocks of disjoint keys, in any order; a root alone is not sorted."""
         if self._top is None:
             if self._hot is not None:
                 yield self._hot.rows()
@@ -71,9 +71,9 @@ class Snapshot:
             yield to_rows(block)
 
     def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
-        """All rows in order, in non-empty blocks that share `bits_min` (0, 4, ... 16) bits of the hash.
+        """Yield all rows in order, in non-empty blocks that share `bits_min` (0, 4, ... 16) bits of the hash.
 
-        Cost: a sort of the root's rows; per leaf a decompression, and a merge if anything is pending.
+        Cost: a sort of the root's rows; per leaf a decompression, and a merge if it has pending runs.
         """
         for block in self._blocks(bits_min):
             if block.bits >= bits_min:

@@ -1,9 +1,9 @@
-"""The compressed buffer tree: groupby-aggregates of all that was inserted, in little memory, merged lazily.
+"""Compressed buffer tree: groupby-aggregates of all inserted rows, in little memory, merged lazily.
 
 A batch goes into the root's buffer (hot.py). A full root is pushed down in sorted runs to the compressed
 buffers below (node.py). `flush` equals one GROUP BY over all rows inserted since `empty`. A batch that does
-not fit changes nothing; once it is in, no error of a store takes it out or raises (`problem`). One thread at
-a time inserts; heavy calls run in C, which releases the GIL.
+not fit changes nothing; after it was added, no error of a store removes it or raises (`problem`). One thread
+at a time inserts; expensive calls run in C, which releases the GIL.
 
 Paper: ELF 2.2.
 """
@@ -31,7 +31,7 @@ from elfmesh.cbt.tree.snapshot import Snapshot
 from elfmesh.errors import StorageError
 
 RELEASE_BYTES_MIN = 1 << 13
-"""A root is not pushed down for less: its compressed form and the objects around it would take as much."""
+"""Least size of a root that is pushed down to free memory, because a compressed one has overhead too."""
 
 _TREE_BYTES = 1200
 """Python objects of a tree without rows (measured)."""
@@ -43,8 +43,8 @@ class CompressedBufferTree:
     Args:
         keys: key columns; any scalar Arrow type, null is a key. None: one global group.
         aggregates: name -> (kind, input column, or several); see `elfmesh.cbt.laws`.
-        budget: the memory that this tree shares with others; None: as much as it takes.
-        seed: of the root's table.
+        budget: the memory budget that this tree shares with others; None: no limit.
+        seed: seed of the root's table.
 
     Paper: ELF 2.2, "insert" to fill, "flush" to fetch the entire groupby-aggregate results, "empty" to empty
     the buffers.
@@ -65,9 +65,9 @@ class CompressedBufferTree:
         self._budget = budget
         self._lock = NoLock() if budget is None else budget.new_lock()
         self._share: Share | None = None if budget is None else budget.join(self)
-        # None as long as nothing was inserted: then neither form nor types are known.
+        # None until something is inserted, because neither form nor types are known before.
         self._body: Body | None = None
-        self._kept: Body | None = None  # empty, with a root for rows of the same form and types
+        self._kept: Body | None = None  # empty body with a reusable root for the same form and types
         self._report(used=False)
 
     @property
@@ -88,7 +88,10 @@ class CompressedBufferTree:
 
     @property
     def rows(self) -> int:
-        """PAO rows held; a key counts once per buffer that has it, so this is at least the number of keys."""
+        """Return the number of PAO rows.
+
+        A key counts once per buffer, so this is at least the number of keys.
+        """
         return 0 if self._body is None else self._body.rows
 
     @property
@@ -96,7 +99,7 @@ class CompressedBufferTree:
         return 1 if self._body is None else self._body.depth
 
     def empty(self) -> None:
-        """Erase everything, types too: start a new batch. A small root keeps its memory for it."""
+        """Remove everything, including types, for a new batch. The memory of a small root is kept."""
         with self._lock:
             body, self._body = self._body, None
             if body is not None and body.clear():
@@ -106,14 +109,14 @@ class CompressedBufferTree:
     # -- inserting -----------------------------------------------------------------------------------------
 
     def insert(self, batch: pa.RecordBatch) -> None:
-        """Add a batch with the key and value columns; others are ignored.
+        """Add a batch with the key and value columns; other columns are ignored.
 
         Raises, with nothing added:
-            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys too
-                long).
-            StorageError: a change of types had to read a store, which failed.
+            DataError: A column has no usable type (TypeConflict: or an incompatible one; KeyTooLong: keys are
+                too long).
+            StorageError: A change of types had to read a store, which failed.
 
-        Cost: one look-up per row and one addition per row and aggregate; now and then a push down.
+        Cost: one look-up per row and one addition per row and aggregate; occasionally a push down.
         """
         if batch.num_rows:
             self.insert_columns(self._plan.columns(batch), batch.num_rows)
@@ -132,7 +135,7 @@ class CompressedBufferTree:
         self._relieve()
 
     def insert_partial(self, table: pa.Table) -> None:
-        """Merge PAO rows, as `partial` gives them, of a tree of the same plan."""
+        """Merge PAO rows, in the format of `partial`, of a tree with the same plan."""
         self.insert_rows(from_table(table))
 
     def insert_rows(self, rows: Rows) -> None:
@@ -152,9 +155,9 @@ class CompressedBufferTree:
         self.layout.unify(self.types, types)
 
     def adopt(self, columns: Mapping[str, pa.Array], types: Types, rows: int) -> None:
-        """Take on the form of so many rows to come, of these canonical columns and types.
+        """Adopt the form for `rows` rows to come, with these canonical columns and types.
 
-        Inserting them will read no store. Raises as `insert`; what the tree holds is as it was.
+        Inserting them later reads no store. Raises as `insert`; the tree is then unchanged.
         """
         if self._body is None:
             return
@@ -172,29 +175,35 @@ class CompressedBufferTree:
     # -- reading -------------------------------------------------------------------------------------------
 
     def flush(self) -> pa.Table:
-        """Key columns, then one column per aggregate; the state is kept. Rows have no order."""
+        """Return key columns, then one column per aggregate, in no order; the state is kept."""
         return finished(self.snapshot())
 
     def partial(self) -> pa.Table:
-        """All PAO rows, each key once: key and state columns, as schema metadata says. The state is kept."""
+        """Return all PAO rows, each key once: key and state columns, described by schema metadata.
+
+        The state is kept.
+        """
         return to_table(all_rows(self.snapshot()))
 
     def snapshot(self) -> Snapshot:
-        """What the tree holds now, to be read at any time, in any thread. Cost: the root."""
+        """Return the present content, which can be read at any time, in any thread.
+
+        Cost: a copy of the root.
+        """
         with self._lock:
             if self._body is None:
                 form = form_of([pa.nulls(0)] * len(self.layout.keys))
                 return Snapshot(self.layout, form, self.types, None, None, 0)
             snapshot = self._body.snapshot()
-            self._report(used=False)  # reading may have set up tables in the root
+            self._report(used=False)  # reading may have allocated tables in the root
             return snapshot
 
     def save(self) -> Iterator[bytes]:
-        """A checkpoint of what the tree holds now, in frames of a few MB at most; see `load`."""
+        """Yield a checkpoint of the present content, in frames of a few MB at most; see `load`."""
         return save(self.snapshot())
 
     def load(self, chunks: Iterable[bytes]) -> None:
-        """Hold a checkpoint instead of what was here; a ProtocolError changes nothing."""
+        """Replace the content by a checkpoint; a ProtocolError changes nothing."""
         checkpoint = Checkpoint(chunks, self.layout)
         form, types = checkpoint.form, checkpoint.types
         body = self._new_body(form, types[len(form.types) :])
@@ -256,13 +265,13 @@ class CompressedBufferTree:
             limits=self._limits,
             root_bytes_max=bytes_max,
             seed=self._seed,
-            # Not a method: a tree that its own body refers to would outlive its last user.
+            # Not a method, because a reference cycle from its body would delay the tree's deletion.
             suffer=partial(_suffer, self._budget),
         )
 
     def _take(self, body: Body, rows: SortedRows) -> None:
         rows = reform(rows, body.form, body.types)
-        # As many as there are, if all of their content's blocks are like this one.
+        # The estimated number of rows if all blocks of the content are like this one.
         if rows.count << rows.bits >= self._limits.root_rows:
             body.hang(rows)
         else:
@@ -287,9 +296,9 @@ class CompressedBufferTree:
         return form, types[len(form.types) :]
 
     def _adopted(self, form: KeyForm, state_types: Types, keys: Sequence[pa.Array], rows: int) -> Body:
-        """The body, of a form and types from `_wider`, for the sake of some rows.
+        """Return the body with a form and types from `_wider`, for these rows.
 
-        KeyTooLong: these rows make a key that is here already too long. Nothing has changed after an error.
+        Raises KeyTooLong if an existing key would become too long. Nothing has changed after an error.
         """
         body = self._body
         if body is None:
@@ -305,7 +314,7 @@ class CompressedBufferTree:
         return body
 
     def _rebuilt(self, body: Body, form: KeyForm, state_types: Types) -> Body:
-        """The same rows with all keys encoded again: for a first null, or an integer key that turns float."""
+        """Encode all keys again, after a first null, or for an integer key that becomes a float."""
         fresh = self._new_body(form, state_types)
         for rows in body.snapshot().rows():
             promoted = rows.promote(fresh.types)
@@ -320,12 +329,15 @@ class CompressedBufferTree:
 
 def _suffer(budget: Budget | None, error: StorageError) -> None:
     if budget is None:
-        raise error  # nothing was ever handed to a store
+        raise error  # nothing was spilled, so the store cannot fail
     budget.problem = error
 
 
 def _with_new_nulls(form: KeyForm, keys: Sequence[pa.Array], rows: int) -> np.ndarray:
-    """Which rows have a null where the form has none; all, if it is not for nulls that the form changes."""
+    """Return which rows have a null that the form does not allow.
+
+    All, if the form changes for another reason.
+    """
     new = np.zeros(rows, np.bool_)
     for column, nullable in zip(keys, form.nullable, strict=False):
         if not nullable and column.null_count:

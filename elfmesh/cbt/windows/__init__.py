@@ -1,1 +1,1 @@
-"""Panes and sliding windows over trees."""
+"""Panes, and sliding windows over trees."""

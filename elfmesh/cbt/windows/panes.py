@@ -1,12 +1,12 @@
-"""Panes: one tree per pane and table, and windows as merges of panes.
+"""Panes: one tree per pane and table; windows are merges of panes.
 
-A pane is gcd(slide, size) wide, so every window is a run of whole panes and every record is inserted once. A
-hopping window of few panes merges them; one of many panes is kept from one window to the next (`sliding.py`).
-A batch that does not fit one of its panes changes none. Rows that come into a pane inside a sliding window
-are kept apart until the window has them.
+A pane is gcd(slide, size) wide, so every window consists of whole panes and every record is inserted once. A
+hopping window of few panes is merged from them; one of many panes is kept between windows (`sliding.py`). A
+batch that does not fit one of its panes changes none. Rows that are added to a pane inside a sliding window
+are kept separately until the window includes them.
 
 Paper: ELF 2.2 (interval results PAO5, PAO10, PAO15; "invertible reduce"). Deviation: the paper keeps one tree
-and subtracts snapshots of it; panes make sealing a window a pointer swap (D-3) and let late records enter
+and subtracts snapshots of it. With panes, sealing a window is a pointer swap (D-3), and late records go into
 their own interval.
 """
 
@@ -33,20 +33,20 @@ from elfmesh.cbt.windows.sliding import BYTES_MAX, SlidingTable, WindowTooLarge
 from elfmesh.errors import StorageError
 
 SLIDE_PANES_MIN = 8
-"""Panes of a window from which it is kept from one to the next: below, that would cost more than it saves."""
+"""Panes of a window from which it is kept between windows; with fewer, that would cost more than it saves."""
 
 IDLE_BYTES_MIN = 64 << 10
-"""Open bytes of an older pane from which they are compressed: below, it would save nothing."""
+"""Open bytes from which an older pane is compressed; with fewer, that would save nothing."""
 
 SPARE_MAX = 3
-"""Empty trees kept of a table: while lateness lasts, and in a backlog, a few panes are open at a time."""
+"""Most empty trees that are kept of a table, because a few panes are open at a time."""
 
 _RECORDS = "\0records"
-"""The count that says which groups a sliding window has, where the plan has none; never leaves here."""
+"""Internal count by which a sliding window knows its groups, if the plan has none."""
 
 
 class TableSpec(Protocol):
-    """What a plan says of one table; any object with these attributes."""
+    """Plan of one table; any object with these attributes."""
 
     @property
     def name(self) -> str: ...
@@ -60,20 +60,20 @@ class TableSpec(Protocol):
 
 @dataclass(slots=True)
 class _Pane:
-    """The trees of one pane by table; `fresh` rows came after it had entered the sliding window."""
+    """Trees of one pane by table; `fresh` rows were added after the pane entered the sliding window."""
 
     settled: dict[str, CompressedBufferTree] = field(default_factory=dict)
     fresh: dict[str, CompressedBufferTree] = field(default_factory=dict)
 
 
 class Panes:
-    """All open panes of one job at one agent.
+    """Open panes of one job at one agent.
 
     Args:
-        size_us: width of a window in microseconds of event time; None: no window, everything is pane 0.
+        size_us: width of a window in microseconds of event time; None: no window, all rows are in pane 0.
         slide_us: distance of windows; None: the size.
-        seed: of hash tables: give each process its own where keys may be chosen to collide.
-        slide_bytes_max: of the kept window of a table; a larger one is merged from its panes each time.
+        seed: seed of hash tables; use a different one in each process if keys may be chosen to collide.
+        slide_bytes_max: limit of the kept window of a table; a larger one is merged from its panes each time.
     """
 
     def __init__(
@@ -111,25 +111,25 @@ class Panes:
             for table in tables
         }
         self._panes: dict[int, _Pane] = {}
-        # By table, empty trees of panes that are gone: the next panes take them with their memory.
+        # By table, empty trees of dropped panes, whose memory the next panes reuse.
         self._spare: dict[str, list[CompressedBufferTree]] = {name: [] for name in self._plans}
         self._sliding = {name: self._new_sliding(plan) for name, plan in self._plans.items() if self._slides}
-        # Panes inside the kept windows: what comes into them now is fresh.
+        # Panes inside the kept windows; rows that are added to them now are fresh.
         self._entered = range(0)
         self._newest: int | None = None
         self._touched: set[int] = set()
 
     @property
     def slides(self) -> bool:
-        """Whether windows are kept from one to the next, by inverses and two stacks; else they are merged."""
+        """Return whether windows are kept from one to the next, by inverses and stacks, instead of merged."""
         return self._slides
 
     def insert(self, table_name: str, pane_indices: np.ndarray, batch: pa.RecordBatch) -> None:
         """Add a batch to the panes floor(ts_us / pane_us) of its rows; all 0 without windows.
 
         Raises:
-            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys are
-                over the limit, of which rows). Nothing was added.
+            DataError: A column has no usable type (TypeConflict: or an incompatible one; KeyTooLong: keys
+                exceed the limit, with their rows). Nothing was added.
         """
         self.insert_all({table_name: (pane_indices, batch)})
 
@@ -138,10 +138,9 @@ class Panes:
         batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]],
         runs: Mapping[str, Mapping[int, int]] | None = None,
     ) -> None:
-        """`insert` into several tables: all of it or, when it raises, nothing.
+        """Insert into several tables: all of it or, if it raises, nothing.
 
-        `runs` are rows per pane, ascending, of tables whose rows are known to stand in the order of their
-        panes.
+        `runs` has rows per pane, ascending, for tables whose rows are in the order of their panes.
         """
         pieces: list[tuple[int, str, Columns, int]] = []
         types: dict[str, Types] = {}
@@ -161,7 +160,7 @@ class Panes:
                 for tree in self._trees(pane, name):
                     tree.check_types(types[name])
                 pieces.append((pane, name, part, rows))
-        for pane, name, part, rows in pieces if len(pieces) > 1 else ():  # a tree takes all rows or none
+        for pane, name, part, rows in pieces if len(pieces) > 1 else ():  # a tree inserts all rows or none
             if pane in self._panes and name in (trees := self._taking(pane)):
                 trees[name].adopt(part, types[name], rows)
         for pane, name, part, rows in pieces:
@@ -173,10 +172,10 @@ class Panes:
             self._compress_idle()
 
     def window(self, index: int) -> dict[str, Content] | None:
-        """What is in window `index`, by table of the plan; None if it has no rows. The panes stay.
+        """Return the content of window `index`, by table of the plan; None if it has no rows. Panes stay.
 
-        The content must be read before the next change of the panes, or window of them. TypeConflict: two of
-        its panes have types without a common one.
+        The content must be read before the next change of the panes and the next call of `window`. Raises
+        TypeConflict if two of its panes have types without a common one.
         """
         first = index * self._panes_per_slide
         stop = first + self._panes_per_window
@@ -188,7 +187,8 @@ class Panes:
             for pane in inside if self._sliding else ():
                 self._settle(self._panes[pane])
         except Exception:
-            # Some tables may have moved and others not: all are read again from the panes, which are whole.
+            # Some tables may have moved and others not, so all are read again from the panes, which are
+            # complete.
             for table in self._sliding.values():
                 table.forget()
             raise
@@ -200,9 +200,9 @@ class Panes:
             try:
                 table.leave(pane, partial(self._settled_rows, name))
             except StorageError:
-                table.forget()  # the next window is read from the panes that are left
+                table.forget()  # the next window is read from the remaining panes
             except WindowTooLarge:
-                del self._sliding[name]  # what is left of it grew while it was subtracted from
+                del self._sliding[name]  # it grew during the subtraction
         for index in [index for index in self._panes if index < pane]:
             for name, tree in self._panes.pop(index).settled.items():
                 if len(self._spare[name]) < SPARE_MAX:
@@ -215,7 +215,7 @@ class Panes:
 
     @property
     def rows(self) -> int:
-        """PAO rows held by all trees: at least the number of groups of all panes."""
+        """Return the number of PAO rows in all trees: at least the number of groups of all panes."""
         return sum(
             tree.rows
             for pane in self._panes.values()
@@ -282,7 +282,7 @@ class Panes:
                 )
                 return table.content(layout)
             except WindowTooLarge:
-                # From now on it is merged from its panes, which are compressed and may be on disk.
+                # From now on the window is merged from its panes, which are compressed and may be spilled.
                 del self._sliding[name]
         if not trees:
             return RowsContent(empty_rows(layout))
@@ -305,7 +305,7 @@ class Panes:
             if name not in pane.settled:
                 pane.settled[name] = tree
                 continue
-            # All of them or none: some would be in both trees if a store fails in between.
+            # All of them or none, because after an error of a store some would be in both trees.
             pane.settled[name].insert_rows(all_rows(tree.snapshot()))
             tree.empty()
         pane.fresh.clear()

@@ -1,4 +1,4 @@
-"""Cutting a batch by pane, without grouping it, and checking its keys; rows of a pane keep their order."""
+"""Splitting of a batch by pane without grouping, and checks of its keys; rows of a pane keep their order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyForm, encode
 
 FEW_PANES_MAX = 8
-"""Panes of a batch up to which it is cut by a mask for each, and beyond by sorting."""
+"""Most panes of a batch for which it is split by a mask per pane; beyond, it is sorted."""
 
 _TOGETHER_BYTES_MAX = KEY_BYTES_MAX // 16
-"""Bytes of all strings of a column up to which it does not matter how they are shared out."""
+"""Bytes of all strings of a column below which their lengths need not be checked one by one."""
 
 _FIXED_BYTES_MAX = 17
-"""The widest key column that is no string, with its marker."""
+"""Widest key column that is not a string, with its marker."""
 
 Columns = Mapping[str, pa.Array]
 
@@ -27,11 +27,11 @@ Columns = Mapping[str, pa.Array]
 def split_by_pane(
     columns: Columns, indices: np.ndarray, runs: Mapping[int, int] | None = None
 ) -> list[tuple[int, Columns, int]]:
-    """(pane, its columns, its rows), panes ascending; `runs` if the rows are known to be in that order.
+    """Return (pane, its columns, its rows), panes ascending; `runs` if rows are known to be in that order.
 
-    Cost: nothing for one pane, slices where panes ascend; a filter per pane for few; else a stable sort.
+    Cost: nothing for one pane, slices if panes ascend; a filter per pane for few; else a stable sort.
     """
-    if indices.strides == (0,):  # broadcast: one pane by construction
+    if indices.strides == (0,):  # a broadcast array has one pane
         return [(int(indices[0]), columns, len(indices))]
     if runs is not None:
         return _cut(columns, list(runs), [0, *accumulate(runs.values())])
@@ -67,17 +67,17 @@ def _cut(columns: Columns, panes: Sequence[int], cuts: Sequence[int]) -> list[tu
 
 
 def check_key_lengths(columns: Sequence[pa.Array], rows: int) -> None:
-    """Refuse keys that are too long in their longest form: with a marker for null in each column."""
+    """Raise KeyTooLong for keys that are too long in their longest form, with markers for null."""
     longest = 0
     for place, column in enumerate(columns):
         if not is_bytes(column.type):
             longest += _FIXED_BYTES_MAX
             continue
         offsets = byte_layout(column)[0]
-        most = int(offsets[-1]) - int(offsets[0])  # of all together, if that is enough to know
+        most = int(offsets[-1]) - int(offsets[0])  # of all together, which is often sufficient
         if most > _TOGETHER_BYTES_MAX:
             most = int(np.diff(offsets).max())
-        # Before the last column, each byte may take two, and an end of two follows.
+        # In all columns except the last, each byte may take two, and a terminator of two follows.
         longest += 1 + (most if place == len(columns) - 1 else 2 * most + 2)
     if longest > KEY_BYTES_MAX:
         form = KeyForm(tuple(column.type for column in columns), (True,) * len(columns))

@@ -1,8 +1,8 @@
-"""States of one table's groups by number, each of which can be read, merged into and overwritten.
+"""Registers: states of one table's groups by number, which can be read, merged and overwritten.
 
-A tree only adds, but a sliding window also puts a group back to an earlier state. The state of every group
-therefore has a place of its own: fixed widths in growing arrays, others in a pool that places point into. A
-group that was never put has no state; `take` gives copies.
+A tree only adds, but a sliding window also restores earlier states of groups. The state of every group
+therefore has its own position: fixed widths in growing arrays, others in a pool with positions. A group that
+was never put has no state; `take` returns copies.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from elfmesh.cbt.columns import from_int64, is_orderable_as_int, to_int64
 from elfmesh.cbt.laws import LAWS, State
 
 _POOL_WASTE_MIN = 1 << 14
-"""Rows that a pool may hold beyond twice the groups before it is rewritten."""
+"""Rows that a pool may contain beyond twice the groups before it is rewritten."""
 
 
 class Register:
-    """The states of one aggregate for the groups 0, 1, 2, ..."""
+    """States of one aggregate for the groups 0, 1, 2, ..."""
 
     def __init__(self, kind: str, data_type: pa.DataType) -> None:
         self._kind = kind
@@ -58,7 +58,7 @@ class Register:
             if name not in self._ints:
                 self._ints[name] = np.zeros(len(self._has), np.int64)
             self._ints[name][ids] = column
-        # A column that the state does not have is zero in it.
+        # A column that the state lacks is zero in it.
         for name in self._ints.keys() - state.parts.keys():
             self._ints[name][ids] = 0
         self._has[ids] = True
@@ -69,7 +69,7 @@ class Register:
             values.forget(ids)
 
     def merge(self, ids: np.ndarray, state: State) -> None:
-        """Merge the state at row i into group ids[i]; each group is named once."""
+        """Merge the state at row i into group ids[i]; each group occurs once."""
         known = self._has[ids]
         if not known.any():
             self.put(ids, state)
@@ -82,7 +82,7 @@ class Register:
         self._values = {}
 
     def renumber(self, ids: np.ndarray) -> None:
-        """Keep these groups only; the one at ids[i] becomes i."""
+        """Keep only these groups; the one at ids[i] becomes i."""
         self._has = self._has[ids]
         self._ints = {name: column[ids] for name, column in self._ints.items()}
         for values in self._values.values():
@@ -123,7 +123,7 @@ class _Fixed:
 
 
 class _Pool:
-    """Arrow values by group: `_at[group]` is the row of its value in the chunks laid end to end, or -1."""
+    """Arrow values by group: `_at[group]` is the row of its value in the concatenated chunks, or -1."""
 
     def __init__(self, groups: int) -> None:
         self._at = np.full(groups, -1, np.int64)
@@ -156,7 +156,7 @@ class _Pool:
             self.renumber(np.arange(len(self._at)))
         self._at[ids] = np.arange(self._rows, self._rows + len(ids))
         self._rows += len(values)
-        # As in a binary counter: chunks double in size, so there are few and each value is copied rarely.
+        # As in a binary counter, chunks double in size, so there are few and each value is rarely copied.
         while self._chunks and len(self._chunks[-1]) <= len(values):
             values = pa.concat_arrays([self._chunks.pop(), values])
         self._chunks.append(values)

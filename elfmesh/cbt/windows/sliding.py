@@ -1,11 +1,12 @@
-"""The groups of a sliding window, kept from one window to the next: a slide costs what enters and leaves.
+"""Groups of a sliding window, kept between windows, so that the cost of a slide is that of the changed panes.
 
-Where an aggregate has an inverse, a pane that leaves is subtracted; otherwise two stacks do it (`stacks.py`).
+If an aggregate has an inverse, a pane that leaves is subtracted; otherwise two stacks are used (`stacks.py`).
 `content` equals a merge of the panes inside. A group exists exactly while it has records. Types are those of
-the panes inside: a wider type leaves with the last pane that needed it.
+the panes inside: a wider type is dropped with the last pane that needed it.
 
-Paper: ELF 2.2 ("invertible reduce"). Deviation: the paper subtracts snapshots of one growing tree; here panes
-are subtracted, so a window needs no past before its first pane, and late records enter and leave with theirs.
+Paper: ELF 2.2 ("invertible reduce"). Deviation: the paper subtracts snapshots of one growing tree. Here panes
+are subtracted, so a window needs nothing before its first pane, and late records enter and leave with their
+pane.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from elfmesh.cbt.windows.stacks import Stacks
 from elfmesh.errors import ControlFlow
 
 DEAD_MIN = 1 << 12
-"""Groups without records before their numbers are reclaimed; then as soon as they outnumber the others."""
+"""Least number of groups without records before their numbers are reclaimed, which also needs a majority."""
 
 BACK_SHARE = 8
-"""One of so many panes goes to the back when the stacks are built: late records come to the newest panes, and
-there they are merged, while in the front they cost building the stacks."""
+"""Share (one of so many) of the panes that go to the back when the stacks are built. Late records come to the
+newest panes; merging them there is cheap, while in the front the stacks must be built again."""
 
 BYTES_MAX = 256 << 20
-"""Bytes of one window, uncompressed: about two million groups of a few aggregates."""
+"""Most bytes of one window, uncompressed: about two million groups of a few aggregates."""
 
 ReadPane = Callable[[int], Iterable[Rows]]
-"""The rows of a pane in blocks, each key once in a block; none if it has no rows."""
+"""Reads the rows of a pane in blocks, each key once per block; none if it has no rows."""
 
 
 class WindowTooLarge(ControlFlow):
-    """A window takes more memory than there is for it; its panes are still there to be merged."""
+    """A window exceeds its memory; its panes still exist and can be merged."""
 
 
 class _NullKey(ControlFlow):
@@ -51,10 +52,10 @@ class _NullKey(ControlFlow):
 
 
 class SlidingTable:
-    """The groups of one table over the panes [first, stop).
+    """Groups of one table over the panes [first, stop).
 
-    `version` changes whenever the groups do. `records` is the place of the count(*) that says which groups
-    exist. After `released`, whose memory was asked back, it slides no more.
+    `version` changes whenever the groups do. `records` is the position of the count(*) that tells which
+    groups exist. After `released`, when its memory was reclaimed, it can no longer slide.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class SlidingTable:
         self.first = self.stop = 0
         self.version = 0
         self.released = False
-        self._nulls = False  # whether a key was ever null that a plain form could not hold
+        self._nulls = False  # whether a null key has required a form with markers
         self._content: weakref.ref[SlidContent] | None = None
         self._lock = NoLock() if budget is None else budget.new_lock()
         self._share = None if budget is None else budget.join(self)
@@ -85,7 +86,7 @@ class SlidingTable:
             self._report()
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
-        """Give all memory back, for good, unless a content is still to be read; see `budget.Holder`."""
+        """Free all memory, permanently, unless a content must still be read; see `budget.BudgetUser`."""
         if not root or not self._lock.acquire(blocking=False):
             return
         try:
@@ -111,10 +112,10 @@ class SlidingTable:
         self._without_inverse: list[int] = []
 
     def slide(self, first: int, stop: int, types: Types, settled: ReadPane, fresh: ReadPane) -> None:
-        """Move to panes [first, stop), of these unified types.
+        """Move to the panes [first, stop), with these unified types.
 
-        `settled` reads a pane without its fresh rows, `fresh` those that came since it entered.
-        WindowTooLarge: it is over `bytes_max`, or was released; `forget` must follow any error. Cost: the
+        `settled` reads a pane without its fresh rows, `fresh` those that were added since it entered. Raises
+        WindowTooLarge if it exceeds `bytes_max` or was released; `forget` must follow any error. Cost: the
         rows of the panes that enter and leave, and fresh rows; all panes if types changed, the window jumped
         or the front of a stack is used up.
         """
@@ -124,7 +125,8 @@ class SlidingTable:
             try:
                 self._slide(first, stop, types, settled, fresh)
             except _NullKey:
-                # Once in the life of a table, since most never see one: all keys are encoded again, marked.
+                # At most once per table: all keys are encoded again with markers for null, which most tables
+                # never need.
                 self._nulls = True
                 self._clear()
                 self._slide(first, stop, types, settled, fresh)
@@ -146,7 +148,7 @@ class SlidingTable:
         self._reclaim()
 
     def leave(self, first: int, settled: ReadPane) -> None:
-        """Take away the panes before this one, while they can still be read."""
+        """Remove the panes before this one, while they can still be read."""
         with self._lock:
             self._leave(first, settled)
             self._report()
@@ -166,9 +168,9 @@ class SlidingTable:
             self.first += 1
 
     def content(self, layout: Layout) -> SlidContent:
-        """What is there, with the aggregates of `layout`, which come first here too.
+        """Return the present content, with the aggregates of `layout`, which come first here too.
 
-        WindowTooLarge: another thread has asked its memory back since it slid here.
+        Raises WindowTooLarge if another thread has reclaimed its memory since it slid here.
         """
         with self._lock:
             if self._types is None:
@@ -249,12 +251,12 @@ class SlidingTable:
         stacks.refresh(np.flatnonzero(self._records[: self._table.rows]))
 
     def _placed(self, blocks: Iterable[Rows]) -> Iterator[tuple[np.ndarray, Rows]]:
-        """Blocks in the types of the window, and the numbers of their groups, each once in a block."""
+        """Yield blocks in the types of the window, with the numbers of their groups, each once per block."""
         assert self._types is not None
         width = len(self._layout.keys)
         for given in blocks:
             same = given.types[:width] == self._types[:width]
-            # In a wider type, two keys may be equal.
+            # In a wider type, two keys may become equal.
             rows = given.promote(self._types) if same else combine([given], self._types)
             if any(
                 key.null_count and not null for key, null in zip(rows.keys, self._form.nullable, strict=True)
@@ -292,7 +294,7 @@ class SlidingTable:
         return [rows.states[place] for place in self._without_inverse]
 
     def _reclaim(self) -> None:
-        """Number the groups again when most are gone. Cost: their number, so constant per row that left."""
+        """Renumber the groups if most have no records. Cost: their number, so constant per row that left."""
         if self._table.rows - self.rows <= max(self.rows, DEAD_MIN):
             return
         live = np.flatnonzero(self._records[: self._table.rows])

@@ -1,4 +1,4 @@
-"""What a kept window holds, read by group number, sorted or not, before it moves on.
+"""Content of a kept window, read by group number, sorted or not, before the window moves on.
 
 Paper: ELF 2.2 ("flush" fetches the entire results).
 """
@@ -20,14 +20,14 @@ from elfmesh.cbt.rows import Layout, Rows, Types
 from elfmesh.cbt.sorted_rows import SortedRows
 
 _BLOCK_ROWS = 1 << 18
-"""Groups handed out at once."""
+"""Groups per block."""
 
 ReadGroups = Callable[[], tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]]
-"""Gives the keys of all groups, and what gives the states of some of them by their places among these."""
+"""Returns the keys of all groups, and a function from positions of groups to their states."""
 
 
 class SlidContent:
-    """The groups of a kept window as they are now: a `Content`."""
+    """Present groups of a kept window, as a `Content`."""
 
     def __init__(self, layout: Layout, types: Types, form: KeyForm, rows: int, read: ReadGroups) -> None:
         self.layout = layout
@@ -37,7 +37,10 @@ class SlidContent:
         self._read = read
 
     def rows(self) -> Iterator[Rows]:
-        """The groups in blocks of disjoint keys, unsorted. ValueError: the window has moved on."""
+        """Yield the groups in blocks of disjoint keys, unsorted.
+
+        Raises ValueError if the window has moved on.
+        """
         keys, read = self._read()
         columns = decode(keys, self.form)
         for start in range(0, len(keys), _BLOCK_ROWS):
@@ -46,7 +49,7 @@ class SlidContent:
             yield Rows(self.layout, stop - start, tuple(column[start:stop] for column in columns), states)
 
     def sorted(self) -> Iterator[SortedRows]:
-        """The groups as a stream of sorted blocks. ValueError: the window has moved on."""
+        """Yield the groups as sorted blocks. Raises ValueError if the window has moved on."""
         keys, read = self._read()
         bits = bits_for(len(keys))
         order, cuts = kernel.active.sort_keys(keys, bits)

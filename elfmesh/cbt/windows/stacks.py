@@ -1,11 +1,10 @@
-"""Aggregates without inverse over a sliding window: two stacks, of states by group number.
+"""Two stacks for aggregates without an inverse over a sliding window: states by group number.
 
-The front aggregates the older panes, built from the newest of them to the oldest, with a note per pane of
-what its groups were before, so the oldest pane is taken away by writing that back. Newer panes are merged
-into the back. When the front is used up, both are built again. Unless `stale`, `both` is the merge of all
-rows inside.
+The front aggregates the older panes, from the newest of them to the oldest, and stores per pane the previous
+states of its groups, so that the oldest pane is removed by restoring them. Newer panes are merged into the
+back. When the front is used up, both are built again. Unless `stale`, `both` is the merge of all rows inside.
 
-Paper: ELF 2.2 asks for an inverse; this is for the aggregates that have none.
+Paper: ELF 2.2 requires an inverse; this module is for aggregates without one.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from elfmesh.cbt.windows.registers import Register
 
 @dataclass(slots=True)
 class Undo:
-    """What the front was for the groups of a block before the block was merged.
+    """States in the front of the groups of a block, before the block was merged.
 
-    `ids` are int32, as a window of 2**31 groups is over every limit; `known` says which of them had a state.
+    `ids` are int32, because a window of 2**31 groups exceeds every limit; `known` tells which of them had a
+    state.
     """
 
     ids: np.ndarray
@@ -37,9 +37,9 @@ class Undo:
 
 @dataclass(slots=True)
 class Stacks:
-    """The aggregates without inverse: panes below `split` in front, others in back, and both merged.
+    """Aggregates without an inverse: panes below `split` in front, others in back, and the merge of both.
 
-    `undo` has for each pane of the front its notes, in the order they were taken.
+    `undo` has for each pane of the front its previous states, in the order in which they were stored.
     """
 
     front: list[Register]
@@ -70,7 +70,7 @@ class Stacks:
             register.merge(ids, state)
 
     def push(self, pane: int, ids: np.ndarray, states: Sequence[State]) -> None:
-        """Merge rows while the stacks are built: of the newest pane first, then of older and older ones."""
+        """Merge rows while the stacks are built: first of the newest pane, then of older ones."""
         if pane < self.split:
             known = self.front[0].has(ids)
             before = [register.take(ids[known]) for register in self.front]

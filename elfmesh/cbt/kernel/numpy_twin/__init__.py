@@ -1,7 +1,7 @@
-"""The kernel in numpy and Arrow: what runs where there is no compiler, and the oracle of the native one.
+"""Kernel in numpy and Arrow: used without a compiler, and as the oracle of the native kernel in tests.
 
-Contract: `elfmesh.cbt.kernel.protocol.Kernel`. Identity is by key bytes; a hash only places a key. numpy's
-loops and Arrow's kernels release the GIL; the dict of the hot table and the decoding of runs hold it.
+Contract: `elfmesh.cbt.kernel.protocol.Kernel`. Keys are identified by their bytes; a hash only places them.
+numpy's loops and Arrow's kernels release the GIL; the dict of the hot table and the decoding of runs hold it.
 """
 
 from __future__ import annotations

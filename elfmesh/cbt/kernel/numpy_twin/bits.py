@@ -1,4 +1,4 @@
-"""Runs of few, evenly used bytes in few bits; the layout and the choice stand in `csrc/bits.c`."""
+"""Packing of runs with few, evenly distributed byte values into few bits; `csrc/bits.c` has the layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORTH = 1.125
 
 
 class _Code(NamedTuple):
-    """How the values of a section are coded: `values[code]`, in so many bits each."""
+    """Code of a section's values: `values[code]`, with the number of bits of each code."""
 
     bits: int
     values: np.ndarray
@@ -28,7 +28,7 @@ class _Code(NamedTuple):
 
 
 def pack_bits(run: Run) -> bytes | None:
-    """See `Kernel.pack_bits`. Cost: some passes over the bits."""
+    """See `Kernel.pack_bits`. Cost: several passes over the bits."""
     if run.wide:
         return None
     data = np.asarray(run.data)
@@ -77,7 +77,7 @@ def _write(section: np.ndarray, code: _Code) -> bytes:
 
 
 def unpack_bits(rows: int, packed: bytes | memoryview) -> bytes:
-    """See `Kernel.unpack_bits`. Cost: some passes over the bits."""
+    """See `Kernel.unpack_bits`. Cost: several passes over the bits."""
     data = np.frombuffer(packed, np.uint8)
     heads = data[_TEXT_BYTES:_HEAD].reshape(_SECTIONS, -1) if len(data) >= _HEAD and rows >= 0 else None
     sizes = [rows, rows, int.from_bytes(data[:_TEXT_BYTES].tobytes(), "little")]

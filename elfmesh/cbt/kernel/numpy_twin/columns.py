@@ -1,4 +1,4 @@
-"""Columns of states: byte planes, decimals among floats, exact sums in short."""
+"""Columns of states: byte planes, decimals among floats, short form of exact sums."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _WIDTH_MAX = 8
 _DIGITS_MAX = 6
 _POWERS = 10.0 ** np.arange(_DIGITS_MAX + 1)
 _SAMPLE_DECIMALS = 32
-"""Rows that decide whether a column of floats may be one of decimals; the others then have to agree."""
+"""Rows by which a column of floats is tested for decimals; the other rows must then agree."""
 _SAMPLE_SUMS = 128
-"""Sums that decide of how many digits all are: a wrong guess costs bytes."""
+"""Sums by which the number of digits of all is estimated; a wrong estimate only costs bytes."""
 _MANTISSA = float(1 << 53)
 _NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 _LIMB_BITS = 32
 _MANTISSA_BITS = 52
 _EXPONENT = np.int64(0x7FF)
 _LOWEST_BIT = 1075
-"""The biased exponent of a float less this is the exponent of its lowest bit."""
+"""The biased exponent of a float minus this is the exponent of its lowest bit."""
 _ROUGHLY = 2.0**-49
-"""How far a float sum of a few limbs may be off, as a share of their magnitudes."""
+"""Greatest error of a float sum of a few limbs, as a share of their magnitudes."""
 _NOISE = 2.0**-42
-"""How far from a decimal a sum of decimals may be, as a share of the largest, to be taken for one."""
+"""Greatest distance of a sum of decimals from a decimal, as a share of the largest."""
 
 
 def pack_ints(
@@ -95,7 +95,7 @@ def scale_floats(values: np.ndarray) -> tuple[np.ndarray, int] | None:
 
 
 def short_sums(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
-    """See `Kernel.short_sums`. Cost: some twenty passes."""
+    """See `Kernel.short_sums`. Cost: about twenty passes."""
     with np.errstate(over="ignore", invalid="ignore"):
         rough, magnitude = _rough(limbs)
         largest = float(magnitude.max(initial=0.0))
@@ -110,7 +110,8 @@ def short_sums(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
         off = np.abs(rough - near) + magnitude * _ROUGHLY
         if not off.max(initial=0.0) < np.ldexp(1.0, 62 + unit):
             return None
-    # Both are multiples of the unit and their difference is below 2**62 of them: it may be taken mod 2**64.
+    # Both are multiples of the unit and differ by less than 2**62 of them, so the difference can be computed
+    # mod 2**64.
     rest = -_float_units(near, unit)
     for number, values in limbs.items():
         shift = _LIMB_BITS * number - unit
@@ -127,7 +128,7 @@ def short_units(near: np.ndarray, digits: int, unit: int) -> np.ndarray:
 
 
 def _rough(limbs: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The sums as floats, exact where they are one value, and the magnitudes that went into them."""
+    """Return the sums as floats, exact if they are a single value, and the magnitudes of the addends."""
     rough = magnitude = np.zeros(len(next(iter(limbs.values()))))
     for number in sorted(limbs, reverse=True):
         part = limbs[number] * np.ldexp(1.0, _LIMB_BITS * number)
@@ -137,7 +138,7 @@ def _rough(limbs: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _trailing_zeros(values: np.ndarray) -> int:
-    """How many low bits are zero in all of them; 0 if all bits are."""
+    """Return how many low bits are zero in all values; 0 if all bits are."""
     used = int(np.bitwise_or.reduce(values))
     return (used & -used).bit_length() - 1 if used else 0
 
@@ -159,13 +160,14 @@ def _unit(limbs: Mapping[int, np.ndarray], near: np.ndarray) -> int:
 
 
 def _float_units(values: np.ndarray, unit: int) -> np.ndarray:
-    """int64: float64 multiples of 2**unit, in these units, mod 2**64."""
+    """Convert float64 multiples of 2**unit to int64 numbers of this unit, mod 2**64."""
     bits = values.view(np.int64)
     biased = (bits >> np.int64(_MANTISSA_BITS)) & _EXPONENT
     mantissa = bits & np.int64((1 << _MANTISSA_BITS) - 1)
     mantissa |= (biased > 0).astype(np.int64) << np.int64(_MANTISSA_BITS)
     shift = np.maximum(biased, 1) - np.int64(_LOWEST_BIT + unit)
-    # Zeros have no lowest bit and may be shifted anywhere; what is shifted out is a multiple of 2**64.
+    # Zeros have no lowest bit and may be shifted by any amount; bits that are shifted out are multiples of
+    # 2**64.
     units = np.where((shift >= 0) & (shift < 64), mantissa << (shift & np.int64(63)), 0)
     return np.where(bits < 0, -units, units)
 

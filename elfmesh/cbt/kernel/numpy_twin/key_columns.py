@@ -1,4 +1,4 @@
-"""Typed columns to key bytes and back, column by column over all rows."""
+"""Encoding of typed columns as key bytes, and decoding, column by column over all rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def encode_keys(columns: Sequence[KeyColumn], rows: int) -> Keys:
 def _body(
     column: KeyColumn, some: np.ndarray | None, *, last: bool
 ) -> tuple[np.ndarray | int, np.ndarray | None]:
-    """Bytes of the rows with a value: their lengths (or the one of all), and the bytes themselves."""
+    """Return the bytes of the rows with a value: their lengths (or the common one), and the bytes."""
     if column.width == 0:
         return 0, None
     if column.width > 0:
@@ -83,7 +83,7 @@ def _put(data: np.ndarray, places: np.ndarray, sizes: np.ndarray | int, body: np
 
 
 def _to_big_endian(values: np.ndarray, width: int) -> np.ndarray:
-    """uint8 [n, width], ordered as the values are."""
+    """Return uint8 [n, width] with the order of the values."""
     if width == 16:
         low, high = (values[:, half].astype(">i8").view(np.uint8).reshape(-1, 8) for half in (0, 1))
         out = np.concatenate((high, low), axis=1)
@@ -104,7 +104,7 @@ def _from_big_endian(raw: np.ndarray, width: int) -> np.ndarray:
 
 
 def _escape(lengths: np.ndarray, text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """0x00 becomes 0x00 0xFF, and 0x00 0x00 ends each string."""
+    """Escape 0x00 as 0x00 0xFF, and end each string by 0x00 0x00."""
     ends = np.cumsum(lengths)
     zeros = np.flatnonzero(text == 0)
     before = np.searchsorted(zeros, ends)  # zeros up to the end of each string
@@ -192,7 +192,7 @@ def _read_rest(
 def _read_escaped(
     data: np.ndarray, cursor: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Text and lengths of strings that end in 0x00 0x00, and the places after that."""
+    """Return text and lengths of strings that end in 0x00 0x00, and the positions after them."""
     pairs = np.flatnonzero((data[:-1] == 0) & (data[1:] == 0))
     nearest = np.searchsorted(pairs, cursor)
     stops = np.concatenate((pairs, [len(data)]))[nearest]
@@ -203,7 +203,7 @@ def _read_escaped(
     zeros = np.flatnonzero(text == 0)
     string_ends = np.cumsum(sizes)
     if len(zeros):
-        # A zero that is the last byte of its string has 0x00 after it: then the end was one byte earlier.
+        # If a string's last byte is a zero that is followed by 0x00, the terminator is one byte earlier.
         if (text[np.minimum(zeros + 1, len(text) - 1)] != 0xFF).any():
             raise ValueError("a string of a key has a zero that is not escaped")
         sizes = sizes - np.diff(np.searchsorted(zeros, string_ends), prepend=0)

@@ -1,4 +1,4 @@
-"""Ordering keys by their placement and their bytes: a radix sort by words, from the most significant."""
+"""Order of keys by placement hash and bytes: a radix sort by words, from the most significant one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _HASH_BITS = 64
 
 
 def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """See `Kernel.sort_keys`. Cost: one sort of words, and one more per word of those still equal."""
+    """See `Kernel.sort_keys`.
+
+    Cost: one sort by words, and another one for each word by which keys still agree.
+    """
     if not 0 <= bits <= BITS_MAX:
         raise ValueError(f"keys are placed by 0 to {BITS_MAX} bits, not {bits}")
     starts, lengths = bounds(keys)
@@ -22,7 +25,7 @@ def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
     parts = np.zeros(len(keys), np.uint16)
     if bits:
         parts = (hash_keys(keys) >> np.uint64(_HASH_BITS - bits)).astype(np.uint16)
-        order = order[np.argsort(parts[order], kind="stable")]  # a radix sort, for 16 bits
+        order = order[np.argsort(parts[order], kind="stable")]  # numpy uses a radix sort for 16 bits
     cuts = np.zeros((1 << bits) + 1, np.int64)
     np.cumsum(np.bincount(parts, minlength=1 << bits), out=cuts[1:])
 
@@ -34,7 +37,7 @@ def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _chunks(words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, position: int) -> np.ndarray:
-    """uint64: eight bytes from `position` on as a big-endian number, so that numbers compare as bytes do."""
+    """Return eight bytes from `position` on as big-endian uint64, so that numbers compare like the bytes."""
     rests = np.maximum(lengths - position, 0)
     out = np.zeros(len(starts), np.uint64)
     present = np.flatnonzero(rests)
@@ -45,14 +48,14 @@ def _chunks(words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, position
 def _resolve(
     words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, order: np.ndarray, ties: np.ndarray
 ) -> None:
-    """Order, in place, the stretches of neighbours that are equal up to here: ties[i] joins i and i + 1."""
+    """Order, in place, the stretches of rows that are equal so far; ties[i] joins i and i + 1."""
     position = 0
     places = np.flatnonzero(np.concatenate((ties, [False])) | np.concatenate(([False], ties)))
     new_group = ~np.concatenate(([False], ties))[places]
     while len(places):
         groups = np.cumsum(new_group)
         rows = order[places]
-        # Padding makes "a" and "a\0" equal words: of those that end in this one, the shorter come first.
+        # Padding makes "a" and "a\0" equal words, so keys that end in this word are ordered by length.
         endings = np.minimum(lengths[rows] - position, WORD + 1)
         position += WORD
         chunks = _chunks(words, starts[rows], lengths[rows], position)

@@ -24,7 +24,7 @@ RUNS_MAX = 4096
 _NARROW_MAX = 255
 _HASH_BITS = 64
 _PASSES_MAX = 64
-"""Shared bytes that are copied one by one for all keys at once; for more, keys are decoded one by one."""
+"""Shared bytes that are copied one by one for all keys at once; with more, keys are decoded one by one."""
 _EMPTY = Run(0, 0, False, np.zeros(0, np.uint8))
 
 
@@ -57,14 +57,14 @@ def _run(shared: np.ndarray, rests: np.ndarray, text: np.ndarray) -> Run:
 
 
 def _unpack(rows: int, wide: bool, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """int64 shared and rest lengths, and the rests."""
+    """Return the int64 lengths of shared prefixes and of rests, and the rests."""
     width = 2 if wide else 1
     lengths = data[: 2 * rows * width].view("<u2" if wide else "u1").astype(np.int64)
     return lengths[:rows], lengths[rows:], data[2 * rows * width :]
 
 
 def decode_run(run: Run) -> Keys:
-    """See `Kernel.decode_run`. Cost: some passes per shared byte, over the keys that share it."""
+    """See `Kernel.decode_run`. Cost: several passes per shared byte, over the keys that share it."""
     shared, rests, text = _unpack(run.rows, run.wide, run.data)
     offsets = np.zeros(run.rows + 1, np.int32)
     np.cumsum(shared + rests, out=offsets[1:])
@@ -76,7 +76,7 @@ def decode_run(run: Run) -> Keys:
     position = 0
     rows = np.flatnonzero(shared)
     while len(rows):
-        # Of neighbours that all share this byte, it is that of the key before the first of them.
+        # A byte that adjacent keys share equals that of the key before the first of them.
         first = np.empty(len(rows), np.bool_)
         first[0] = True
         np.not_equal(rows[1:], rows[:-1] + 1, out=first[1:])
@@ -88,7 +88,7 @@ def decode_run(run: Run) -> Keys:
 
 
 def _decode_one_by_one(shared: np.ndarray, rests: np.ndarray, text: np.ndarray) -> np.ndarray:
-    """All key bytes. Cost: a Python step per key, however much it shares."""
+    """Return all key bytes. Cost: one Python step per key."""
     raw, key, begin = text.tobytes(), b"", 0
     keys = []
     for prefix, end in zip(shared.tolist(), np.cumsum(rests).tolist(), strict=True):
@@ -130,7 +130,7 @@ def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray
 
 
 def check_run(rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
-    """See `Kernel.check_run`. Cost: that of decoding it."""
+    """See `Kernel.check_run`. Cost: as decoding."""
     if rows < 0 or 2 * rows * (1 + wide) > len(data):
         raise ValueError("a run is too short for its lengths")
     shared, rests, text = _unpack(rows, wide, data)
@@ -149,7 +149,8 @@ def check_run(rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Ru
         raise ValueError("a key of a run shares more than there is")
     if (rests[1:] == 0).any():
         raise ValueError("keys of a run do not ascend")
-    # The first byte of a rest is where a key leaves the one before: it must be greater there, or be further.
+    # The first byte of a rest is where a key differs from the previous one: it must be greater there, or the
+    # previous key has ended.
     keys = decode_run(run)
     leaving = np.flatnonzero(shared[1:] < lengths[:-1])
     before = keys.data[keys.offsets[leaving] + shared[leaving + 1]]

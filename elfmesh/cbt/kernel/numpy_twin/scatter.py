@@ -1,4 +1,4 @@
-"""Adding columns up by group number, in place. Every function costs O(values), never O(groups)."""
+"""Addition of columns by group number, in place. Every function costs O(values), never O(groups)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANTISSA_BITS = 52
 _LIMB_BITS = 32
 _LIMB_MIN = -34
 _BIAS = 1075 + _LIMB_MIN * _LIMB_BITS
-"""A biased exponent minus this is the place of the lowest mantissa bit, counted from limb -34."""
+"""A biased exponent minus this is the position of the lowest mantissa bit, counted from limb -34."""
 
 _MASK = np.int64((1 << _LIMB_BITS) - 1)
 _SHIFT = np.int64(_LIMB_BITS)
@@ -61,7 +61,7 @@ def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
 
 
 def _split(values: np.ndarray, bias: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The lowest 32 bits that each value touches, counted from the bias, and what falls there and above."""
+    """Return the lowest 32-bit place of each value, counted from the bias, and its three pieces."""
     bits = values.view(np.int64)
     biased = (bits >> np.int64(_MANTISSA_BITS)) & np.int64(0x7FF)
     mantissa = bits & np.int64((1 << _MANTISSA_BITS) - 1)
@@ -69,7 +69,8 @@ def _split(values: np.ndarray, bias: int) -> tuple[np.ndarray, tuple[np.ndarray,
     place = np.maximum(biased, 1) - np.int64(bias)
     offset = place & np.int64(_LIMB_BITS - 1)
     sign = np.where(bits < 0, np.int64(-1), np.int64(1))
-    # 53 bits shifted by up to 31 reach over three limbs; a shift left wraps, its low 32 bits are still right.
+    # 53 bits that are shifted by up to 31 touch three limbs. The left shift wraps, but its low 32 bits are
+    # correct.
     pieces = (
         ((mantissa << offset) & _MASK) * sign,
         ((mantissa >> (_SHIFT - offset)) & _MASK) * sign,
@@ -96,7 +97,7 @@ def _add_fixed(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
     touched, rows = np.unique(ids, return_inverse=True)
     limb, pieces = _split(values, 1075 + lowest)
     place = np.where(values == 0, 0, limb)
-    # What is kept ends below the fifth.
+    # The result fits below the fifth limb.
     sums = np.zeros((len(touched), 5), np.int64)
     for above, piece in enumerate(pieces):
         np.add.at(sums, (rows.reshape(-1), place + above), piece)

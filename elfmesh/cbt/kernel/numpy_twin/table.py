@@ -1,4 +1,4 @@
-"""The hot table: Arrow numbers the distinct keys of a batch, a dict knows their ids."""
+"""Hot table: Arrow numbers the distinct keys of a batch, and a dict maps them to their ids."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, Keys, Run
 
 _BYTES_MAX = (1 << 31) - 1
 _KEY_OBJECT_BYTES = 41
-"""A bytes object without its text, rounded up to the allocator's unit on average."""
+"""Size of a bytes object without its content, rounded up to the allocator's average unit."""
 _ID_OBJECT_BYTES = 32
 
 
 class HotTable:
-    """See `protocol.HotTable`. The dict hashes with a key of the process, so no seed of ours is needed."""
+    """See `protocol.HotTable`. The dict hashes with a key of the process, so the seed is not used."""
 
     __slots__ = ("_copy", "_ids", "key_bytes")
 
     def __init__(self) -> None:
         self._ids: dict[bytes, int] = {}
-        self._copy: Keys | None = None  # what `order` made, for the `runs` that follow it
+        self._copy: Keys | None = None  # keys from `order`, for the following call of `runs`
         self.key_bytes = 0
 
     @property
@@ -40,7 +40,10 @@ class HotTable:
         return sys.getsizeof(self._ids) + objects + copy
 
     def upsert(self, keys: Keys) -> np.ndarray:
-        """See `protocol.HotTable.upsert`. Cost: a hashing of the batch, a dict access per distinct key."""
+        """See `protocol.HotTable.upsert`.
+
+        Cost: a hashing of the batch, and a dict access per distinct key.
+        """
         if len(keys) == 0:
             return np.zeros(0, np.int64)
         encoded = as_array(keys).dictionary_encode()

@@ -1,4 +1,4 @@
-"""Byte strings seen as machine words: the placement hash, gathers, and where two strings begin to differ."""
+"""Byte strings as machine words: the placement hash, gathering, and lengths of common prefixes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _GATHER_BYTES = 1 << 17
 
 
 def mix(words: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every input bit reaches every output bit. Overwrites nothing."""
+    """Apply the finaliser of splitmix64: every input bit affects every output bit.
+
+    Does not change the input.
+    """
     words = words ^ (words >> np.uint64(30))
     words *= _MIX_1
     words ^= words >> np.uint64(27)
@@ -31,15 +34,15 @@ def mix(words: np.ndarray) -> np.ndarray:
 
 
 def bounds(keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """int64 starts and lengths of all keys."""
+    """Return int64 starts and lengths of all keys."""
     starts = keys.offsets[:-1].astype(np.int64)
     return starts, keys.offsets[1:].astype(np.int64) - starts
 
 
 def overlapping(keys: Keys) -> np.ndarray:
-    """The little-endian word that begins at each byte up to the end of the keys, zeros beyond the data.
+    """Return the little-endian word at each byte up to the end of the keys, with zeros after the data.
 
-    Cost: a copy of the data only where it has no eight spare bytes at its end.
+    Cost: a copy of the data only if it has fewer than eight spare bytes at its end.
     """
     end = int(keys.offsets[-1])
     data = np.ascontiguousarray(keys.data)
@@ -51,7 +54,7 @@ def overlapping(keys: Keys) -> np.ndarray:
 
 
 def words_at(words: np.ndarray, places: np.ndarray, rests: np.ndarray) -> np.ndarray:
-    """uint64: the words at these places, zeros after their `rests` bytes (at least one)."""
+    """Return the uint64 words at these positions, with zeros after their `rests` bytes (at least one)."""
     word: np.ndarray = words[places].astype(np.uint64, copy=False)
     unused_bits = ((WORD - np.minimum(rests, WORD)) * 8).view(np.uint64)
     word &= _ALL_BITS >> unused_bits
@@ -80,7 +83,7 @@ def fold(keys: Keys, hashes: np.ndarray) -> None:
 
 
 def as_array(keys: Keys) -> pa.Array:
-    """The keys as an Arrow binary array over the same memory."""
+    """Return the keys as an Arrow binary array over the same memory."""
     offsets = np.ascontiguousarray(keys.offsets, np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(keys.data))]
@@ -97,7 +100,7 @@ def as_keys(array: pa.Array) -> Keys:
 
 
 def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """uint8: the pieces data[start : start + length] one after the other. Cost: some ns per byte."""
+    """Return the concatenated pieces data[start : start + length] as uint8. Cost: some ns per byte."""
     out = np.empty(int(lengths.sum()), np.uint8)
     for begin, end, index in _pieces(starts, lengths):
         np.take(data, index, out=out[begin:end])
@@ -110,11 +113,11 @@ def scatter(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pieces: n
 
 
 def _pieces(starts: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Places of the bytes of all pieces, for some at a time: begin and end of these bytes, their places."""
+    """Yield the positions of the bytes of all pieces, in sections: begin, end, positions."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     moves = starts - (ends - lengths)
-    # The index takes eight times the bytes themselves: make it piece by piece.
+    # The index takes eight times the bytes, so it is made section by section.
     cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, total, _GATHER_BYTES)), len(ends)))
     for first, stop in pairwise(cuts.tolist()):
         begin = int(ends[first] - lengths[first])
@@ -125,7 +128,7 @@ def _pieces(starts: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int,
 
 
 def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """int64: how many leading bytes the keys at rows `left` share with those at rows `right`."""
+    """Return int64 lengths of the common prefixes of the keys at rows `left` and `right`."""
     starts, lengths = bounds(keys)
     words = overlapping(keys)
     most = np.minimum(lengths[left], lengths[right])
@@ -146,7 +149,7 @@ def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarra
 
 
 def _first_byte(words: np.ndarray) -> np.ndarray:
-    """int64: the number of the lowest byte that is not zero, of words that are not."""
+    """Return the index of the lowest non-zero byte of non-zero words, as int64."""
     lowest = words & (~words + np.uint64(1))
     bits = lowest.astype(np.float64).view(np.int64)
     places: np.ndarray = ((bits >> np.int64(_DOUBLE_MANTISSA_BITS)) - np.int64(_DOUBLE_BIAS)) >> np.int64(3)
