@@ -18,47 +18,33 @@ LINES_MAX = 60
 
 UNTESTED = {
     "declares shapes, protocols or names, and decides nothing": """
-        control/closing/interval_source
-        control/closing/ports control/protocol/events control/protocol/events_results
-        control/protocol/fences control/protocol/messages control/protocol/messages_parts
-        control/protocol/messages_programs control/protocol/messages_register
-        control/protocol/messages_safety control/protocol/messages_succession ingest/ports
-        ingest/worker/beginning overlay/events srt/events srt/messages srt/ports
+        control/closing/interval_source control/closing/ports control/protocol/events
+        control/protocol/events_results control/protocol/fences control/protocol/messages
+        control/protocol/messages_parts control/protocol/messages_programs
+        control/protocol/messages_register control/protocol/messages_safety
+        control/protocol/messages_succession ingest/ports ingest/worker/beginning overlay/events srt/events
+        srt/messages srt/ports
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
         control/answers control/closing/collection control/closing/commit control/closing/flush_orders
         control/closing/member_intervals control/requests/job_verbs control/requests/verbs
-        control/requests/voting
-        control/closing/open_sessions control/closing/outcomes
+        control/requests/voting control/closing/open_sessions control/closing/outcomes
         control/closing/record_maker control/closing/revisions control/closing/straggler_orders
         control/closing/tentative_results control/context control/election/fencing
         control/election/permission control/jobs/manifest control/jobs/plan control/master/activation
         control/master/deletion control/master/master control/master/members control/master/rendezvous
         control/master/result_service control/master/rollout control/master/successors
-        control/master/term_state control/master/trees control/master/verification
-        control/member/copy_store control/member/member control/member/member_host
-        control/member/preflight control/member/rechecks control/member/roots
-        control/member/roster_requests control/member/stall_watch control/protocol/program_frames
-        control/register/members control/replicas/page_copies control/replicas/terms_query
-        control/requests/creation control/requests/dependency_check control/requests/describe
-        control/requests/handler control/requests/recovery control/requests/requests
-        control/requests/version_handler control/requests/why control/upstream/downstream_feed
-        control/upstream/poller control/upstream/whole_records
+        control/master/term_state control/master/trees control/master/verification control/member/copy_store
+        control/member/member control/member/member_host control/member/preflight control/member/rechecks
+        control/member/roots control/member/roster_requests control/member/stall_watch
+        control/protocol/program_frames control/register/members control/replicas/page_copies
+        control/replicas/terms_query control/requests/creation control/requests/dependency_check
+        control/requests/describe control/requests/handler control/requests/recovery
+        control/requests/requests control/requests/version_handler control/requests/why
+        control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
     """,
     "tested as a part of its machine in tests/overlay and tests/srt": """
         overlay/context overlay/upkeep srt/context srt/merging srt/tree srt/uplink
-    """,
-    "tested through statements in tests/ql and by the comparison with Spark, not by its own names": """
-        ql/engine/computed ql/engine/exploding ql/engine/folds ql/engine/lookup
-        ql/engine/ranking ql/engine/whole ql/expressions/operand ql/expressions/operators
-        ql/expressions/regex ql/expressions/registry ql/functions/compiler ql/functions/ordered_text
-        ql/functions/sketch_results
-        ql/lowering/analysis ql/lowering/lowering ql/lowering/lowering_lists ql/lowering/lowering_rows
-        ql/plan/declared ql/plan/draft_types ql/plan/lookup_plan ql/plan/names ql/plan/reduction
-        ql/plan/relation ql/plan/render ql/plan/scope ql/plan/windowing ql/plan/windows
-        ql/text/aggregate_calls ql/text/clauses ql/text/draft_elements ql/text/draft_groups
-        ql/text/draft_names ql/text/drafts ql/text/over ql/text/parsing ql/text/parsing_errors
-        ql/text/tokens ql/text/translate ql/text/unnesting ql/values/cast ql/values/plain_ipc
     """,
     "tested through the trees, windows and partials of tests/cbt": """
         cbt/codec/blocks cbt/codec/column_codec cbt/partial/contents cbt/partial/partial_walk cbt/plan
@@ -70,41 +56,38 @@ UNTESTED = {
         cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/theta
     """,
     "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
-        api/authority/web api/client/asyncio api/client/client api/client/client_base
-        api/client/connection api/client/job api/client/job_leading api/client/job_values
-        api/client/live api/explain api/identity/credentials api/identity/enrolment api/identity/tls
-        api/identity/trust api/publish api/savepoint api/web/page/files api/web/page/routes
-        api/web/programs api/web/request_limits api/web/results api/web/rollout api/web/tap
-        api/web/whole_rows cli/common cli/demo/demo cli/demo/fleet cli/host/agent cli/host/archive
-        cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign cli/host/validation
-        cli/jobs/commands cli/jobs/publish cli/jobs/results cli/jobs/tap cli/jobs/top_rows
-        cli/jobs/update cli/local/diff cli/local/spark cli/local/test
+        api/authority/web api/client/asyncio api/client/client api/client/client_base api/client/connection
+        api/client/job api/client/job_leading api/client/job_values api/client/live api/explain
+        api/identity/credentials api/identity/enrolment api/identity/tls api/identity/trust api/publish
+        api/savepoint api/web/page/files api/web/page/routes api/web/programs api/web/request_limits
+        api/web/results api/web/rollout api/web/tap api/web/whole_rows cli/common cli/demo/demo
+        cli/demo/fleet cli/host/agent cli/host/archive cli/host/bench cli/host/ca cli/host/check
+        cli/host/page cli/host/sign cli/host/validation cli/jobs/commands cli/jobs/publish cli/jobs/results
+        cli/jobs/tap cli/jobs/top_rows cli/jobs/update cli/local/diff cli/local/spark cli/local/test
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
-        agent/archive/rows agent/data_directory/backup
-        agent/data_directory/examine_small agent/data_directory/restore agent/net/tcp
-        agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump agent/settings/security
-        agent/settings/tls_settings agent/sinks/base agent/sinks/commits
-        agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection agent/sinks/postgres_values
+        agent/archive/rows agent/data_directory/backup agent/data_directory/examine_small
+        agent/data_directory/restore agent/net/tcp agent/runtime/assembly agent/runtime/host_agent
+        agent/runtime/pump agent/settings/security agent/settings/tls_settings agent/sinks/base
+        agent/sinks/commits agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection
+        agent/sinks/postgres_values
     """,
     "tested through results logs, damage and crashes in tests/storage": """
-        storage/results/journal storage/results/page_files
-        storage/results/rewrite storage/results/salvage storage/results/segment
-        storage/results/segment_files
+        storage/results/journal storage/results/page_files storage/results/rewrite storage/results/salvage
+        storage/results/segment storage/results/segment_files
     """,
     "tested through streams, workers and receivers in tests/ingest": """
-        ingest/authority/settings ingest/authority/signatures ingest/frame_writer
-        ingest/functions/of_job ingest/functions/settings ingest/inputs/inserts
-        ingest/inputs/kafka_place ingest/inputs/writer ingest/multi_stream_reader ingest/parsers/base
-        ingest/parsers/cells ingest/parsers/json_plan ingest/parsers/kinds ingest/parsers/schema
-        ingest/scheduling/yielding ingest/sources/compressed ingest/sources/contents ingest/sources/file
-        ingest/sources/followed ingest/stream ingest/stream_settings ingest/tap_lines ingest/worker/jobs
-        ingest/worker/offsets ingest/worker/recovered ingest/worker/saying ingest/worker/stage_worker
-        ingest/worker_thread
+        ingest/authority/settings ingest/authority/signatures ingest/frame_writer ingest/functions/of_job
+        ingest/functions/settings ingest/inputs/inserts ingest/inputs/kafka_place ingest/inputs/writer
+        ingest/multi_stream_reader ingest/parsers/base ingest/parsers/cells ingest/parsers/json_plan
+        ingest/parsers/kinds ingest/parsers/schema ingest/scheduling/yielding ingest/sources/compressed
+        ingest/sources/contents ingest/sources/file ingest/sources/followed ingest/stream
+        ingest/stream_settings ingest/tap_lines ingest/worker/jobs ingest/worker/offsets
+        ingest/worker/recovered ingest/worker/saying ingest/worker/stage_worker ingest/worker_thread
     """,
     "tested through runs in tests/local and through Spark in tests/spark_bridge": """
-        local/named_logs local/run_output spark_bridge/history/finish
-        spark_bridge/history/frames spark_bridge/history/plan spark_bridge/session
+        local/named_logs local/run_output spark_bridge/history/finish spark_bridge/history/frames
+        spark_bridge/history/plan spark_bridge/session
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""

@@ -1,9 +1,9 @@
-"""Translation of regular expressions, LIKE patterns and replacements from Java's syntax to RE2's.
+"""Regular expressions, LIKE patterns and replacements: Java's spelling to RE2's.
 
-RE2 runs in time linear in its input, so a job's pattern cannot stall an agent. RE2 has no look-around and no
-back-references; such patterns raise QueryError when the query is parsed or first run.
+RE2 runs in time linear in its input, so a job's pattern cannot stall an agent. Look-around and
+back-references, which RE2 lacks, are refused when the query is parsed or first run.
 
-Deviation: `$` matches only at the very end (in Java also before a final newline); `.` excludes only newline.
+Deviation: `$` matches only at the very end (Java: also before a last newline), `.` excludes only the newline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
 
 
 def rewrite_replacement(context: Context, expr: Expr, replacement: str, groups: int) -> str:
-    r"""Translate Java's replacement ($1, \$) to RE2's (\1). Raises QueryError for an unknown group."""
+    r"""Java's replacement ($1, \$) in RE2's spelling (\1); QueryError for an unknown group."""
     out, at = [], 0
     while at < len(replacement):
         character = replacement[at]
@@ -60,7 +60,7 @@ def _literal(character: str) -> str:
 
 
 def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[str | None]:
-    """Split a LIKE pattern into literal pieces; "" stands for "_" and None for "%"."""
+    """A LIKE pattern as literal pieces, with "_" as "" and "%" as None between them."""
     parts: list[str | None] = []
     literal, at = "", 0
 
@@ -100,9 +100,9 @@ def like_regex(parts: list[str | None]) -> str:
 
 
 def java_split(pattern: Any, most: int = 0) -> Callable[[str], list[str]]:
-    """Return Java's String.split(pattern, -1) into at most `most` pieces (0: no limit).
+    """Java's String.split(pattern, -1) into at most `most` pieces (0: any number).
 
-    An empty match at the very start does not split.
+    An empty match at the very start splits nothing. If the pattern is empty, one at the end does not either.
     """
 
     def split(text: str) -> list[str]:
@@ -112,7 +112,7 @@ def java_split(pattern: Any, most: int = 0) -> Callable[[str], list[str]]:
         last = 0
         for match in pattern.finditer(text):
             start, end = match.span()
-            if end == 0 or (start == end == len(text)):
+            if end == 0 or (start == end == len(text) and not pattern.pattern):
                 continue
             if len(pieces) + 1 == most:
                 break

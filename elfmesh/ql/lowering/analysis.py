@@ -137,9 +137,9 @@ class _Analyser:
         found: WindowCall | None = None
         others: list[Expr] = []
         for expr in self._select.group or []:
-            call = expr.args[0] if isinstance(expr, Call) and expr.name == "window bound" else expr
-            if isinstance(call, Literal) and call.kind == "bigint":
-                call = self._ordinal(call)
+            call = self._ordinal(expr) if isinstance(expr, Literal) and expr.kind == "bigint" else expr
+            if isinstance(call, Call) and call.name == "window bound":
+                call = call.args[0]
             if not isinstance(call, WindowCall):
                 others.append(expr)
                 continue

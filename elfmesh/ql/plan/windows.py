@@ -40,7 +40,7 @@ _SHAPES = {
 _AROUND = (exp.Add, exp.Sub, exp.WindowSpec, exp.Anonymous)
 """Nodes that may contain an INTERVAL: sums with times, frames, and calls, which check their own arguments."""
 
-_MONTHS = re.compile(r"(\d{1,6}) (months?|quarters?|years?)")
+_MONTHS = re.compile(r"(-?\d{1,6}) (months?|quarters?|years?)")
 
 
 class Complain(Protocol):

@@ -107,6 +107,9 @@ def _frame(node: exp.Window, translator: Translating, items: int) -> Frame | Non
     last = _bound(spec, "end", translator, node) if spec.args.get("end") is not None else Literal("bigint", 0)
     numbers = [each for each in (first, last) if each is not None]
     timed = any(isinstance(each, Duration) for each in numbers)
+    if timed and any(isinstance(each, Literal) and each.value for each in numbers):
+        message = "a frame has an INTERVAL at one end and a number at the other"
+        raise translator.error(node, message, _FRAME_HINT)
     found = [_distance(each, translator, node, kind) for each in (first, last)]
     if any(found) and kind == "RANGE" and items != 1:
         raise translator.error(

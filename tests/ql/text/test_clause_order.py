@@ -6,6 +6,7 @@ import pytest
 
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
+from tests.ql.refusals import REFUSED, assert_refused
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,16 @@ def test_a_clause_behind_those_it_comes_before_is_refused(text: str, column: int
 )
 def test_what_is_in_order_is_read(text: str) -> None:
     assert parse(text).columns
+
+
+@pytest.mark.parametrize(
+    REFUSED,
+    [
+        ("SELECT a FROM s WHERE", 1, 17, "nothing stands behind WHERE", "a = 1"),
+    ],
+    ids=lambda given: str(given)[:50],
+)  # fmt: skip
+def test_a_wrong_query_is_refused_where_it_is_wrong(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    assert_refused(text, line, column, message, hint)

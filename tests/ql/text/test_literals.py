@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from elfmesh.errors import QueryError
+from tests.ql.refusals import REFUSED, assert_refused
 
 ONE = {"one": [1], "a": ["x"]}
 CASES: dict[str, Any] = {
@@ -100,3 +101,16 @@ def test_a_column_of_an_input_comes_before_a_part_of_a_column_called_as_the_inpu
     assert rows_of(text, {"j": ['{"a": 1, "b": 3}']}) == [(1, 5, 3)]
     text = "WITH t2 AS (SELECT v AS t2 FROM t) SELECT t2.t2 AS x FROM t2"
     assert rows_of(text, {"v": [7]}) == [(7,)]
+
+
+@pytest.mark.parametrize(
+    REFUSED,
+    [
+        ("SELECT 99999999999999999999 FROM s", 1, 8, "64 bits", "decimal"),
+    ],
+    ids=lambda given: str(given)[:50],
+)  # fmt: skip
+def test_a_wrong_query_is_refused_where_it_is_wrong(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    assert_refused(text, line, column, message, hint)

@@ -1,4 +1,4 @@
-"""Declaring and calling Python functions: what the language says of them."""
+"""Calls of Python functions: once per record, for no record that WHERE drops, and what a failure costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.errors import QueryError, RuntimeFailure
-from elfmesh.ql import Query, parse, parse_many
+from elfmesh.ql import Query, parse
 from elfmesh.ql.engine.changes import compare
 from elfmesh.ql.engine.live import parse_live
 from elfmesh.ql.expressions.python_function import Computed, PythonFunction
@@ -35,56 +35,6 @@ class Twice:
 def prepared(query: str, **columns: object) -> tuple[Twice, Query, pa.RecordBatch]:
     source = Twice()
     return source, Query(parse(f"WITH {DOUBLE} {query}"), functions=source), pa.record_batch(columns)
-
-
-def test_a_declaration_is_read_and_its_source_kept_to_the_letter() -> None:
-    source = "\n# it's \"quoted\"; SELECT 'x\ndef f(a, b):\n    return a  -- b\n"
-    text = (
-        f"-- $$ in a comment\nWITH FUNCTION F(a STRING, b DOUBLE) RETURNS BOOLEAN "
-        f"LANGUAGE PYTHON VECTORIZED AS $${source}$$ SELECT '$$' AS m, f(x, y) AS z FROM s; SELECT 1 FROM t"
-    )
-    first, second = parse_many(text)
-    (function,) = first.functions
-    assert function.source == source
-    assert function.signature == "f(a STRING, b DOUBLE) RETURNS BOOLEAN LANGUAGE PYTHON VECTORISED"
-    assert first.fields == ("x", "y")
-    assert second.functions == ()
-    assert parse(first.text).functions == first.functions, "a statement's own text has all of it"
-
-
-F = "WITH FUNCTION f({takes}) RETURNS {gives} LANGUAGE {language} AS {body} SELECT 1 FROM s"
-PARTS = {"takes": "x BIGINT", "gives": "BIGINT", "language": "PYTHON", "body": "$$def f(x): return 1$$"}
-
-
-def declared(**other: str) -> str:
-    return F.format(**{**PARTS, **other})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (declared().replace(" f(", " lower("), "there is a function lower already"),
-        (f"WITH {DOUBLE}, {DOUBLE} SELECT 1 FROM s", "there is a function twice already"),
-        (declared(gives="INT"), "not a type"),
-        (declared(takes=""), "is a constant"),
-        (declared(takes="x BIGINT, x BIGINT"), "duplicated"),
-        (declared(language="SQL"), "expected PYTHON"),
-        (declared(body="'def f(x): return 1'"), "between"),
-        (declared(body="$$g = 1$$"), "does not define f"),
-        ("SELECT $$x$$ FROM s", "can only enclose"),
-        (f"WITH {DOUBLE} SELECT twice(x, y) FROM s", "twice takes 1 argument"),
-        (f"WITH {DOUBLE} SELECT twise(x) FROM s", "unknown function"),
-        (f"WITH {DOUBLE} SELECT twice(count(*)) FROM s", "on single records"),
-        (f"WITH {DOUBLE} SELECT k, count(*) FROM s GROUP BY k HAVING twice(k) > 1", "on single records"),
-        (f"WITH {DOUBLE} SELECT a.x FROM s a JOIN t b ON twice(a.x) = b.x", "on single records"),
-        (f"WITH {DOUBLE} SELECT twice(n) FROM (SELECT count(*) AS n FROM s)", "on single records"),
-        (f"WITH {DOUBLE} SELECT twice(l.a) AS y FROM s JOIN lookup.l ON s.k = l.k", "lookup table"),
-    ],
-)
-def test_what_cannot_be_declared_or_called_is_refused_at_its_place(text: str, message: str) -> None:
-    with pytest.raises(QueryError, match=message) as caught:
-        parse(text)
-    assert (caught.value.line, caught.value.column) > (0, 0)
 
 
 def test_an_argument_of_another_type_is_converted_or_refused() -> None:

@@ -1,0 +1,93 @@
+"""From expressions to operands: types of columns, missing fields, and expressions that are one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Field, Literal, WindowBound
+from elfmesh.ql.expressions.operand import Env
+from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.functions.compiler import Compiler, read_column
+from elfmesh.ql.values.types import BIGINT, DOUBLE, DURATION, STRING, TIMESTAMP, VOID
+
+AT = Place(1, 8)
+NOON = datetime(2024, 2, 28, 12, tzinfo=UTC)
+
+
+def compiler(**types: pa.DataType) -> Compiler:
+    return Compiler(types, SourceText("SELECT x"))
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        (pa.array([1, None], pa.int8()), BIGINT, [1, None]),
+        (pa.array([1.5], pa.float32()), DOUBLE, [1.5]),
+        (pa.array([5, 2**63], pa.uint64()), BIGINT, [5, None]),  # no bigint: null, as what does not fit
+        (pa.array(["a"], pa.large_string()), STRING, ["a"]),
+        (pa.array([NOON.replace(tzinfo=None)], pa.timestamp("ns")), TIMESTAMP, [NOON]),
+        (pa.array([NOON], pa.timestamp("ms", "Europe/Berlin")), TIMESTAMP, [NOON]),
+        (pa.chunked_array([[1], [2]], BIGINT), BIGINT, [1, 2]),
+    ],
+    ids=lambda given: str(getattr(given, "type", "")),
+)
+def test_a_column_is_widened(column: pa.Array, kind: pa.DataType, expected: list[Any]) -> None:
+    found = read_column(column)
+    assert (found.type, found.to_pylist()) == (kind, expected)
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind", "expected"),
+    [
+        (Literal("bigint", 7), BIGINT, [7, 7]),
+        (Literal("null", None), VOID, [None, None]),
+        (Field("a"), BIGINT, [1, 2]),
+        (Field("missing"), VOID, [None, None]),
+        (WindowBound("start"), TIMESTAMP, [NOON, NOON]),
+        (Duration(5), DURATION, None),
+        (Call("+", (Field("a"), Literal("bigint", 1))), BIGINT, [2, 3]),
+        (Call("upper", (Literal("string", "x"),)), STRING, ["X", "X"]),
+        (Call("cast", (Field("a"),), "STRING"), STRING, ["1", "2"]),
+        (Call("try_cast", (Field("f"),), "BIGINT"), BIGINT, [1, None]),
+        (Call("cast", (Field("f"),), "BIGINT"), BIGINT, [1, 2**63 - 1]),
+    ],
+    ids=str,
+)
+def test_an_expression(expr: Expr, kind: pa.DataType, expected: list[Any] | None) -> None:
+    operand = compiler(a=pa.int32(), f=pa.float64()).compile(expr)
+    columns = {
+        "a": pa.array([1, 2]),
+        "f": pa.array([1.5, 1e300]),
+        "window.start": pa.array([NOON] * 2, TIMESTAMP),
+    }
+    assert operand.type == kind
+    if expected is not None:
+        assert operand.array(Env(columns, 2)).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [
+        (Field("t", at=AT), "t is time64"),
+        (Call("upper", (Duration(5),), at=AT), "an INTERVAL can only be added to or subtracted from a time"),
+        (Call("cast", (Field("a"),), "DATE", at=AT), "BIGINT cannot be cast to DATE"),
+        (Call("cast", (Duration(5),), "STRING", at=AT), "cannot be cast to STRING"),
+    ],
+    ids=str,
+)
+def test_types_that_an_expression_cannot_use_are_refused_at_their_place(expr: Expr, message: str) -> None:
+    with pytest.raises(QueryError, match=message) as caught:
+        compiler(a=pa.int64(), t=pa.time64("us")).compile(expr)
+    assert (caught.value.line, caught.value.column) == (1, 8)
+
+
+def test_equal_expressions_are_one_operand() -> None:
+    one = compiler(a=BIGINT)
+    first, second = (Call("+", (Field("a", at=Place(1, at)), Literal("bigint", 1))) for at in (1, 9))
+    assert one.compile(first) is one.compile(second)
+    assert one.compile(first) is not one.compile(Call("+", (Field("a"), Literal("bigint", 2))))

@@ -1,0 +1,95 @@
+"""Lengths of windows and intervals: how TUMBLE, HOP, SESSION and their like are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from elfmesh.ql import parse
+from tests.ql.refusals import REFUSED, assert_refused
+
+
+@pytest.mark.parametrize(
+    REFUSED,
+    [
+        (
+            "SELECT count(*) FROM s GROUP BY TUMBLE(ts)",
+            1, 33, "does not take these", "INTERVAL '30' SECOND",
+        ),
+        (
+            "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s')",
+            1, 33, "does not take these", "slide, then size",
+        ),
+        (
+            "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s', '10 s')",
+            1, 33, "slides by 30 s", "at most the size",
+        ),
+        ("SELECT count(*) FROM s GROUP BY window(ts, '1 month')", 1, 33, "not a duration", "30 seconds"),
+        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, INTERVAL 1 MONTH)", 1, 0, "no fixed length", "SECOND"),
+        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, x)", 1, 33, "lengths are constants", "TUMBLE(ts"),
+        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, '0 s')", 1, 33, "greater than zero", "TUMBLE"),
+        (
+            "SELECT count(*) FROM s GROUP BY SESSION(ts, '5 s', '9 s')",
+            1, 33, "does not take", "SESSION(ts, INT",
+        ),
+        ("SELECT count(*) FROM s GROUP BY SESSION(ts)", 1, 33, "does not take these", "'5' MINUTE"),
+        (
+            "SELECT count(*) FROM s GROUP BY session_window(ts, v)",
+            1, 33, "lengths are constants", "session_w",
+        ),
+        ("SELECT INTERVAL '1' DAY FROM s", 1, 0, "INTERVAL is no value of its own", "ts + INTERVAL"),
+        ("SELECT max(INTERVAL '1' DAY) FROM s", 1, 0, "INTERVAL is no value of its own", "ts + INTERVAL"),
+        (
+            "SELECT CASE WHEN a THEN INTERVAL '1' DAY END FROM s",
+            1, 0, "INTERVAL is no value", "ts + INTERVAL",
+        ),
+        ("SELECT a FROM s GROUP BY HOP('1 s', '10001 s'), a", 1, 26, "more than 10000 panes", "slide longer"),
+        ("SELECT a FROM s GROUP BY TUMBLE(ts, '5 s', '1 s'), a", 1, 26, "does not take", "an offset"),
+        ("SELECT a + INTERVAL x DAY FROM s", 1, 12, "INTERVAL takes a constant", "INTERVAL '30' SECOND"),
+        ("SELECT a + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 12, "INTERVAL takes one unit", "SECOND"),
+        ("SELECT a + INTERVAL 'soon' FROM s", 1, 12, "is not a duration of fixed length", "SECOND"),
+    ],
+    ids=lambda given: str(given)[:50],
+)  # fmt: skip
+def test_a_wrong_query_is_refused_where_it_is_wrong(
+    text: str, line: int, column: int, message: str, hint: str
+) -> None:
+    assert_refused(text, line, column, message, hint)
+
+
+@pytest.mark.parametrize(
+    ("call", "window"),
+    [
+        ("TUMBLE(t, '30 s')", ("tumble", "t", 30, 30)),
+        ("TUMBLE(INTERVAL '1' MINUTE)", ("tumble", "ts", 60, 60)),
+        ("HOP(t, '10 s', '30 s')", ("hop", "t", 30, 10)),
+        ("HOP('30 s', '30 s')", ("tumble", "ts", 30, 30)),
+        ("window(t, '30 s', '10 s')", ("hop", "t", 30, 10)),
+        ("window(t, 'INTERVAL 30 s')", ("tumble", "t", 30, 30)),
+        ("SESSION(t, '5 m')", ("session", "t", 300, 300)),
+        ("session_window(t, '5 minutes')", ("session", "t", 300, 300)),
+        ("HOP('1 s', '10000 s')", ("hop", "ts", 10_000, 1)),
+    ],
+)
+def test_a_window(call: str, window: tuple[str, str, int, int]) -> None:
+    found = parse(f"SELECT a FROM s GROUP BY {call}, a").window
+    assert found is not None
+    seconds = (found.size_us // 1_000_000, found.slide_us // 1_000_000)
+    assert (found.kind, found.column, *seconds) == window
+
+
+@pytest.mark.parametrize(
+    ("interval", "name"),
+    [
+        ("INTERVAL '2' DAY", "(a + INTERVAL '2 d')"),
+        ("INTERVAL 90 SECONDS", "(a + INTERVAL '90 s')"),
+        ("INTERVAL '-5' SECOND", "(a + INTERVAL '-5 s')"),
+        ("INTERVAL -5 SECOND", "(a + INTERVAL '-5 s')"),
+        ("INTERVAL '5 minutes'", "(a + INTERVAL '5 min')"),
+        ("INTERVAL '2' MONTH", "(a + INTERVAL '2' MONTH)"),
+        ("INTERVAL -1 YEAR", "(a + INTERVAL '-12' MONTH)"),
+        ("INTERVAL '-2' MONTH", "(a + INTERVAL '-2' MONTH)"),
+        ("INTERVAL '2 quarters'", "(a + INTERVAL '6' MONTH)"),
+    ],
+)
+def test_an_interval(interval: str, name: str) -> None:
+    assert parse(f"SELECT a + {interval} FROM s").columns == (name,)
