@@ -9,7 +9,7 @@ import pytest
 from elfmesh.agent.net import backoff
 from elfmesh.agent.net import tcp as net
 from elfmesh.machine import Contact
-from tests.agent.net.test_transport import Peer
+from tests.agent.net.test_tcp import Peer
 from tests.agent.transports import fleet, until
 
 

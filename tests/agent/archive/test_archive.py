@@ -23,97 +23,12 @@ from elfmesh.agent.settings.config import config_of
 from elfmesh.cli.host.archive import archive_command
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
 from elfmesh.ingest.archive_settings import ArchiveConfig
-from elfmesh.ingest.sources.tail import ReadFrom
 from elfmesh.ingest.stream_formats import format_of
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.storage import failpoints
+from tests.agent.archive.rig import Rig
 from tests.agent.sinks.rig import Died, die
 from tests.patience import PATIENCE_S
-
-
-class Rig:
-    """A log and its archive; `now` is the archive's clock."""
-
-    def __init__(self, root: Path, **config: Any) -> None:
-        self.root, self.log = root, root / "app.log"
-        self.stream = StreamConfig(
-            path=str(root / "app.log*"),
-            format=config.pop("format", "json"),
-            multiline=config.pop("multiline", ""),
-        )
-        self.config, self.now = ArchiveConfig(**config), 1_000.0
-        self.read_from: ReadFrom = "beginning"
-
-    def open(self) -> Archive:
-        return Archive(
-            "app", self.stream.path, format_of(self.stream, name="app"), self.config,
-            directory=self.root / "out", host="h1", clock=lambda: self.now,
-            read_from=self.read_from,
-        )  # fmt: skip
-
-    def write(self, *lines: str) -> None:
-        with self.log.open("a", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-
-    def once(self) -> dict[str, Any]:
-        """Read everything and write it, as a process that then ends."""
-        archive = self.open()
-        try:
-            while archive.step():
-                pass
-            archive.flush()
-            return archive.describe()
-        finally:
-            archive.close()
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        found = ds.dataset(self.root / "out" / "app", format="parquet", partitioning="hive")
-        rows: list[dict[str, Any]] = found.to_table().to_pylist()
-        return rows
-
-
-def test_each_row_says_which_byte_of_which_file_it_was(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    rig.write('{"a": 1}', "", "not json \u00fc", '{"a": 2}')
-    rig.log.write_bytes(rig.log.read_bytes() + b'bad \xff byte\n{"a": 3}\n')
-    assert rig.once()["rows"] == 5
-    data, found = rig.log.read_bytes(), rig.log.stat()
-    for row in rig.rows:
-        assert (row["_device"], row["_inode"], row["host"]) == (found.st_dev, found.st_ino, "h1")
-        line = data[row["_offset"] :].split(b"\n", 1)[0]
-        assert line.decode("utf-8", "replace") == row["_raw"]
-    assert [row["_raw"] for row in rig.rows][-1] == '{"a": 3}'
-
-
-def test_parsed_columns_keep_the_line_only_where_it_was_not_parsed(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, what="parsed", columns=("a", "b.c", "nowhere"))
-    rig.write('{"a": 1, "b": {"c": "x"}}', "broken", '{"a": 2}')
-    rig.once()
-    rows = [(row["a"], row["b.c"], row["_raw"]) for row in rig.rows]
-    assert rows == [(1, "x", None), (None, None, "broken"), (2, None, None)]
-    assert "nowhere" not in rig.rows[0]
-    with pytest.raises(ConfigError, match=r"streams\.app\.archive\.columns: the format has no fixed columns"):
-        Rig(tmp_path, what="parsed").open()
-
-
-def test_a_value_that_does_not_fit_its_column_is_kept_in_its_line(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, what="parsed", columns=("a", "b"))
-    rig.write('{"a": 1, "b": "1"}')
-    rig.once()
-    odd = ['{"a": "x", "b": 1}', '{"a": true, "b": {"c": 2}}']
-    rig.write(odd[0], "broken", odd[1], '{"a": 2}')
-    rig.once()
-    assert [(row["a"], row["b"], row["_raw"]) for row in rig.rows] == [
-        (1, "1", None), (None, "1", odd[0]), (None, None, "broken"),
-        (None, '{"c":2}', odd[1]), (2, None, None),
-    ]  # fmt: skip
-    fields = Rig(tmp_path / "text", what="parsed", format="regex:(?P<a>.*)")
-    fields.stream = StreamConfig(path=fields.stream.path, format=fields.stream.format, types={"a": "int"})
-    fields.root.mkdir()
-    fields.write("7", "seven")
-    fields.once()
-    assert [(row["a"], row["_raw"]) for row in fields.rows] == [(7, None), (None, "seven")]
 
 
 def test_files_of_an_archive_have_one_schema(tmp_path: Path) -> None:
@@ -135,16 +50,6 @@ def test_files_of_an_archive_have_one_schema(tmp_path: Path) -> None:
     rows = [(row["a"], row["b"], row["_raw"]) for row in rig.rows]
     kept = [(None, 2.0, '{"a": 2.5, "b": 2}'), (3, None, None), (None, None, '{"a": 4.5}')]
     assert rows == [(1, 1.0, None), (2, 1.5, None), *kept]
-
-
-def test_records_of_several_lines_are_one_row_at_their_first_byte(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, format="regex:(?P<x>.*)", multiline="indent")
-    rig.write("one", "  more", "two", "three")
-    rig.once()
-    data = rig.log.read_bytes()
-    for row in rig.rows:
-        assert data[row["_offset"] :].decode().startswith(row["_raw"].split("\n")[0])
-    assert next(row["_raw"] for row in rig.rows) == "one\n  more"
 
 
 def test_a_kill_at_any_step_leaves_every_line_once_over_rotation(tmp_path: Path) -> None:

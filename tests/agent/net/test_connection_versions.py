@@ -13,7 +13,7 @@ from elfmesh.agent.runtime.core import MESSAGES
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
-from tests.agent.net.test_transport import Peer, Say
+from tests.agent.net.test_tcp import Peer, Say
 from tests.agent.transports import fleet, until
 
 VERSION_1 = {

@@ -23,9 +23,8 @@ from elfmesh.cbt import (
     split_partial,
     subtract,
 )
-from elfmesh.cbt.partial import partial, partial_walk
+from elfmesh.cbt.partial import partial
 from elfmesh.cbt.partial.contents import FinishedBlocks
-from elfmesh.cbt.partial.partial_wire import open_partial
 from elfmesh.errors import ProtocolError
 
 PLAN = {"n": ("count", None), "s": ("sum", "v"), "lo": ("min", "v"), "hi": ("max", "t")}
@@ -286,47 +285,12 @@ def test_merging_is_associative_and_commutative_over_depths_and_forms(
             assert contents(merge_partials(split_partial(merge_partials(halves), 3))) == want
 
 
-def test_many_parts_of_many_blocks_keep_blocks_of_a_good_size() -> None:
-    tree = CompressedBufferTree(["k"], {"n": ("count", None)})
-    tree.insert(pa.record_batch({"k": large(1, 300_000, 2**40, pa.int64(), False)["k"]}))
-    whole = {"main": tree.partial()}
-    for data in encode_parts(whole, 16):
-        blocks = [*open_partial(data)["main"].sorted()]
-        assert 1 <= len(blocks) <= 16
-        assert sum(block.count for block in blocks) > 10_000
-    (content,) = open_partial(encode_partial(whole)).values()
-    assert max(block.nbytes for block in content.sorted()) <= partial_walk.BLOCK_BYTES_WANTED
-
-
 def test_a_single_partial_is_handed_on_and_an_empty_table_takes_part() -> None:
     one = encode_partial({"main": table([("a", 1.0, "x")]), "d0": table([], {})})
     assert contents(one)["d0"] == []
     two = encode_partial({"main": table([("b", 1.0, "x")]), "d0": table([("z", None, None)], {})})
     assert contents(merge_partials([one, two]))["d0"] == [("z",)]
     assert merge_partials([one]) is one
-
-
-def test_keys_that_share_long_beginnings_are_cut_by_what_they_unfold_to() -> None:
-    beginning = "https://example.org/one/long/path/" * 40
-    tree = CompressedBufferTree(["k"], {"n": ("count", None)})
-    tree.insert(pa.record_batch({"k": [f"{beginning}{i}" for i in range(50_000)]}))
-    data = encode_partial({"main": tree.snapshot()})
-    blocks = list(open_partial(data)["main"].sorted())
-    assert sum(block.count for block in blocks) == 50_000
-    assert max(block.run.key_bytes for block in blocks) <= partial_walk.BLOCK_BYTES_WANTED
-    assert merge_partials([data, data])
-
-
-def test_rows_that_all_belong_to_one_part_are_cut_like_others() -> None:
-    wide = CompressedBufferTree(["g", "k"], {"n": ("count", None)})
-    for start in range(0, 90_000, 10_000):
-        keys = [f"{i * 7919 % 1_000_003:0800d}" for i in range(start, start + 10_000)]
-        wide.insert(pa.record_batch({"g": ["a"] * 10_000, "k": keys}))
-    groups = CompressedBufferTree(["g"], {"n": ("count", None)})
-    groups.insert(pa.record_batch({"g": ["a"]}))
-    parts = encode_parts({"main": groups.snapshot(), "d0": wide.snapshot()}, 16)
-    (part,) = (part for part in parts if part)
-    assert sum(block.count for block in open_partial(part)["d0"].sorted()) == 90_000
 
 
 def test_threads_that_encode_at_once_do_not_take_the_same_squeezer(monkeypatch: pytest.MonkeyPatch) -> None:

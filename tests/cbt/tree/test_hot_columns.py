@@ -16,7 +16,6 @@ from elfmesh.cbt import CompressedBufferTree
 from elfmesh.cbt.columns import canonical_floats
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong, encode, form_of
-from elfmesh.cbt.sums.exactsum import ExactSums
 
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -5e-324, 1.7e308, 2.0**-1022]
 floats = st.one_of(st.floats(-100, 100), st.floats(), st.sampled_from(SPECIAL), st.none())
@@ -59,24 +58,6 @@ def test_four_aggregates_of_any_floats(given_batches: list[list[tuple[int, float
         assert rank(row["lo"]) == min(map(rank, held))
         assert rank(row["hi"]) == max(map(rank, held))
     assert not groups
-
-
-def test_counts_survive_the_folding_of_a_block_and_its_widening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elfmesh.cbt.sums.exactsum._FLOAT_ADDITIONS_MAX", 8)
-    sums, ids = ExactSums(), np.array([0, 1, 1])
-    for scale in (1.0, 2.0**200, 2.0**-200, 1.0, 1.0):
-        assert sums.add_floats(np.full(3, scale), ids, 2) == 3
-    assert sums.floats_added(3).tolist() == [5, 10, 0]
-    sums.clear()
-    assert sums.floats_added(2).tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
-def test_adding_stops_before_what_is_not_finite(special: float) -> None:
-    sums = ExactSums()
-    assert sums.add_floats(np.array([1.0, special, 2.0**300]), np.zeros(3, np.int64), 1) == 1
-    assert sums.floats_added(1).tolist() == [1]
-    assert sums.nbytes < 10_000  # it did not make room for the limbs of what it has not added
 
 
 @pytest.mark.parametrize("bits", [-(1 << 63), -1, 0x7FF8000000000001, -0x7FF0000000000 - 1])

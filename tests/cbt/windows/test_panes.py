@@ -22,7 +22,6 @@ from elfmesh.cbt import (
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong
-from elfmesh.cbt.windows.panes_split import FEW_PANES_MAX, split_by_pane
 from elfmesh.errors import StorageError
 from tests.cbt.stores import MemoryStore
 from tests.cbt.window_cases import (
@@ -197,28 +196,6 @@ def test_a_batch_that_a_store_keeps_from_one_table_is_in_no_table(panes_of_batch
         if (window := panes.window(pane))
     ]
     assert sum(counts) == 202
-
-
-@given(st.lists(st.integers(-3, 20), min_size=1, max_size=60), st.booleans(), st.integers(1, 30))
-def test_a_batch_is_cut_by_pane_in_its_order(panes: list[int], ascending: bool, few: int) -> None:
-    indices = np.array(sorted(panes) if ascending else panes, np.int64) % few
-    pieces = split_by_pane({"row": pa.array(range(len(panes)))}, indices)
-    assert [pane for pane, _, _ in pieces] == sorted(set(indices.tolist()))
-    for pane, columns, rows in pieces:
-        assert columns["row"].to_pylist() == np.flatnonzero(indices == pane).tolist()
-        assert rows == len(columns["row"])
-    if (np.diff(indices) >= 0).all():
-        runs = {pane: rows for pane, _, rows in pieces}
-        assert split_by_pane({"row": pa.array(range(len(panes)))}, indices, runs) == pieces
-
-
-def test_each_way_of_cutting_a_batch_is_taken() -> None:
-    rng = np.random.default_rng(1)
-    for panes in (1, 2, FEW_PANES_MAX, FEW_PANES_MAX + 1, 40):
-        indices = rng.permutation(np.arange(200) % panes)
-        assert len(split_by_pane({"v": pa.array(indices)}, indices)) == panes
-    (only,) = split_by_pane({"v": pa.array([1, 2])}, np.broadcast_to(np.int64(7), (2,)))
-    assert only[0] == 7
 
 
 def test_keys_that_are_too_long_are_named_by_their_rows_in_the_batch_and_nothing_is_inserted() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Field
+from elfmesh.ql.expressions.nodes import Expr, Field, place_of
 from elfmesh.ql.expressions.regex import (
     compile_pattern,
     java_split,
@@ -26,8 +26,8 @@ HERE = Field("x", at=Place(1, 8))
 class Compiler:
     """Only the place of an error."""
 
-    def error(self, expr: Field, message: str, hint: str = "") -> QueryError:
-        return SourceText("SELECT x").error(message, expr.at, hint)
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        return SourceText("SELECT x").error(message, place_of(expr), hint)
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "(?<!b)c"])

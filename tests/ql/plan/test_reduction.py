@@ -14,8 +14,10 @@ A, B = Field("a"), Field("b")
 def test_equal_keys_values_and_states_are_one() -> None:
     columns = Columns()
     assert [columns.key(expr).name for expr in (A, B, A)] == ["k0", "k1", "k0"]
-    states = [("sum", A), ("sum", B), ("sum", A), ("max", A), ("first", A, B), ("count",)]
-    names = [columns.state(kind, *exprs).name for kind, *exprs in states]
+    states: list[tuple[str, list[Expr]]] = [
+        ("sum", [A]), ("sum", [B]), ("sum", [A]), ("max", [A]), ("first", [A, B]), ("count", []),
+    ]  # fmt: skip
+    names = [columns.state(kind, *exprs).name for kind, exprs in states]
     assert names == ["a0", "a1", "a0", "a2", "a3", "a4"]
     (main,) = columns.tables()
     assert main.keys == ("k0", "k1")

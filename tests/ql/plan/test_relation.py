@@ -7,7 +7,8 @@ from collections.abc import Collection
 import pytest
 
 from elfmesh.ql.expressions.text_source import NOWHERE
-from elfmesh.ql.plan.relation import Joined, Part, Prefixed, Relation, Union, joined_inputs, rests_on
+from elfmesh.ql.plan.relation import Joined, Part, Prefixed, Union, joined_inputs, rests_on
+from elfmesh.ql.plan.relation_base import Relation
 
 
 def part(index: int) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.sums import exactsum
+from elfmesh.cbt.sums.exactsum import ExactSums
 from tests.cbt.laws.accumulating import (
     GROUPS,
     Row,
@@ -76,3 +78,21 @@ def test_many_huge_integers_never_wrap() -> None:
     for _ in range(40):
         accumulator.add(values, np.zeros(1 << 16, np.int64), 1)
     assert LAWS["sum"].finish(accumulator.freeze(1), 1)[0].as_py() == 40 * (1 << 16) * (2**63 - 1)
+
+
+def test_counts_survive_the_folding_of_a_block_and_its_widening(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elfmesh.cbt.sums.exactsum._FLOAT_ADDITIONS_MAX", 8)
+    sums, ids = ExactSums(), np.array([0, 1, 1])
+    for scale in (1.0, 2.0**200, 2.0**-200, 1.0, 1.0):
+        assert sums.add_floats(np.full(3, scale), ids, 2) == 3
+    assert sums.floats_added(3).tolist() == [5, 10, 0]
+    sums.clear()
+    assert sums.floats_added(2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
+def test_adding_stops_before_what_is_not_finite(special: float) -> None:
+    sums = ExactSums()
+    assert sums.add_floats(np.array([1.0, special, 2.0**300]), np.zeros(3, np.int64), 1) == 1
+    assert sums.floats_added(1).tolist() == [1]
+    assert sums.nbytes < 10_000  # it did not make room for the limbs of what it has not added
