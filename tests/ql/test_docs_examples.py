@@ -81,7 +81,7 @@ def test_an_agent_accepts_an_example_as_a_job(text: str) -> None:
         every = "" if statement.window is not None else " EVERY '1 min'"
         begun = "" if statement.job is not None else f"CREATE JOB ref.example{every} AS\n"
         names, _ = read_job(begun + statement.text)
-        assert names.qualified
+        assert names.name
 
 
 def test_the_reference_names_every_function_and_no_other() -> None:
