@@ -235,7 +235,7 @@ class Acceptors:
         self._context.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
-        cell, before = Cell(message.value, tail), self.vote(message.job)
+        cell = Cell(message.value, tail)
         try:
             check_cell(message.job, cell)
         except ProtocolError:
@@ -244,12 +244,9 @@ class Acceptors:
         if self._is_void(message.job, message.value.epoch):
             self._superseded(sender, message.job, message.value.epoch, message.ballot)
             return
-        boot = self.lost.boot
-        if self._is_lost(message.job) and not begins_membership(
-            message.value, self._context.me.id, boot or 0
-        ):
-            self._refuse(sender, message.job, message.ballot)
+        if self._is_excluded(sender, message):
             return
+        before = self.vote(message.job)
         vote = before.accept(message.ballot, cell)
         if vote is None or not self._has_room(message.job):
             self._refuse(sender, message.job, message.ballot)
@@ -276,6 +273,27 @@ class Acceptors:
     @safeguard("lost-votes")
     def _is_lost(self, job: bytes) -> bool:
         return self.lost.loss is not None and job not in self._votes
+
+    def _begins(self, value: RegisterValue) -> bool:
+        return begins_membership(value, self._context.me.id, self.lost.boot or 0)
+
+    def _is_excluded(self, sender: Contact, message: Accept) -> bool:
+        """Whether lost votes forbid a vote on a value; then the sender is told.
+
+        A value that made this agent an acceptor again may wait for records. What follows that value waits as
+        well: the register would leave out an agent that refuses for its lost votes.
+        """
+        job = message.job
+        if not self._is_lost(job) or self._begins(message.value):
+            return False
+        waiting = self._behind.get(job)
+        returns = waiting is not None and self._begins(waiting[1].value)
+        if waiting is not None and returns:
+            self.accept(*waiting)
+        if self._is_lost(job):
+            self._refuse(sender, job, message.ballot, behind=returns)
+            return True
+        return False
 
     def _settle(self, cell: Cell) -> None:
         _, copy = self._custody.held(cell.value.job)
@@ -364,7 +382,7 @@ class Acceptors:
         self._forget_ended()
 
     def _refuse(self, sender: Contact, job: bytes, ballot: Ballot, *, behind: bool = False) -> None:
-        lost_at = self.lost.boot if self._is_lost(job) else None
+        lost_at = self.lost.boot if self._is_lost(job) and not behind else None
         if lost_at is not None:
             self.lost.refuses(job, self._context.now)
         reason = "lost" if lost_at is not None else "behind" if behind else "refused"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.register_value import Cell, Change, Create, Refused, check_cell
+from elfmesh.control.jobs.register_value import Cell, Change, Create, Refused, RegisterValue, check_cell
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_register import (
     Accept,
@@ -29,6 +29,7 @@ from elfmesh.control.protocol.messages_register import (
     Promised,
 )
 from elfmesh.control.register.acceptor import lane
+from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.control.register.reports import Report, newest_terms
 from elfmesh.control.register.vote_counts import Seen
 from elfmesh.errors import ProtocolError
@@ -322,7 +323,14 @@ class Proposer:
         if notified.chosen:
             self._round, self._won, self._failures = None, notified, 0
             self._guess = notified.asked
+            self._votes_again(notified.proposal.value)
             self._decide(self._refusal or notified.proposal)
+
+    def _votes_again(self, value: RegisterValue) -> None:
+        """Who has become an acceptor since its loss votes again: only what it answers from now on counts."""
+        self.lost = {
+            agent: boot for agent, boot in self.lost.items() if not begins_membership(value, agent, boot)
+        }
 
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused; that it has lost its votes is known by any of its answers."""

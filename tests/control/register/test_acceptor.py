@@ -20,6 +20,7 @@ from elfmesh.control.protocol.messages_register import (
 )
 from elfmesh.control.protocol.messages_succession import Fetch
 from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.lost_votes import Loss
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Send
 from tests.control.register.support import (
@@ -85,6 +86,27 @@ def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
     assert not any(isinstance(effect, Persist) for effect in own_registers.out)
     acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value, terms=replace(TERMS, version=3)), page)
     assert (acceptors.vote(JOB).value is not None) == (latest == 7)
+
+
+def test_an_acceptor_that_is_one_again_and_lags_behind_does_not_refuse_for_its_lost_votes() -> None:
+    """Its register would leave it out again, although it votes as soon as it has what it lacks."""
+    own_registers = context()
+    held, boot = Held(own_registers, 6), own_registers.me.incarnation
+    acceptors = Acceptors(own_registers, held)
+    acceptors.lost.loss = Loss(boot, "state.log", "is damaged")
+    value, page = with_tail(VALUE, 7, 8, 9)
+    joint, settled = Accept(JOB, Ballot(5, A.id), replace(value, former=(A, B))), Ballot(6, A.id)
+    acceptors.accept(A, Accept(JOB, settled, value), page)
+    assert sent(own_registers.out)[-1] == Conflict(JOB, settled, NONE, lost_at=boot)
+    acceptors.accept(A, joint, page)
+    assert sent(own_registers.out)[-1] == Conflict(JOB, joint.ballot, NONE, behind=True)
+    acceptors.accept(A, Accept(JOB, settled, value), page)
+    assert sent(own_registers.out)[-1] == Conflict(JOB, settled, NONE, behind=True)
+    held.copy.latest = 7
+    acceptors.accept(A, Accept(JOB, settled, value), page)
+    votes = [message for message in sent(own_registers.out) if isinstance(message, Accepted)]
+    assert [message.ballot for message in votes] == [joint.ballot, settled]
+    assert acceptors.vote(JOB).value == Cell(value, page)
 
 
 def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:

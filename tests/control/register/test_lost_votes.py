@@ -10,6 +10,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.lost_votes import KIND, Loss, encode_loss
+from elfmesh.machine import Event, Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.member.support import TEXT, Agent
 from tests.control.partition import SplitWorld
@@ -33,8 +34,8 @@ def voters(world: SplitWorld) -> list[Agent]:
     return [world.agents[contact.id] for contact in value.acceptors]
 
 
-def running(agents: int = 3) -> SplitWorld:
-    world = SplitWorld(agents)
+def running(agents: int = 3, *, world: SplitWorld | None = None) -> SplitWorld:
+    world = SplitWorld(agents) if world is None else world
     fill(world, intervals=40)
     assert world.apply(world[0]).status == 200
     world.seal_all(BASE + 2 * SLIDE)
@@ -137,6 +138,29 @@ def test_a_voter_that_has_lost_its_votes_is_replaced_at_once_and_comes_back_anew
     world.kill(others[0])
     go_on(world, 8, 30.0)
     correct(world, victim, 8)
+
+
+class SlowWorld(SplitWorld):
+    """A world in which what one agent sends comes late."""
+
+    slow: Agent | None = None
+
+    def post(self, delay: float, agent: Agent, event: Event) -> None:
+        late = isinstance(event, Received) and self.slow is not None and event.sender == self.slow.me
+        super().post(delay + 0.05 * late, agent, event)
+
+
+def test_a_voter_that_comes_back_stays_although_the_others_answer_before_it() -> None:
+    world = running(world=SlowWorld(3))
+    victim = next(agent for agent in voters(world) if agent is not world.master())
+    world.kill(victim)
+    world.run(1.0)
+    rot(victim)
+    world.restart(victim)
+    world.slow = victim
+    go_on(world, 6, 40.0)
+    assert set(voters(world)) == set(world.living)
+    assert world.master().control.context.stats["control.acceptors_changed"] == 2
 
 
 def test_another_agent_takes_the_place_where_there_is_one() -> None:
