@@ -227,7 +227,6 @@ async def _main(
         stack.push_async_callback(agent.pump.stop)
         stack.push_async_callback(sinks.close)  # before the pump: they ask it
         stack.push_async_callback(inputs.close)  # before the pump: making room asks the frame log
-        stack.callback(starving.watch(agent.lacking(asyncio.get_running_loop())))
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping.asked):
             return
@@ -248,7 +247,12 @@ async def _main(
 
 
 async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
-    await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
+    """Wait until the agent has to stop, has left or has failed."""
+    unwatch = starving.watch(agent.lacking(asyncio.get_running_loop()))
+    try:
+        await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
+    finally:
+        unwatch()
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())
     log.info("stopping")
