@@ -22,6 +22,7 @@ from elfmesh.control.protocol.messages import (
     pack,
     unpack,
 )
+from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
@@ -123,8 +124,12 @@ def test_what_a_client_that_is_gone_has_read_is_not_asked_for_any_more() -> None
     read, change = ((1, "results", {"job": "a/b", "wait": 30}), (2, "delete", {"job": "a/b"}))
     for token, verb, body in (read, change):
         machine.step(ctl.ClientRequest(token, verb, body), 0.0)
-    for token, _, _ in (read, change):
-        assert machine.step(ctl.ClientGone(token), 0.1) == []
+    (given_up,) = machine.step(ctl.ClientGone(1), 0.1)
+    assert isinstance(given_up, Route)
+    asked_last = unpack(given_up.body)
+    assert isinstance(asked_last, Ask)
+    assert asked_last.verb == HUNG_UP
+    assert machine.step(ctl.ClientGone(2), 0.1) == []
     effects = [effect for at in range(1, 60) for effect in machine.step(Tick(), float(at))]
     asked = [unpack(effect.body) for effect in effects if isinstance(effect, Route)]
     assert {each.verb for each in asked if isinstance(each, Ask)} == {"delete"}

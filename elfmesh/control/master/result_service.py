@@ -4,7 +4,8 @@ Owns the waiting of long polls. Changes nothing about the job. Who asks for all 
 records, the newest revision of every open interval; `revision` in the answer says how far that went, so that
 a follower gets each revision once.
 
-Invariants: every question is answered once, at the latest when its wait is over; at most `WAITERS_MAX` wait.
+Invariants: every question is answered once, at the latest when its wait is over, unless its client
+has hung up; at most `WAITERS_MAX` wait.
 """
 
 from __future__ import annotations
@@ -163,13 +164,23 @@ class ResultService:
         for waiter in list(self._waiters.values()):
             self._over(waiter.ask)
 
+    def hung_up(self, ask: Ask) -> None:
+        """The client of a question does not wait any more."""
+        waiter = self._waiters.pop((ask.token, ask.origin.id), None)
+        if waiter is not None:
+            waiter.timer.cancel()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
+
     def _over(self, ask: Ask) -> None:
         waiter = self._waiters.pop((ask.token, ask.origin.id))
         waiter.timer.cancel()
         self._serve(waiter.ask, waiter.body)
 
     def _full(self) -> bool:
-        return len(self._waiters) >= WAITERS_MAX
+        return self.waiting >= WAITERS_MAX
 
     @staticmethod
     def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:

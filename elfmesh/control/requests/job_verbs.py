@@ -1,7 +1,7 @@
 """What answers a verb: of a job at its master, of all agents at each of them.
 
-Owns the handlers, by the names of `verbs.VERBS`, beside those that only agents ask (`feed`, `readable`). What
-a verb does to a job is the business of the master's parts.
+Owns the handlers, by the names of `verbs.VERBS`, beside those that only agents ask (`feed`, `readable`,
+`hung_up`). What a verb does to a job is the business of the master's parts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.control.requests.version_handler import status
 from elfmesh.control.requests.why import explanation
 
@@ -56,6 +57,10 @@ def read(asked: Asked) -> None:
     asked.master.result_service.ask(asked.ask, asked.body)
 
 
+def hung_up(asked: Asked) -> None:
+    asked.master.result_service.hung_up(asked.ask)
+
+
 def change(asked: Asked) -> None:
     asked.parts.versions.asked(asked.master, asked.ask, asked.tag)
 
@@ -68,6 +73,7 @@ JOB_HANDLERS: dict[str, JobHandler] = {
     **dict.fromkeys(("results", "feed", "readable", "offsets", "schema"), read),
     **dict.fromkeys(("undo", "empty"), change),
     **dict.fromkeys(("pause", "resume"), pause),
+    HUNG_UP: hung_up,
     "rows": lambda asked: asked.master.result_service.ask_page(asked.ask, asked.body),
     "describe": lambda asked: description(asked.context, asked.master),
     "why": lambda asked: explanation(asked.context, asked.master),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -43,7 +44,7 @@ from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
-from elfmesh.control.requests.verbs import VERBS, Scope, changes_job
+from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
 from elfmesh.control.requests.voting import health
 from elfmesh.errors import DataError, ProtocolError, QueryError
 
@@ -75,6 +76,7 @@ class _Open:
     """A request that is not answered: `send` asks (again) with what was `seen`, `answered` takes the answer.
 
     `looks`: its client does not say what it has seen.
+    `hung_up`: makes who may keep the question for long drop it.
     `patient`: that the job has no master now, or none that can say, is told only if it lasts: `refusal`.
     """
 
@@ -85,6 +87,7 @@ class _Open:
     over: Timer
     again_s: float
     patient: bool = False
+    hung_up: Callable[[int], None] | None = None
     again: Timer | None = None
     seen: str = LOOK
     looks: bool = True
@@ -132,6 +135,8 @@ class Requests:
             waiting.over.cancel()
             if waiting.again is not None:
                 waiting.again.cancel()
+            if waiting.hung_up is not None:
+                waiting.hung_up(waiting.token)
 
     def answered(self, message: Answered, payload: bytes) -> None:
         """An answer arrived; late or repeated ones are ignored."""
@@ -147,10 +152,8 @@ class Requests:
         notified, _ = self._read(message, payload)
         refused = waiting.looks and notified is not None and notified.get("outcome") == REFUSED
         if message.status == AGAIN or refused:
-            waiting.token, waiting.seen = (
-                self._context.token(),
-                str((notified or {}).get("seen") or waiting.seen),
-            )
+            waiting.token = self._context.token()
+            waiting.seen = str((notified or {}).get("seen") or waiting.seen)
             self._open[waiting.token] = waiting
             self._send(waiting)
             return
@@ -320,7 +323,11 @@ class Requests:
             body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
             self._context.route(job, Ask(event.verb, job, encode_json(body), self._context.me, token))
 
-        self._ask(event.token, send, wait, answered, patient=VERBS[event.verb].patient, seen=seen)
+        def hung_up(token: int) -> None:  # an earlier master refuses it, and no request waits for that
+            self._context.route(job, Ask(HUNG_UP, job, encode_json({}), self._context.me, token))
+
+        waiting = self._ask(event.token, send, wait, answered, patient=VERBS[event.verb].patient, seen=seen)
+        waiting.hung_up = hung_up if waiting.patient and wait > 0 else None
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
@@ -365,18 +372,15 @@ class Requests:
         again_s: float = ASK_AGAIN_S,
         patient: bool = False,
         seen: str = LOOK,
-    ) -> None:
+    ) -> _Open:
         token = self._context.token()
-
-        def reply(status: int, body: dict[str, Any], payload: bytes) -> None:
-            self._reply(client, status, body, payload)
-
         over = self._context.after(REQUEST_S + wait, lambda: self._over(waiting))
-        waiting = _Open(
-            client, send, answered or reply, token, over, again_s, patient, seen=seen, looks=seen == LOOK
-        )
+        answered = answered or partial(self._reply, client)
+        looks = seen == LOOK
+        waiting = _Open(client, send, answered, token, over, again_s, patient, seen=seen, looks=looks)
         self._open[token] = waiting
         self._send(waiting)
+        return waiting
 
     def _send(self, waiting: _Open) -> None:
         if self._open.get(waiting.token) is waiting:

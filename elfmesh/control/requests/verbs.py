@@ -15,6 +15,9 @@ from typing import Literal
 
 import msgspec
 
+HUNG_UP = "hung_up"
+"""Asked by the agent of a client, under the token of its question: the client does not wait any more."""
+
 
 class Need(StrEnum):
     """What a caller must be."""

@@ -8,13 +8,17 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from elfmesh import ids
 from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.protocol.events import ClientGone
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.requests.handler import QUESTION_S
 from elfmesh.machine import Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import HOP_S, World
 from tests.control.member.support import TEXT, Agent
+
+JOB = ids.job_id("shop/top", "local")
 
 
 def test_lists_come_from_all_agents() -> None:
@@ -54,6 +58,34 @@ def test_a_long_poll_is_answered_by_the_record_it_waits_for() -> None:
     world.run(0.1)
     assert asker.replies[token].payload
     assert asker.replies[offsets].body["latest"] == 1000
+
+
+def test_a_master_drops_the_long_poll_of_a_client_that_hangs_up() -> None:
+    """Elsewhere or at the master itself; those of other clients wait on."""
+    world = World(3)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.run(1.0)
+    service = world.master().control.leadership.masters[JOB].result_service
+    tokens = [
+        (agent, world.request(agent, "results", {"job": "shop/top", "wait": 20})) for agent in world.living
+    ]
+    others = [
+        (agent, world.request(agent, "results", {"job": "shop/top", "wait": 20})) for agent in world.living
+    ]
+    world.run(0.5)
+    assert service.waiting == 6
+    for agent, token in tokens:
+        world.post(HOP_S, agent, ClientGone(token))
+    world.run(0.5)
+    assert service.waiting == 3
+    world.run(5.0)
+    assert service.waiting == 3
+    world.seal_all(BASE + SLIDE)
+    world.run(0.1)
+    assert service.waiting == 0
+    assert all(agent.replies[token].payload for agent, token in others)
+    assert not any(token in agent.replies for agent, token in tokens)
 
 
 def test_a_long_poll_ends_when_its_time_is_over() -> None:
