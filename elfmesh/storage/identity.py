@@ -22,8 +22,8 @@ from elfmesh.storage.storage import Storage
 
 IDENTITY_FILE = "id"
 WITHOUT_ID = (
-    "Put the file back from a copy. Without one, count first how many voters each job would have left (`elf"
-    " describe JOB` names them): where most of them are there, remove the file; the agent becomes a new one."
+    "Restore the file from a copy. Without a copy, first count how many voters of each job would remain (`elf"
+    " describe JOB` names them). If a majority remains, remove the file; the agent then becomes a new one."
 )
 RESTORED_FILE = "restored"
 """File that names the agent from whose backup the data directory was created; see
@@ -138,7 +138,7 @@ def load_identity(storage: Storage, named: bytes = b"") -> Identity:
 def _check_same(stored: bytes, named: bytes) -> None:
     if named and stored != named:
         raise ConfigError(
-            f"the data directory is agent {stored.hex()}'s, the certificate agent {named.hex()}'s",
+            f"the data directory belongs to agent {stored.hex()}, but the certificate to agent {named.hex()}",
             where="tls.cert",
             hint=f"Certify this id (`elf ca issue --id {stored.hex()}`), or name another data directory.",
         )
@@ -158,5 +158,5 @@ def _check_restored(storage: Storage, agent: bytes) -> None:
         raise ConfigError(
             f"the data directory was restored from a backup of agent {agent.hex()}, without its votes",
             where="tls.cert",
-            hint="Issue a certificate with a new id: the agent has to come back as another one.",
+            hint="Issue a certificate with a new id, because the agent must become a new one.",
         )

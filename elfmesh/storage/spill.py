@@ -147,7 +147,9 @@ class SpillStore:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StorageError("the store of what does not fit in memory was closed", where=self._where)
+            raise StorageError(
+                "the store for state that does not fit into memory is closed", where=self._where
+            )
 
     def _live_bytes(self) -> int:
         return sum(segment.live for segment in self._segments)
@@ -174,7 +176,7 @@ class SpillStore:
     def _check_limit(self, more: int) -> None:
         if self.limit_bytes is not None and self._disk_bytes() + more > self.limit_bytes:
             raise StorageError(
-                f"the limit of {self.limit_bytes} bytes for what does not fit in memory is reached",
+                f"the limit of {self.limit_bytes} bytes for state that does not fit into memory is reached",
                 where=self._where,
                 hint="Raise limits.spill or limits.memory, or group by fewer keys.",
             )
@@ -185,9 +187,7 @@ class SpillStore:
         except OSError as error:
             raise StorageError(f"cannot read it: {error.strerror}", where=self._where) from None
         if len(blob) != place.size or zlib.crc32(blob) != place.crc:
-            raise StorageError(
-                "what was written there comes back damaged", where=self._where, hint="Check the disk."
-            )
+            raise StorageError("the data read from it is damaged", where=self._where, hint="Check the disk.")
         return blob
 
     def _open(self) -> _Segment:
@@ -232,7 +232,7 @@ class SpillStore:
         return StorageError(
             "the disk is full" if full else f"cannot write: {error.strerror}",
             where=self._where,
-            hint=f"It holds what does not fit in memory. {self._remedy}",
+            hint=f"It contains state that does not fit into memory. {self._remedy}",
         )
 
 

@@ -135,14 +135,14 @@ def check_private(root: Path) -> None:
     if found.st_uid not in trusted:
         problem, hint = "another user owns it", f"Give it to the agent's user: chown -R {os.geteuid()} {root}"
     elif found.st_mode & 0o022:
-        problem, hint = "other users may write into it", f"Take that from them: chmod go-w {root}"
+        problem, hint = "other users may write into it", f"Revoke this permission: chmod go-w {root}"
     else:
         planted = next((each.name for each in entries if _is_planted(each, trusted, links)), None)
         if planted is None:
             return
         problem, hint = (
             f"{planted} in it belongs to another user, or a link",
-            "Look who made it, and remove it.",
+            "Find out which user created it, and remove it.",
         )
     raise ConfigError(problem, where=f"data_dir {root}", hint=hint)
 

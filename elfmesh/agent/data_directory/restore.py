@@ -194,7 +194,7 @@ def _damaged(source: Path, why: str) -> DataError:
 
 
 def _too_big(source: Path) -> DataError:
-    return _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
+    return _foreign(source, f"its decompressed content is more than {GROWTH_MAX} times its size")
 
 
 def _foreign(source: Path, why: str) -> DataError:

@@ -92,7 +92,7 @@ class LateControl:
             return effects
         self._control.context.stats["control.not_kept"] += 1
         if isinstance(event, ClientRequest):
-            body = error_body("too many requests wait for this agent to load what they need", code=69)
+            body = error_body("too many requests wait until this agent has loaded the engine", code=69)
             effects.append(Reply(event.token, UNAVAILABLE, body))
         return effects
 

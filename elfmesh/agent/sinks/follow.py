@@ -30,7 +30,7 @@ PAGE_RECORDS = 100
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
 """Pause after a failure; doubled each time, and partly random."""
 
-RENUMBERED = "the job was given other intervals, and its master has no results of the earlier ones"
+RENUMBERED = "the intervals of the job have changed, and its master has no results of the earlier ones"
 EMPTY_S = 0.1
 MASTER_S = 0.5
 """Pause between two requests while no master of the job answers."""

@@ -384,5 +384,5 @@ def _name_of(job: Job) -> str:
     if not names:
         raise UsageError(f"{type(job).__name__} has neither a query nor a name", hint='name = "shop/mine"')
     if names[0] != names[-1]:
-        raise UsageError(f"{type(job).__name__} is named {names[-1]}, and its query is {names[0]}")
+        raise UsageError(f"{type(job).__name__} is named {names[-1]}, but its query is named {names[0]}")
     return names[0]

@@ -105,7 +105,7 @@ def packed(message: Any) -> bytes:
     try:
         data = msgspec.msgpack.encode(message)
     except (TypeError, OverflowError) as error:
-        raise UsageError(f"a message is made of plain values: {error}") from None
+        raise UsageError(f"a message must consist of plain values: {error}") from None
     if len(data) > program_frames.MESSAGE_BYTES_MAX:
         raise UsageError(
             f"a message of {len(data)} bytes is over {program_frames.MESSAGE_BYTES_MAX}",

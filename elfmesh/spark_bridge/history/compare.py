@@ -91,7 +91,7 @@ def _one(index: int, live: Mapping[str, Any] | None, rows: Sequence[Row], versio
     if live is None:
         return Compared(index, HISTORY_ONLY, history=tuple(theirs))
     if live["state"] == "SKIPPED":
-        return Compared(index, SKIPPED, note="the job leapt over it")
+        return Compared(index, SKIPPED, note="the job skipped it")
     if live["version"] != version:
         return Compared(index, OLDER, note=f"version {live['version']}, the job has {version} now")
     ours = [encode_json(row).decode() for row in live["rows"]]
@@ -106,6 +106,6 @@ def _one(index: int, live: Mapping[str, Any] | None, rows: Sequence[Row], versio
         state, missing = INCOMPLETE, ", ".join(map(str, live["agents"]["missing"]))
         note = f"completeness {live['completeness']:g}, missing {missing}"
     elif late:
-        note = f"{late} records came too late for what was published; in history nothing is late"
+        note = f"{late} records were late for the published result; in history no record is late"
     state = DIFFERENT if note == "in another order" else state
     return Compared(index, state, equal, tuple(mine.elements()), tuple(other.elements()), note)

@@ -83,7 +83,7 @@ def _intervals(rows: Iterator[Row], failed: list[str]) -> Iterator[OpenInterval]
 
 
 def _conflict(error: TypeConflict, index: int) -> DataError:
-    hint = "Say which type it has: CAST it in the query, or declare it in the stream's settings."
+    hint = "CAST the column to one type in the query, or declare its type in the stream's settings."
     return DataError(
         f"parts of the history have different types: {error}", where=f"interval {index}", hint=hint
     )

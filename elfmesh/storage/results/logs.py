@@ -143,7 +143,7 @@ class ResultsLogs:
     @staticmethod
     def _page(log: ResultsLog, effect: ReadLog) -> LogRead:
         data = None if effect.start is None else log.pages.read(effect.start, effect.digest)
-        why = "" if data is not None else f"a page of interval {effect.start} is not there, or damaged"
+        why = "" if data is not None else f"a page of interval {effect.start} is missing or damaged"
         return LogRead(effect.token, data or b"", error=why)
 
     def mend(self, effect: MendLog) -> None:
