@@ -54,7 +54,7 @@ PLACES = {
     "archive.written": "a file of an archive is written, and the source position is not advanced yet",
     "files.staged": "compacted files are written to the staging directory",
     "files.renamed": "compacted files have their names, and have not replaced the small ones yet",
-    "files.swapped": "compacted files have replaced the small ones, and the commit log does not record it yet",
+    "files.swapped": "compacted files have replaced the small ones, and the commit log does not say so yet",
     "files.named": "the commit log records the compacted files, and the small ones are still on disk",
     "sink.write": "a result is about to be written to a sink (detail: its type)",
     "sink.written": "a sink has a result, and its position is not advanced yet (detail: its type)",

@@ -22,7 +22,7 @@ from elfmesh.storage.storage import Storage
 
 IDENTITY_FILE = "id"
 WITHOUT_ID = (
-    "Restore the file from a copy. Without a copy, first count how many voters of each job would remain (`elf"
+    "Restore the file from a copy. Without one, first count how many voters of each job would remain (`elf"
     " describe JOB` names them). If a majority remains, remove the file; the agent then becomes a new one."
 )
 RESTORED_FILE = "restored"

@@ -1,4 +1,4 @@
-"""The core of one agent: combines overlay, trees and control plane to a single state machine.
+"""The core of one agent: combines overlay, trees and control plane into one state machine.
 
 The module passes an effect of one machine to the machines for which it is an event, in order, until none is
 left. Only effects that concern the outside world are returned. Its only state is which machine asked each

@@ -1,4 +1,4 @@
-"""`elf leave`: removes an agent permanently, without missing intervals."""
+"""`elf leave`: removes an agent permanently, so that later intervals do not expect it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`elf job recover`: continues a job that has lost a majority of its voters with other voters."""
+"""`elf job recover`: continues a job with other voters after a majority of its voters was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's share of a query: does with pieces of history what an agent does with its logs.
+"""Computes a task's share of a query over history, as an agent does over its logs.
 
 Runs on executors. A share is a run of the embedded engine that stops before the last step and encodes its
 intervals like an agent's contributions.

@@ -126,7 +126,7 @@ def test_a_sample_is_measured_by_running_it(tmp_path: Path) -> None:
 
 def test_without_a_sample_a_formula_is_shown_and_called_one() -> None:
     done = invoke("SELECT u, count(*), count(DISTINCT n) FROM log GROUP BY u")
-    assert "a formula, measure with --sample" in done.stdout
+    assert "as a formula; --sample measures them" in done.stdout
     assert "main: groups x (bytes of u + 8)" in done.stdout
     assert "d0: groups x (bytes of u, n)" in done.stdout
 

@@ -46,7 +46,7 @@ def write(path: Path, seconds: range, late: int | None = None) -> None:
 def test_a_stream_gives_the_rows_of_the_batch_once(spark: Any, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
-    with pytest.raises(UsageError, match="no log yet"):
+    with pytest.raises(UsageError, match="no log from which"):
         spark_bridge.sql(spark, TOP, {"clicks": (str(logs), "json")}, stream=True)
     write(logs / "a.ndjson", range(25))
     frame = spark_bridge.sql(spark, TOP, {"clicks": (str(logs), "json")}, stream=True)
