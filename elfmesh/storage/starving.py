@@ -41,11 +41,11 @@ _waiting: dict[str, str] = {}
 
 
 _watchers: list[Callable[[], None]] = []
-"""Called when a thread begins to wait, and when it goes on; in that thread."""
+"""Called in a thread when it begins to wait, and when it continues."""
 
 
 def watch(notified: Callable[[], None]) -> Callable[[], None]:
-    """Have it called whenever a thread begins to wait or goes on, until what this returns is called."""
+    """Call `notified` when a thread begins to wait or continues. The returned function ends this."""
     _watchers.append(notified)
     return lambda: _watchers.remove(notified)
 
@@ -75,7 +75,7 @@ def is_lack(error: BaseException) -> bool:
 
 
 def no_descriptor(error: BaseException) -> str:
-    """Whose descriptors are exhausted, by an error or one it was raised from; "" if it says nothing of it."""
+    """Return which limit of descriptors an error, or its cause, has met; "" if it has another reason."""
     for each in _chain(error):
         match each.errno if isinstance(each, OSError) else None:
             case errno.EMFILE:

@@ -93,7 +93,7 @@ def test_a_block_waits_for_descriptors_and_none_of_its_lines_is_a_parse_error(
         )
         == 1
     )
-    assert any("goes on after 1.5 s" in line for line in reported)
+    assert any("continues after 1.5 s" in line for line in reported)
 
 
 def test_a_follower_holds_a_quarter_of_the_descriptors_at_most() -> None:

@@ -199,13 +199,13 @@ class LocalAgent:
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 
     def lacking(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """What any thread may call when a thread begins to wait for a resource, or goes on."""
+        """Return a thread-safe function that reports waits for resources to the workers."""
 
         def report() -> None:
             self.host.lacks(starving.problem())
 
         def notified() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+            with contextlib.suppress(RuntimeError):  # the loop is closed, because the process ends
                 loop.call_soon_threadsafe(report)
 
         return notified

@@ -224,16 +224,14 @@ async def _main(
                 late=config.limits.engine == "job",
             )
         )
-        stack.push_async_callback(agent.pump.stop)
-        stack.push_async_callback(sinks.close)  # before the pump: they ask it
-        stack.push_async_callback(inputs.close)  # before the pump: making room asks the frame log
+        for end in (agent.pump.stop, sinks.close, inputs.close):  # the pump ends last: the others use it
+            stack.push_async_callback(end)
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping.asked):
             return
         taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy)
-        programs = ProgramHost(agent.pump.programs, inputs.inserts)
         page, audited = _metrics_page(agent, executor, sinks, stack), AuditedApi(audit, executor)
-        await api.start(agent.pump, taps, page, programs, audited)
+        await api.start(agent.pump, taps, page, ProgramHost(agent.pump.programs, inputs.inserts), audited)
         stack.push_async_callback(api.close)
         security.watch(transport.reconsider, api.reconsider)
         await inputs.start(agent.frames)
