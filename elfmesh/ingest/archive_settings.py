@@ -56,7 +56,6 @@ class ArchiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def check_archive(config: ArchiveConfig, where: str) -> None:
-    """Check the settings. Raises ConfigError."""
     for key in ("every", "keep", "file", "bytes"):
         value = getattr(config, key)
         try:

@@ -87,7 +87,6 @@ class PartialCompute:
         return [partial]
 
     def merge(self, parts: Sequence[bytes]) -> bytes:
-        """Merge several partials to one."""
         partial, known = merge_known(parts, self._known.take(parts))
         self._known.keep(partial, known)
         return partial
@@ -106,7 +105,6 @@ class PartialCompute:
         return Finalised(*about, rev=effect.rev, counts=counts, pages=pages)
 
     def finalise(self, effect: Finalise) -> bytes:
-        """Return all rows of an interval as an Arrow IPC stream."""
         return table_to_ipc(self._merged(effect)[0])
 
     def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:

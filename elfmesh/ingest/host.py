@@ -127,5 +127,4 @@ class InlineExecutor:
 
 
 def wall_clock_us() -> int:
-    """Microseconds since the epoch, UTC."""
     return time.time_ns() // 1000

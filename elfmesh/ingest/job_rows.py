@@ -61,7 +61,6 @@ class JobRows:
 
     @classmethod
     def without_rows(cls, other: JobRows) -> JobRows:
-        """Return the same jobs without their rows."""
         found = cls()
         for job, columns in other._columns.items():
             found.put(job, columns, other._sizes_us[job], [])

@@ -34,7 +34,6 @@ def give_back() -> None:
 
 
 def rss_bytes(pid: int) -> int:
-    """Return the resident memory of a process; Linux only."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -70,16 +70,13 @@ class MultiStreamReader:
         return [state for reader in self._readers.values() for state in reader.sources(job)]
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Return the positions of the job's next records, in all streams."""
         found = [(name, reader.positions(job)) for name, reader in self._readers.items()]
         return tuple(_tagged(position, name) for name, positions in found for position in positions)
 
     def gaps(self, job: str) -> Sequence[Gap]:
-        """Return what was lost for the job since the last call."""
         return [gap for reader in self._readers.values() for gap in reader.gaps(job)]
 
     def problems(self) -> dict[str, str]:
-        """Return the paths that cannot be read, with the reasons."""
         return {path: why for reader in self._readers.values() for path, why in reader.problems().items()}
 
     def close(self) -> None:

@@ -41,9 +41,7 @@ class Workers(Protocol):
 class Results(Records, Protocol):
     """Results logs of the jobs whose master is here; synchronous."""
 
-    def keep_page(self, effect: ctl.KeepPage) -> None:
-        """Write a page of rows durably."""
-        ...
+    def keep_page(self, effect: ctl.KeepPage) -> None: ...
 
     def drop(self, job: bytes, *, retire: bool = False) -> None:
         """Delete the logs of a job; with `retire`, set the current one aside."""
@@ -57,6 +55,4 @@ class Results(Records, Protocol):
         """Return the logs in which damage was found since the last call."""
         ...
 
-    def found(self) -> tuple[ctl.LogInfo, ...]:
-        """Return the logs on disk."""
-        ...
+    def found(self) -> tuple[ctl.LogInfo, ...]: ...

@@ -142,7 +142,6 @@ class WorkerHost:
             budget.watch(self._costs, self._slow_down)
 
     def start_job(self, effect: ctl.StartWorker) -> None:
-        """Start a job, or continue it after a restart."""
         self._task_queue.command(effect.manifest.job_id, partial(self._start, effect))
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
@@ -155,7 +154,6 @@ class WorkerHost:
         self._task_queue.command(job, partial(self._hold, job, "control", False))
 
     def release(self, job: bytes, stop: int, received: int) -> None:
-        """Release intervals of a job below `stop`, which are closed, and revisions up to `received`."""
         if not self._task_queue.busy(job):
             self._release(job, stop, received)
             return
@@ -181,7 +179,6 @@ class WorkerHost:
         await self._writer.close()
 
     def kill(self) -> None:
-        """Stop at once and finish nothing."""
         self._closing = True
         self._writer.stop_waiting()
         self._end_functions()

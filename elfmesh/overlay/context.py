@@ -49,7 +49,6 @@ class Context:
         self.out.append(Send(to, message, payload))
 
     def count(self, what: str) -> None:
-        """Increment a named counter, for example of a peer's fault."""
         self.counters[what] = self.counters.get(what, 0) + 1
 
     def after(self, seconds: float, spread: float = 0.2) -> float:

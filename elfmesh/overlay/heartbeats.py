@@ -76,7 +76,6 @@ class Heartbeats:
         self._context.timers.cancel(("beat", id))
 
     def gone(self, peer: Peer) -> None:
-        """End the watch on a peer that was removed."""
         self._skew.forget(peer.contact.id)
         self._context.timers.cancel(("beat", peer.contact.id))
 

@@ -150,7 +150,6 @@ class Lookup:
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        """Return the closest agents that answered, closest first."""
         alive = (d for d in self._order if self._states[d] is _State.ANSWERED)
         return tuple(self._contacts[distance] for distance, _ in zip(alive, range(self._k), strict=False))
 
@@ -202,7 +201,6 @@ class Lookups:
         self._admit()
 
     def useful(self, contact: Contact, quarantined_too: bool) -> bool:
-        """Return whether a contact in an answer may be asked."""
         return self._context.acceptable(contact) and (
             quarantined_too or not self._members.is_quarantined(contact)
         )

@@ -292,7 +292,6 @@ class Overlay:
         return None if peer is None else peer.contact
 
     def siblings(self) -> list[Contact]:
-        """Return the closest known agents, closest first."""
         return [peer.contact for peer in self._table.siblings()]
 
     def is_quarantined(self, id: bytes) -> bool:

@@ -182,7 +182,6 @@ class Table:
             del self._cells[index]
 
     def siblings(self) -> list[Peer]:
-        """Return the closest known agents, closest first."""
         entries, n = self.entries, self.n
         return [entries[distance ^ n] for distance in self._near]
 

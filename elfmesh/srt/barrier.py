@@ -164,7 +164,6 @@ class Barrier:
         return tuple(refused)
 
     def merged(self, token: int, payload: bytes | None, error: str) -> None:
-        """Process the host's answer to a merge request."""
         if (job := self._merger.merged(token, payload, error)) is not None:
             self._finish(job)
 

@@ -75,7 +75,6 @@ class Cells:
         return [Cell(low, high, *state) for low, high, state in self._map.pieces(start, stop)]
 
     def put(self, cell: Cell) -> None:
-        """Set the state of the cell's range."""
         self._map.put(cell.start, cell.stop, (cell.attempt, cell.known))
 
     def drop_below(self, stop: int) -> None:

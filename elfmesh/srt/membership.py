@@ -131,7 +131,6 @@ class Membership:
         self._tenant.became_root()
 
     def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
-        """Process a redirect to another agent, or to none."""
         seek = self.seek
         if seek is None or seek.target is None or seek.token != message.token or seek.target.id != sender.id:
             return
@@ -145,7 +144,6 @@ class Membership:
             self._look_up(now)
 
     def joined(self, sender: Contact, message: Joined, now: float) -> None:
-        """Process the acceptance by a new parent."""
         seek = self.seek
         asked = seek is not None and seek.target is not None and seek.target.id == sender.id
         if seek is None or not asked or seek.token != message.token or seek.join is None:
@@ -279,7 +277,6 @@ class Membership:
     # -- events of the overlay
 
     def peer_down(self, peer: bytes, now: float) -> None:
-        """Process the death or restart of a peer."""
         if peer in self.children:
             self._drop_child(peer)
         if self.parent is not None and self.parent.id == peer:

@@ -58,7 +58,6 @@ class Outflow:
             self._above.announce(frontier)
 
     def claimed(self, frontier: int) -> None:
-        """Note that the next part carries this frontier to the parent."""
         self._announced = frontier
 
     def forward(self, part: Part, *, claims: bool = False) -> None:

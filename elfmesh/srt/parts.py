@@ -61,7 +61,6 @@ class Part:
         return self.items[0].rev if len(self.items) == 1 else 1
 
     def cut(self, start: int, stop: int) -> Part:
-        """Return the part restricted to [start, stop)."""
         start, stop = max(start, self.start), min(stop, self.stop)
         if (start, stop) == (self.start, self.stop):
             return self
@@ -99,7 +98,6 @@ class Part:
 
 
 def entries_of(run: Iterable[Contribution]) -> tuple[Entry, ...]:
-    """Return the entries of a segment for contributions."""
     return tuple(Entry(each.interval, each.counts, len(each.payload), each.rev) for each in run)
 
 
@@ -202,7 +200,6 @@ class Shelf:
         self.lowest = part.start if self.lowest is None else min(self.lowest, part.start)
 
     def pop_oldest(self) -> Part:
-        """Remove the part that arrived first."""
         part = self._parts.pop(0)
         self.nbytes -= part.nbytes
         return part

@@ -97,7 +97,6 @@ class Uplink:
             self._queue(message, b"".join(item.payload for item in piece.items))
 
     def announce(self, frontier: int | None) -> None:
-        """Announce the frontier of this subtree to the parent."""
         if self.parent is not None:
             self._queue(Frontier(self._tree, self.next_seq(), self.barrier.epoch, frontier))
 
@@ -117,7 +116,6 @@ class Uplink:
             self._queue(Overlap(self._tree, self.next_seq(), epoch, start, stop, attempt, lagging))
 
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None:
-        """Report dropped contributions to the root."""
         if self.root:
             self._owner.dropped(start, stop, coverage, error)
         else:

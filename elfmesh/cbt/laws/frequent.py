@@ -122,7 +122,6 @@ class FrequentAccumulator(Accumulator):
         self._add_pairs(column, ids, None, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
-        """Add the counts of equal values."""
         kernel.active.add(ids, state.parts["n"], self._total.reach(groups))
         kernel.active.add(ids, state.parts["error"], self._error.reach(groups))
         values, owners = unpack_values(state.parts["items"], state.type)

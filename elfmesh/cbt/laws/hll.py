@@ -254,7 +254,6 @@ def _unpack(
 
 
 def _sketch(held: np.ndarray) -> bytes:
-    """One sketch in the library's bytes."""
     if len(held) != REGISTERS:
         count = len(held) // 4
         mode = 0 if count <= _LIST_MAX else 1

@@ -304,7 +304,6 @@ def _depth_capacities(k: int) -> np.ndarray:
 
 
 def _sketch(k: int, count: int, levels: np.ndarray, values: np.ndarray, ends: list[float]) -> bytes:
-    """One sketch in the library's bytes."""
     if count == 0:
         return bytes([2, _VERSION, _FAMILY, _EMPTY, *k.to_bytes(2, "little"), _LEVEL_MIN, 0])
     if count == 1:

@@ -88,7 +88,6 @@ class Records:
         return self._winners.words(groups)[: self._given]
 
     def found(self, groups: int) -> np.ndarray:
-        """Return bool[groups]: which groups have a winner."""
         return self._winners.found(groups)
 
     def clear(self) -> None:

@@ -43,7 +43,6 @@ class Distinct(KeepsValues):
         return pa.array(count_values(state.parts["items"], state.type), pa.int64())
 
     def check(self, state: State, rows: int) -> None:
-        """Check that lists contain valid values; merging removes duplicates."""
         check_parts(state, {"items"})
         checked_items(state)
 
@@ -70,7 +69,6 @@ class Collect(KeepsValues):
         return pa.ListArray.from_arrays(pa.array(cuts), values)
 
     def check(self, state: State, rows: int) -> None:
-        """Check that lists contain valid values and are not too long."""
         check_parts(state, {"items"})
         _, owners = checked_items(state)
         if len(owners) and int(np.bincount(owners).max()) > self.limit:

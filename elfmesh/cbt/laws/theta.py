@@ -65,7 +65,6 @@ class Theta(Law):
         return pa.array([_finished(hashes[a:b], self.entries) for a, b in pairwise(cuts)], pa.binary())
 
     def check(self, state: State, rows: int) -> None:
-        """Check that hashes ascend and are not too many."""
         check_parts(state, {"items"})
         column, owners = unpack_values(check_binary(state.parts["items"], "a theta"), pa.int64())
         hashes = to_int64(column)[0]

@@ -63,7 +63,6 @@ class Strings:
         return ~ordered if invert else ordered
 
     def bytes(self) -> np.ndarray:
-        """Return all strings, concatenated, as uint8."""
         total = int(self.lengths.sum())
         ends = np.cumsum(self.lengths)
         places = np.arange(total) + np.repeat(self.starts - (ends - self.lengths), self.lengths)

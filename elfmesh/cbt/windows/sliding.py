@@ -148,7 +148,6 @@ class SlidingTable:
         self._reclaim()
 
     def leave(self, first: int, settled: ReadPane) -> None:
-        """Remove the panes before this one, while they can still be read."""
         with self._lock:
             self._leave(first, settled)
             self._report()

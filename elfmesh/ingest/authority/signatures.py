@@ -159,7 +159,6 @@ class Signatures:
         return found
 
     def bury(self, manifest: Manifest) -> None:
-        """Apply the tombstone of a job: record it on disk, then end the job."""
         signers = self._signers(manifest)
         job = own_name(manifest)
         with self._lock:

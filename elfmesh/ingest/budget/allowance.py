@@ -36,7 +36,6 @@ class Allowance:
         self._level_s = cores * BURST_S
 
     def charge(self, cpu_s: float) -> None:
-        """Subtract the cost of finished work."""
         now = self._clock()
         filled = self._level_s + (now - self._at) * self.cores
         self._at = now

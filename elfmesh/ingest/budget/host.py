@@ -101,11 +101,9 @@ class HostBudget:
 
     @property
     def slowed(self) -> dict[str, str]:
-        """Return the slowed jobs with the reasons."""
         return dict(self._slowed.values())
 
     def carry_out(self, verdict: Verdict, cost: JobCost, job: str) -> None:
-        """Apply the watchdog's verdict to a job, and log it."""
         if verdict.cores is None:
             cost.allowance, cost.slowed = None, ""
             self._slowed.pop(verdict.job, None)

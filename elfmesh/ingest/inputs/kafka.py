@@ -54,7 +54,6 @@ class KafkaMessages:
     def look(self) -> None: ...
 
     async def close(self) -> None:
-        """Stop receiving; the writer finishes queued lines."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._thread.close()

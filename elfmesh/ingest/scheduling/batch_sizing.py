@@ -38,7 +38,6 @@ class BatchSizing:
         self._cpu_s, self._bytes = 0.0, 0
 
     def polled(self, bytes_read: int, cpu_s: float) -> None:
-        """Record the size and the cost of a poll."""
         if not bytes_read:
             return
         self._cpu_s += cpu_s

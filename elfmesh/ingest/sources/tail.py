@@ -135,7 +135,6 @@ class Tail:
         return tuple(file.position for file in self._followed.files)
 
     def known(self) -> tuple[FilePosition, ...]:
-        """Return the files that are not open and must not be read again; to be stored with `positions`."""
         return self._followed.known()
 
     def detached(self) -> frozenset[FileKey]:

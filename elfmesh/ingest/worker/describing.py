@@ -7,7 +7,6 @@ from elfmesh.ingest.worker.jobs import LocalJob
 
 
 def describe_job(job: LocalJob) -> dict[str, object]:
-    """Return the description of a job. Thread-safe; cost: a few sums."""
     due_us, worker = job.due_us(), job.worker
     return {
         **job.cost.describe(),

@@ -117,7 +117,6 @@ class StagedWorker:
 
     @property
     def totals(self) -> list[int]:
-        """Return the records per bucket since the workers began."""
         return [sum(each) for each in zip(self._done, *(part.totals for part in self._parts), strict=True)]
 
     @property
@@ -127,17 +126,14 @@ class StagedWorker:
 
     @property
     def groups(self) -> int:
-        """Return the PAO rows of the open intervals."""
         return sum(part.groups for part in self._parts)
 
     @property
     def watermark_us(self) -> int:
-        """Return the event time below which this agent expects no more records."""
         return self.head.watermark_us
 
     @property
     def samples(self) -> tuple[str, ...]:
-        """Return reasons why lines or values were not usable."""
         return tuple(dict.fromkeys(chain.from_iterable(part.samples for part in self._parts)))
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
@@ -156,13 +152,11 @@ class StagedWorker:
             part.lost(gaps)
 
     def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> None:
-        """Process the outcome of a poll; see `Watermark.observe`."""
         present = tuple(sources)
         for part in self._parts:
             part.observe(present, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
-        """Note that the reader is paused; the watermark stops."""
         for part in self._parts:
             part.pause(now_us)
 
@@ -221,7 +215,6 @@ class StagedWorker:
 
     @property
     def edges(self) -> tuple[FilePosition, ...]:
-        """Return the offsets that no block may cross when it is read again."""
         edges = (edge for part in self._parts for edge in part.offsets.edges())
         return tuple(dict.fromkeys((*edges, *self._turns)))
 

@@ -55,7 +55,6 @@ class Tally:
     @property
     @safeguard("carried-counts")
     def carried(self) -> tuple[Carried, ...]:
-        """Return the counts that a replay does not repeat and that are in no closed interval."""
         return tuple((*key, tuple(counts)) for key, counts in self._carried.items())
 
     @safeguard("sealed-once")

@@ -115,12 +115,10 @@ class JobWorker:
 
     @property
     def totals(self) -> list[int]:
-        """Return the records per bucket since the worker began."""
         return self.tally.totals
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the dotted paths that the parser must extract."""
         return self.statement.fields
 
     @property
@@ -217,14 +215,12 @@ class JobWorker:
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
     def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
-        """Process the outcome of a poll; updates and returns the watermark. See `Watermark.observe`."""
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
         ends = ((state.id, state.at_end) for state in present.values())
         return self.times.watermark.observe(ends, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
-        """Note that back-pressure pauses the reader; the watermark stops."""
         self.times.watermark.pause(now_us)
 
     def resume(self, now_us: int) -> None:

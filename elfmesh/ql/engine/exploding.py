@@ -69,7 +69,6 @@ def exploded(
 
 
 def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
-    """Return one of the strings if none of them contains a list or map."""
     given = pc.drop_null(texts)
     return given[0].as_py() if len(given) and lists.null_count == len(lists) else None
 

@@ -112,7 +112,6 @@ class Finaliser:
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
     ) -> pa.Table:
-        """Return the result rows of one interval; see `Query.finalise`."""
         return self.result(self.finished(tables, window, scalars))
 
     def finished(

@@ -92,7 +92,6 @@ class _Run:
     known: dict[int, pa.Table] = field(default_factory=dict)
 
     def rows(self, relation: Relation) -> pa.Table:
-        """Return the rows of a relation; each relation is evaluated once."""
         found = self.known.get(id(relation))
         if found is None:
             found = self.known[id(relation)] = self._evaluate(relation)

@@ -77,7 +77,6 @@ def _aggregate(
 
 
 def reduce(reduction: Reduction, node: Aggregate) -> Expr:
-    """Return the expression over reduced columns that replaces an aggregate."""
     return AGGREGATES[node.kind].build(reduction, node)
 
 

@@ -49,7 +49,6 @@ _LITERALS: dict[str, pa.DataType] = {
 
 
 def window_column(side: str) -> str:
-    """Return the name of a bound of the window in an Env."""
     return f"window.{side}"
 
 

@@ -172,7 +172,6 @@ def _present(items: list[Any]) -> list[Any]:
 
 
 def _first_each(items: list[Any]) -> list[Any]:
-    """Return the distinct elements, in the order of their first occurrence."""
     seen: dict[Any, Any] = {}
     for item in items:
         seen.setdefault(identity(item), item)

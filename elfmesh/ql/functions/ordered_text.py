@@ -56,7 +56,6 @@ def _ordered_text(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _joined_ordered(_context: Context, call: Call, args: list[Operand]) -> Operand:
-    """Join the strings of an ordered list without their keys."""
     kind = BINARY if is_list(args[0].type) and args[0].type.value_type == BINARY else STRING
     between: Any = call.option.encode() if kind == BINARY else call.option
 

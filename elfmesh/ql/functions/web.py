@@ -149,7 +149,6 @@ simple(
 
 @lru_cache(maxsize=4096)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an IP address; None if it is invalid."""
     try:
         return ipaddress.ip_address(text.strip())
     except ValueError:

@@ -38,7 +38,6 @@ class Lookups:
         return tuple(self._joins.get(at, ()))
 
     def columns(self, at: int) -> tuple[str, ...]:
-        """Return the fields that the tables of one input add."""
         return tuple(f"{LOOKED_UP}{join.alias}.{column}" for join in self.of(at) for column in join.columns)
 
     def own_names(self, at: int, select: Select) -> Select:

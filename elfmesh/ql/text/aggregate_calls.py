@@ -20,7 +20,6 @@ _LISTS = ("listagg", "string_agg")
 
 
 def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
-    """Translate a call of an aggregate, with or without WITHIN GROUP."""
     place, given = translator.place(node), node.expressions
     distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
     nodes = given[0].expressions if distinct else given

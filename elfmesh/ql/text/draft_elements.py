@@ -42,7 +42,6 @@ def is_lateral(join: exp.Join) -> bool:
 
 
 def views(tree: exp.Select, place: Callable[[Any], Place], error: Complain) -> list[Lateral]:
-    """Return the LATERAL VIEWs of a SELECT, in order."""
     return [_view(node, f"#l{at}", place, error) for at, node in enumerate(tree.args.get("laterals") or ())]
 
 

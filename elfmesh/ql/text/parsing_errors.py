@@ -18,7 +18,6 @@ from elfmesh.text import suggest
 
 
 def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -> QueryError:
-    """Return the QueryError for a sqlglot error."""
     found: dict[str, Any] = error.errors[0] if error.errors else {}
     highlight = str(found.get("highlight") or "")
     line, end = int(found.get("line") or 0), int(found.get("col") or 0)

@@ -53,7 +53,6 @@ def float_values(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def bool_values(array: pa.Array) -> Bools:
-    """True where the array is true; null counts as false."""
     filled = array.fill_null(False) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 

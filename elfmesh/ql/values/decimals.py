@@ -73,7 +73,6 @@ def _of_text(value: object) -> Decimal:
 
 
 def to_bigint(array: pa.Array) -> pa.Array:
-    """Truncate towards zero; null beyond 64 bits."""
     return map_distinct(_whole, array, BIGINT)
 
 
