@@ -204,7 +204,7 @@ def _check_canonical(parts: Sequence[KeyColumn], columns: Sequence[pa.Array]) ->
         if part.width == 1 and part.values is not None and (part.values > 1).any():
             raise ValueError("a boolean key that is neither 0 nor 1")
         if pa.types.is_floating(column.type) and canonical_floats(column) is not column:
-            raise ValueError("a float key that is -0.0 or another NaN than the one")
+            raise ValueError("a float key that is -0.0 or a NaN that is not canonical")
 
 
 def _array(part: KeyColumn, rows: int, data_type: pa.DataType) -> pa.Array:

@@ -141,7 +141,7 @@ class Ingest:
     def stalled_s(self, now: float) -> float:
         """Return the time since the loop's last iteration, by the loop's clock.
 
-        0 if the stream has no jobs.
+        Returns 0 if the stream has no jobs.
         """
         return 0.0 if self._turned_s is None else now - self._turned_s
 

@@ -29,7 +29,7 @@ class Histogram:
 
 
 NAMES = {
-    "poll": "Reading and parsing what a stream has grown by.",
+    "poll": "Reading and parsing the new lines of a stream.",
     "evaluate": "Feeding one poll of a stream to its jobs.",
     "seal": "Sealing the intervals of a job that are due, with their encoding.",
     "frame_log_sync": "Making sealed contributions durable.",
@@ -37,7 +37,7 @@ NAMES = {
     "merge": "Merging contributions of several agents.",
     "finalise": "The last step of an interval at its master: having, order, limit.",
     "close_lag": "From the end of an interval to its closing, at its master.",
-    "loop_lag": "How much later than asked for the event loop came back, once a second.",
+    "loop_lag": "How late the event loop runs a timer, measured once a second.",
 }
 """Names of the histograms with their descriptions."""
 

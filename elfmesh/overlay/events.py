@@ -23,7 +23,7 @@ class Start(Event):
 class Remember(Event, Effect):
     """Add agents of an earlier boot as entry points besides the seeds, which may all be gone.
 
-    Before `Start`.
+    Must precede `Start`.
     """
 
     contacts: tuple[Contact, ...]
@@ -87,7 +87,7 @@ class Joined(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class JoinFailed(Effect, Event):
-    """No seed answered within the limit. The attempts continue; `Joined` may still follow."""
+    """This agent has not joined within the limit. The attempts continue; `Joined` may still follow."""
 
     reason: str
 

@@ -132,7 +132,7 @@ class Lookup:
     def failed(self, contact: Contact) -> bool:
         """Record a failed request.
 
-        False if another request to the agent was answered, or has failed already.
+        Returns False if another request to the agent was answered, or has failed already.
         """
         news = self._states[int.from_bytes(contact.id) ^ self._key] is _State.STALLED
         self._leave(contact, _State.FAILED)

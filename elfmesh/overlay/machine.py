@@ -159,7 +159,7 @@ class Overlay:
             case e.Leave():
                 self._leave()
             case _:
-                raise TypeError(f"{type(event).__name__} is no event of the overlay")
+                raise TypeError(f"{type(event).__name__} is not an event of the overlay")
 
     def _looked_up(self, token: int, key: bytes, found: tuple[Contact, ...]) -> None:
         self._context.emit(e.LookupDone(token, key, found))

@@ -17,9 +17,9 @@ def test_a_job_says_once_that_it_compares_in_vain(tmp_path: Path, caplog: pytest
             station.write()
             station.step()
         station.finish()
-    (record,) = [each for each in caplog.records if "compares in vain" in each.getMessage()]
+    (record,) = [each for each in caplog.records if "has an impossible comparison" in each.getMessage()]
     notified = (
-        f"id <> 'five': in {station.log} (such as 0) id is BIGINT and 'five' is none: nothing satisfies it."
+        f"id <> 'five': in {station.log} (such as 0) id is BIGINT and 'five' is not: no value satisfies it."
     )
     assert notified in record.getMessage()
     assert any(notified in sample for sample in station.samples)

@@ -140,7 +140,7 @@ async def test_what_is_waited_for_is_said_to_be_quiet(taps: Taps, monkeypatch: p
     ("texts", "kind", "reported"),
     [
         (("SELECT _raw FROM nothing",), RuntimeFailure, "no stream nothing"),
-        (("SELECT _raw FROM log WHERE",), QueryError, "nothing stands behind WHERE"),
+        (("SELECT _raw FROM log WHERE",), QueryError, "nothing follows WHERE"),
         ((ALL, "SELECT _raw FROM empty WHERE a = 1"), QueryError, "does not read log"),
         (
             ("SELECT log.n FROM log JOIN lookup.t l ON log.n = l.n WHERE l.a > 1",),

@@ -335,7 +335,7 @@ async def test_lines_that_were_lost_to_a_truncation_are_reported(path: Path) -> 
         await until(lambda: len(host.sealed(job)) > 1)
         reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
         assert [report.samples for report in reports] == [
-            (f"{path}: lines may be lost: it was truncated or written again in place",)
+            (f"{path}: lines may be lost: it was truncated or rewritten in place",)
         ]
         counts = [entry.counts for event in host.sealed(job) for entry in event.parts[0]]
         assert add_counts(counts)[BUCKETS.index("source_gap")] == 1

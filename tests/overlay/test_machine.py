@@ -63,7 +63,7 @@ def test_an_event_of_another_room_is_our_own_fault_and_raises() -> None:
     class Foreign(Event):
         pass
 
-    with pytest.raises(TypeError, match="Foreign is no event of the overlay"):
+    with pytest.raises(TypeError, match="Foreign is not an event of the overlay"):
         Overlay(ME, rng=random.Random(1)).step(Foreign(), 0.0)
 
 

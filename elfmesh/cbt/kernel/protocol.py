@@ -331,7 +331,7 @@ class Kernel(Protocol):
     def short_sums(self, limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
         """Convert 1 to 12 limbs of `elfmesh.cbt.sums.floatsum` to the short form.
 
-        None if the rest is too large.
+        Returns None if the rest is too large.
         """
         ...
 

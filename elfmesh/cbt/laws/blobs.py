@@ -62,7 +62,7 @@ def check_binary(column: object, what: str) -> pa.Array:
         ValueError: It is not.
     """
     if not isinstance(column, pa.Array) or column.type != pa.binary() or column.null_count:
-        raise ValueError(f"{what} is no binary column without nulls")
+        raise ValueError(f"{what} is not a binary column without nulls")
     return column
 
 

@@ -217,7 +217,7 @@ def _sketch(counters: int, total: int, error: int, counts: np.ndarray, values: p
 def _items(values: pa.Array) -> bytes:
     """Encode strings with their lengths before them.
 
-    Numbers and times in eight bytes each, decimals sixteen.
+    Numbers and times take eight bytes each, decimals sixteen.
     """
     if pa.types.is_decimal(values.type):
         return np.ascontiguousarray(decimal_words(values)).tobytes()

@@ -59,7 +59,7 @@ class Kll(Law):
         if data_type in (pa.null(), pa.int64(), pa.float64()) or pa.types.is_decimal(data_type):
             return pa.float64()
         raise DataError(
-            f"kll {name!r} is over {type_name(data_type)} values, which are no numbers",
+            f"kll {name!r} is over {type_name(data_type)} values, which are not numbers",
             hint="Cast them in the query, for example CAST(x AS DOUBLE).",
         )
 

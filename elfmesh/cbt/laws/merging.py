@@ -65,7 +65,7 @@ class Merging(Law):
         if data_type in (pa.null(), pa.binary()):
             return pa.binary()
         raise DataError(
-            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are no sketches",
+            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are not sketches",
             hint="Sketches are binary: unbase64(x) or unhex(x) makes them of text.",
         )
 
@@ -94,7 +94,7 @@ class Merging(Law):
         for name, lowest in ((TORN, 0), *((name, 1) for name in self.least)):
             column = state.parts.get(name)
             if not isinstance(column, np.ndarray) or (column < lowest).any():
-                raise ValueError(f"the {name} of a {self.kind} is no such number")
+                raise ValueError(f"the {name} of a {self.kind} is not such a number")
         if state.type != pa.binary():
             raise ValueError(f"a {self.kind} is over binary values")
         self.inner.check(self.inside(state), rows)

@@ -98,7 +98,7 @@ def checked_items(state: State) -> tuple[pa.Array, np.ndarray]:
     if is_bytes(values.type) and (np.diff(byte_layout(values)[0]) > VALUE_BYTES_MAX).any():
         raise ValueError(f"a {state.kind} has a value over {VALUE_BYTES_MAX} bytes")
     if pa.types.is_floating(state.type) and canonical_floats(values) is not values:
-        raise ValueError("a float that is -0.0 or another NaN than the one")
+        raise ValueError("a float that is -0.0 or a NaN that is not canonical")
     return values, owners
 
 

@@ -68,7 +68,7 @@ def hll_estimates(sketches: pa.Array) -> pa.Array:
         try:
             return float(hll.deserialize(held).get_estimate())
         except (RuntimeError, ValueError, IndexError):
-            raise SketchError("these bytes are no hll sketch") from None
+            raise SketchError("these bytes are not an hll sketch") from None
 
     return pa.array([estimate(held) for held in sketches.to_pylist()], pa.float64())
 
@@ -176,7 +176,7 @@ def kll_held(held: bytes) -> KllHeld:
         SketchError: The bytes are not one, or it has more than 2**40 values.
     """
     if len(held) < 8 or held[2] != _KLL_FAMILY:
-        raise SketchError("these bytes are no kll sketch")
+        raise SketchError("these bytes are not a kll sketch")
     flags, k = held[3], int.from_bytes(held[4:6], "little")
     try:
         if flags & _KLL_EMPTY:
@@ -193,11 +193,11 @@ def kll_held(held: bytes) -> KllHeld:
             sizes = np.diff(starts, append=starts[0] + len(values))
         levels = np.repeat(np.arange(top, dtype=np.uint8), sizes)
     except (ValueError, IndexError):
-        raise SketchError("these bytes are no kll sketch of doubles") from None
+        raise SketchError("these bytes are not a kll sketch of doubles") from None
     weight = sum(size << level for level, size in enumerate(sizes.tolist()))
     ordered = len(values) > 0 and least <= float(values.min()) <= float(values.max()) <= greatest
     if k == 0 or weight != count or not 0 < count <= _KLL_COUNT_MAX or not ordered:
-        raise SketchError("these bytes are no kll sketch of doubles")
+        raise SketchError("these bytes are not a kll sketch of doubles")
     return KllHeld(count, least, greatest, levels, values)
 
 
@@ -212,7 +212,7 @@ def hll_held(held: bytes) -> bytes:
     """
     mode = held[7] & 3 if len(held) >= 8 else 3
     if mode == 3 or held[0] != _HLL_INTS[mode] or held[1] != 1 or held[2] != _HLL_FAMILY:
-        raise SketchError("these bytes are no hll sketch")
+        raise SketchError("these bytes are not an hll sketch")
     if held[3] != LOG_REGISTERS:
         raise SketchError(f"an hll of {1 << min(held[3], 21)} registers, not of {REGISTERS}")
     if mode == 2:
@@ -230,7 +230,7 @@ def hll_held(held: bytes) -> bytes:
     coupons = np.frombuffer(held, "<u4", places, at)
     found = np.unique(coupons[coupons != 0])
     if len(found) != count or count > COUPONS_MAX or (found >> _ADDRESS_BITS == 0).any():
-        raise SketchError("an hll whose coupons are none")
+        raise SketchError("an hll with invalid coupons")
     return found.tobytes()
 
 
@@ -282,7 +282,7 @@ def theta_held(held: bytes) -> tuple[np.ndarray, int]:
     """
     words = held[0] & 0x3F if len(held) >= 8 else 0
     if words not in (1, 2, 3) or held[1] not in (VERSION, _PACKED) or held[2] != FAMILY:
-        raise SketchError("these bytes are no compact theta sketch (serial version 3 or 4)")
+        raise SketchError("these bytes are not a compact theta sketch (serial version 3 or 4)")
     if held[5] & FLAG_EMPTY:
         return np.zeros(0, np.int64), EVERYTHING
     if int.from_bytes(held[6:8], "little") != SEED_HASH:

@@ -32,7 +32,7 @@ class Sum(Law):
         if pa.types.is_decimal128(data_type) or data_type in (pa.null(), pa.int64(), pa.float64()):
             return data_type
         raise DataError(
-            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are no numbers",
+            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are not numbers",
             hint=f"Cast them in the query, for example {self.kind.upper()}(CAST(x AS DOUBLE)).",
         )
 
@@ -47,7 +47,7 @@ class Sum(Law):
     def finish(self, state: State, rows: int) -> pa.Array:
         """Return int64 (or decimal(38,0)), float64 rounded once, or decimals of up to ten more digits.
 
-        Null if all values are null.
+        The result is null if all values are null.
         """
         limbs = limbs_of(state)
         null = state.parts["values"] <= 0
@@ -86,7 +86,7 @@ class Sum(Law):
 def _narrowed(sums: pa.Array, precision: int) -> pa.Array:
     """Return decimals with ten digits more than their values, as Spark's sums.
 
-    With all 38 if one needs them.
+    The result has all 38 digits if one sum needs them.
     """
     try:
         return sums.cast(pa.decimal128(min(precision + 10, 38), sums.type.scale))

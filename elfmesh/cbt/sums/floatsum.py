@@ -82,7 +82,7 @@ def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
 def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
     """Return float64[rows]: each exact sum rounded once, to nearest, ties to even.
 
-    Infinite beyond the range.
+    The result is infinite beyond the range.
     """
     if rows <= FEW_ROWS and limbs:
         return _few_floats(limbs)

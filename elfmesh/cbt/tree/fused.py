@@ -117,7 +117,7 @@ class FusedRows:
     def inputs(self, values: Sequence[Values], start: int, count: int) -> dict[int, np.ndarray] | None:
         """Return the inputs of `count` rows for the fields: int64, floats by their bits.
 
-        None if they do not fit.
+        Returns None if they do not fit.
         """
         parts: dict[int, pa.Array] = {}
         numbers: dict[int, np.ndarray] = {}
@@ -144,7 +144,7 @@ class FusedRows:
     def reserve(self, inputs: dict[int, np.ndarray]) -> bool:
         """Reserve room for inputs in the bounds of the sums.
 
-        False, without a change, if one might overflow.
+        Returns False, without a change, if one might overflow.
         """
         lowest, more = self._lowest, {}
         spans: dict[int, tuple[int, int] | None] = {}

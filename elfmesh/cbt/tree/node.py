@@ -167,7 +167,7 @@ class BufferNode:
     def prepare(self, parts: Iterable[Packed]) -> list[tuple[BufferNode, CompressedBuffer]]:
         """Compress parts with the children's prefixes, and return them with their receivers.
 
-        Changes nothing.
+        The tree does not change.
         """
         press = self._shared.press
         return [

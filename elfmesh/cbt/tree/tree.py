@@ -336,7 +336,7 @@ def _suffer(budget: Budget | None, error: StorageError) -> None:
 def _with_new_nulls(form: KeyForm, keys: Sequence[pa.Array], rows: int) -> np.ndarray:
     """Return which rows have a null that the form does not allow.
 
-    All, if the form changes for another reason.
+    Returns all rows if the form changes for another reason.
     """
     new = np.zeros(rows, np.bool_)
     for column, nullable in zip(keys, form.nullable, strict=False):

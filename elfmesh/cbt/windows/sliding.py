@@ -33,7 +33,7 @@ DEAD_MIN = 1 << 12
 """Least number of groups without records before their numbers are reclaimed, which also needs a majority."""
 
 BACK_SHARE = 8
-"""Share (one of so many) of the panes that go to the back when the stacks are built. Late records come to the
+"""One in this many panes goes to the back when the stacks are built. Late records come to the
 newest panes; merging them there is cheap, while in the front the stacks must be built again."""
 
 BYTES_MAX = 256 << 20
@@ -121,7 +121,7 @@ class SlidingTable:
         """
         with self._lock:
             if self.released:
-                raise WindowTooLarge("its memory was asked back")
+                raise WindowTooLarge("its memory was reclaimed")
             try:
                 self._slide(first, stop, types, settled, fresh)
             except _NullKey:
@@ -173,7 +173,7 @@ class SlidingTable:
         """
         with self._lock:
             if self._types is None:
-                raise WindowTooLarge("its memory was asked back")
+                raise WindowTooLarge("its memory was reclaimed")
             types = self._types[: len(layout.keys) + len(layout.aggregates)]
             read = partial(self._read, self.version, len(layout.aggregates))
             content = SlidContent(layout, types, self._form, self.rows, read)

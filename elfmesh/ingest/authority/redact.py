@@ -85,7 +85,7 @@ class Redactor:
     def _json(self, text: str, depth: int) -> str | None:
         """Return a JSON object or list without hidden values, unchanged if it has none.
 
-        None if the text is neither.
+        Returns None if the text is neither.
         """
         if text.lstrip()[:1] not in ("{", "["):
             return None

@@ -26,7 +26,7 @@ def lower(nice: int | None, io_class: str) -> None:
     if io_class:
         number = _IOPRIO_SET.get(platform.machine())
         if number is None or platform.system() != "Linux":
-            log.warning("limits.io_class is not known how to set on this system")
+            log.warning("limits.io_class is not supported on this system")
             return
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.syscall(number, 1, 0, _IO[io_class]) != 0:

@@ -183,7 +183,7 @@ def local_evaluator(statement: Statement, note: Callable[[str], None] = lambda _
     functions fail the test.
     """
     if absent := confinement.absent():
-        log.warning("Python functions can do here what you can: %s", absent)
+        log.warning("Python functions have your rights here: %s", absent)
     evaluator = Evaluator(statement.functions, Limits(confined=False), note=note)
     try:
         evaluator.check()

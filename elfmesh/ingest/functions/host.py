@@ -126,7 +126,7 @@ class FunctionHost:
         """Return the risk that `dangerously_without_sandbox` accepts, as one line; "" if none."""
         if self.off or not self._absent or self.signatures.trust.functions is None:
             return ""
-        return f"functions are not held in: {self._absent} (dangerously_without_sandbox)"
+        return f"functions are not confined: {self._absent} (dangerously_without_sandbox)"
 
     @property
     def problem(self) -> str:

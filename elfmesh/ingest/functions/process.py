@@ -115,7 +115,7 @@ class WorkerProcess:
         except WorkerFailed as failed:
             raise WorkerFailed(f"the functions cannot be loaded: {failed}") from None
         except (ValueError, AttributeError):
-            wrong = "the worker speaks nonsense"
+            wrong = "the worker's answer is malformed"
         if wrong:
             self.kill()
             raise WorkerFailed(wrong)

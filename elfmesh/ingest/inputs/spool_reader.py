@@ -25,7 +25,7 @@ class SpoolReader(StreamReader):
         """As for files; losses since the last poll become a gap of every job."""
         lost = self._lost()
         if lost > self._notified:
-            why = f"{lost - self._notified} messages were gone before they could be taken"
+            why = f"{lost - self._notified} messages were lost before they could be received"
             self.lose(Gap(self.pattern, why))
             self._notified = lost
         return super().poll(bytes_max, paused)

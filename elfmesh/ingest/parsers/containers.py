@@ -6,7 +6,7 @@ r"""Container logs: CRI (Kubernetes) and Docker's json-file, with the parts of l
 
 Columns: ts and stream (of the first part), message (all parts, without the line's end). A part is marked P in
 CRI, and is a `log` without a final newline in Docker. A record is the bytes from its first part to its last;
-parts of the other stream may stand in between.
+parts of the other stream may be in between.
 """
 
 from __future__ import annotations

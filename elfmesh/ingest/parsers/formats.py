@@ -213,7 +213,7 @@ def static_schema(spec: str) -> pa.Schema | None:
 def found_columns(parser: Parser) -> tuple[str, ...] | None:
     """Return the columns that a parser found in its data (a csv header, the format `auto` chose).
 
-    None if open.
+    Returns None while they are not known.
     """
     inner = parser.inner if isinstance(parser, AutoParser) else parser
     known = None if inner is None else inner.known_columns()

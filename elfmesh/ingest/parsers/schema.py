@@ -30,7 +30,7 @@ class StreamSchema:
     def column(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
         """Convert decoded JSON values to a column of the stream's type.
 
-        Also return the indices that did not fit.
+        Returns the column and the indices that did not fit.
         """
         if name not in self._containers:
             quick = self._uniform(name, values)

@@ -190,7 +190,7 @@ def _first_lines(block: bytes) -> list[str]:
 def bare_csv_names(block: bytes) -> str:
     """Return names for the columns of a csv file that seems to have no header.
 
-    "" if it does not look like one.
+    Returns "" if it does not look like one.
     """
     rows = [csv_row(text, COMMA) for text in _first_lines(block)]
     widths = {len(row) for row in rows}

@@ -111,7 +111,7 @@ class JobIsolation:
         may_part = self._is_shared(job) and MOVING not in job.held and len(self._slow) < SLOW_MAX
         if not (catches_up or may_part):
             return
-        log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
+        log.warning("job %s is slow: it is read apart from now on", job.manifest.qualified)
         self._allow(job)
         if catches_up:
             self._behind.discard(job.home)

@@ -196,7 +196,7 @@ def begins_as(path: str, place: FilePosition) -> bool:
 def place_at_end(path: str, fd: int, role: int, line_bytes_max: int) -> FilePosition:
     """Return the position of a file that is recorded without reading.
 
-    For FINISHED, after its last complete line.
+    For FINISHED, this is after its last complete line.
     """
     status = os.fstat(fd)
     head = os.pread(fd, HEAD_BYTES, 0)

@@ -34,8 +34,8 @@ from elfmesh.ingest.sources.succession import UNSEEN, Heir, Names, identity_of, 
 from elfmesh.ingest.sources.surroundings import Surroundings
 
 COMPRESSED = "compressed files are not followed"
-CUT = "it was truncated or written again in place"
-REST = "all but what came between the copying and the cut is in"
+CUT = "it was truncated or rewritten in place"
+REST = "all lines except those between the copy and the truncation are in"
 
 
 class Followed(Held):

@@ -131,7 +131,7 @@ class Held:
         status = os.fstat(file.fd)
         if (status.st_dev, status.st_ino) != each.id:  # rotated since it was listed; the next look decides
             file.close()
-            self._cannot(each, OSError(errno.ESTALE, "another file has its name since a moment ago"))
+            self._cannot(each, OSError(errno.ESTALE, "another file took its name a moment ago"))
             return None
         try:
             if place is not None:

@@ -26,7 +26,7 @@ log = logging.getLogger("elf.worker")
 SEARCH_BYTES = 1 << 20
 """Distance from its old position at which the last line that was read is searched in a changed copy."""
 
-UNSEEN = "the file before it is deleted: others may have had its name in between"
+UNSEEN = "the file before it is deleted: other files may have had its name in between"
 ELSEWHERE = "rotated into another directory before they were seen"
 
 DELETED = " (deleted)"

@@ -41,7 +41,7 @@ class Surroundings:
         """Return the regular files that match the pattern now, each once, by name."""
         self.problems = {}
         found: dict[SourceId, Entry] = {}
-        wait_for_descriptor(f"listing {self.pattern}")  # without one, glob finds nothing and says nothing
+        wait_for_descriptor(f"listing {self.pattern}")  # without one, glob silently returns nothing
         paths = sorted(glob.glob(self.pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute one
         for path in paths or [self.pattern]:
             try:

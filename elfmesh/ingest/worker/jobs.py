@@ -254,7 +254,7 @@ class LocalJob:
         if stream not in self._doubts:
             self._doubts[stream] = ql.Query(self.statement, self._labels).doubts(stream)
         for each in self._doubts[stream].found(records.column, source):
-            log.warning("job %s compares in vain: %s", self.manifest.qualified, each)
+            log.warning("job %s has an impossible comparison: %s", self.manifest.qualified, each)
             self._doubted = (*self._doubted, each)[-GAPS_REPORTED:]
 
     def report(self, outcome: Outcome) -> None:

@@ -280,7 +280,7 @@ class LateRecords:
     ) -> dict[int, int]:
         """Insert records; returns how many were contributed, by pane of the query's window.
 
-        None if it raises.
+        Returns None if it raises.
         """
         late = self._late.get(index)
         if late is None:

@@ -43,7 +43,7 @@ class Offsets:
     def counted_below(self, block: Block) -> int | None:
         """Return the interval below which the records of a block were counted before the restart.
 
-        None: it is new.
+        Returns None if it is new.
         """
         at = block.position
         if at is None or not self._read_up_to:

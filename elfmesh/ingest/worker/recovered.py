@@ -24,7 +24,7 @@ from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
 
-DAMAGED_END = "the end of the frame log was damaged: what it said is read again where it can be"
+DAMAGED_END = "the end of the frame log was damaged: its records are read again if possible"
 GAPS_REPORTED = 3
 """Number of the newest losses of sources that are reported with path and cause."""
 

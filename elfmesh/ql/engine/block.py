@@ -95,7 +95,7 @@ class BlockRows:
     def column(self, name: str) -> pa.Array | None:
         """Return a column widened to its ELF-QL type (nested types unchanged).
 
-        None if the block does not have it.
+        Returns None if the block does not have it.
         """
         known = self._columns.get(name)
         if known is None:

@@ -84,7 +84,7 @@ class Finished:
 class _Compiled:
     """Operands of a plan for certain types of the reduced columns.
 
-    None for a column that is shown unchanged.
+    An operand is None for a column that is shown unchanged.
     """
 
     outputs: tuple[Operand | None, ...]

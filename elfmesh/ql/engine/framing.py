@@ -42,7 +42,7 @@ class Frames:
     def tables(self, source: pa.Table, rows_max: int) -> Iterator[pa.Table]:
         """Yield the rows of the frames, with the column ROW, in tables of about `rows_max` rows.
 
-        At least one table.
+        There is at least one table.
         """
         reached, start = np.cumsum(self._counts), 0
         while True:

@@ -28,7 +28,7 @@ def aggregate_calls(value: exp.Expr) -> Iterator[exp.Expr]:
 def over_nothing(call: exp.Expr, column: exp.Expr) -> exp.Expr | None:
     """Return the value of an aggregate over no rows.
 
-    None for a sketch, whose value there is not a constant.
+    Returns None for a sketch, whose value there is not a constant.
     """
     name = _function(call).removeprefix(MARK)
     if "sketch" in name or name.endswith(("union_agg", "merge_agg_double")):

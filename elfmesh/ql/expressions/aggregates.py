@@ -36,7 +36,7 @@ class Reduction(Protocol):
     def state(self, kind: str, *values: Expr) -> Expr:
         """Return the finished column of a law over values of the records.
 
-        Without values, over the records.
+        Without values, the law is over the records.
         """
         ...
 

@@ -9,17 +9,15 @@ CLOCK_HINT = "An answer must not depend on when it is computed: use the event ti
 
 _CHANCE = "An answer must be the same on every agent and at every attempt: use a field of the record."
 _JSON = "Write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
-_LAMBDA = (
-    "ELF-QL has no lambda functions: write explode(x) in a query in brackets, and compute over its rows."
-)
-_LISTS = "Write explode(x) in a query in brackets, choose the rows, and collect them again with array_agg."
+_LAMBDA = "ELF-QL has no lambda functions: write explode(x) in a subquery, and compute over its rows."
+_LISTS = "Write explode(x) in a subquery, choose the rows, and collect them again with array_agg."
 _STRUCT = "ELF-QL makes no structs: select each field as a column, or write map('a', x, 'b', y)."
 _INTERVAL = "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND."
 _TIME = "ELF-QL has no type TIME: write hour(ts) and minute(ts), or date_format(ts, 'HH:mm:ss')."
 _ZONE = (
     "ELF-QL has one TIMESTAMP, an instant in UTC: write to_timestamp(x[, pattern]) or make_timestamp(...)."
 )
-_NO_TIME = "Write to_timestamp(x[, pattern]) or to_date(x[, pattern]): text that is no time gives NULL."
+_NO_TIME = "Write to_timestamp(x[, pattern]) or to_date(x[, pattern]): text that is not a time gives NULL."
 _VARIANT = f"ELF-QL has no type VARIANT. {_JSON}"
 _CSV = "Write split(text, ','); a whole log is read by --format csv."
 _XML = "Write regexp_extract(text, '<a>([^<]*)</a>', 1)."
@@ -41,7 +39,7 @@ _KLL = "Write kll_sketch_agg_double(x) and kll_sketch_get_quantile_double(sketch
 _TOP = "Write approx_top_k(x, k), approx_count_distinct(x) or approx_percentile(x, 0.99)."
 _UTF8 = "A STRING is valid UTF-8 always: leave it out."
 _PLACE = "ELF-QL has no geometry: keep longitude and latitude as numbers of their own."
-_VECTOR = "Write explode(x) in a query in brackets, and sum or avg over its rows."
+_VECTOR = "Write explode(x) in a subquery, and sum or avg over its rows."
 _COLLATE = "Text is compared by its bytes: write lower(x) to leave out the case."
 _DIFF = "Write datediff(end, start) for days, or unix_seconds(end) - unix_seconds(start)."
 _ADD = "Write ts + INTERVAL '1' DAY, or add_months(ts, n)."
@@ -80,7 +78,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ("Write size(x).", "array_length list_length arraylength len_array json_length jsonb_array_length"),
     ("Write array_contains(x, y).", "list_contains list_has array_has has hasany hasall json_contains"),
     ("Write array_position(x, y).", "list_position list_indexof array_indexof"),
-    ("Write array_max(x), array_min(x), or explode(x) in a query in brackets.", "list_aggregate list_sum"),
+    ("Write array_max(x), array_min(x), or explode(x) in a subquery.", "list_aggregate list_sum"),
     ("Write array_distinct(x).", "list_distinct list_unique"),
     ("Write array_agg(x).", "array_concat_agg listagg_distinct group_array groupuniqarray"),
     ("Write array_join(x, ',').", "array_to_string list_to_string arraystringconcat"),

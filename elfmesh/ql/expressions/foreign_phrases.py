@@ -39,11 +39,11 @@ _JSON = "Write get_json_object(x, '$.a') for a text of JSON, x.a for a field of 
 _LOCK = "Leave it out: no row is locked."
 _VARIABLE = "Write the value."
 _FEED = "Feed results back with a job of its own."
-_STAR = "Name the columns after SELECT; s.* stands for those of s."
+_STAR = "Name the columns after SELECT; s.* means those of s."
 
 _PHRASES: tuple[tuple[str, str, str], ...] = (
     # clauses
-    (r"SELECT (x:TOP) [#(]", "ELF-QL has no TOP", "Write LIMIT 10 at the end, behind ORDER BY."),
+    (r"SELECT (x:TOP) [#(]", "ELF-QL has no TOP", "Write LIMIT 10 at the end, after ORDER BY."),
     (rf"SELECT (AS) x:VALUE {_NAME}|SELECT (AS) STRUCT", _STRUCT, "Name the columns after SELECT."),
     (r"(?:SELECT|,|\.) \* (x:EXCLUDE|REPLACE|x:RENAME|ILIKE) [('x]", "`*` names all columns", _STAR),
     (r"(FETCH) (?:FIRST|NEXT) (?:#|ROWS?)", "ELF-QL has no FETCH", _LIMIT),
@@ -123,10 +123,10 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(\{) ['x}]", _STRUCT, _COLUMNS),
     (r"(?:SELECT|WHERE|,|\(|[=<>]=?|<>|AND|OR|LIMIT) (:) (?:x:|#)", "ELF-QL has no parameters", _VARIABLE),
     (r"(\$) #", "ELF-QL has no parameters", _VARIABLE),
-    (rf"{_NAME} (@) {_NAME}", "`@` is no part of a name", "Write the name in quotes: `a@b`."),
+    (rf"{_NAME} (@) {_NAME}", "`@` cannot be part of a name", "Write the name in quotes: `a@b`."),
     (r"(@)", "ELF-QL has no variables", _VARIABLE),
     (rf"(?:SELECT|,|\() (x:IF) {_NAME} (?:[=<>]=?|<>) \S+ THEN", "ELF-QL has no IF ... THEN", _IF),
-    (rf"CASE {_NAME} (?:[=<>]=?|<>) (?:#|'|{_NAME}) (THEN)", "THEN stands behind WHEN", _IF),
+    (rf"CASE {_NAME} (?:[=<>]=?|<>) (?:#|'|{_NAME}) (THEN)", "THEN must follow WHEN", _IF),
 )  # fmt: skip
 
 _HALVES = (TokenType.LT, TokenType.GT)

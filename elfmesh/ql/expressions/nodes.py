@@ -71,7 +71,7 @@ class Star(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """Call of a function or operator; `option` has what is no expression, such as the type of a cast."""
+    """Call of a function or operator; `option` is not an expression, for example the type of a cast."""
 
     name: str
     args: tuple[Expr, ...]

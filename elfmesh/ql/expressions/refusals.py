@@ -91,18 +91,18 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
         "Name the common columns: JOIN other ON a.x = b.x, or JOIN other USING (x).",
     ),
     "|>": Refusal(
-        "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and queries in brackets."
+        "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and subqueries."
     ),
     "->": Refusal(
         "ELF-QL has no lambda functions",
-        "Write explode(x) in a query in brackets, and compute over its rows.",
+        "Write explode(x) in a subquery, and compute over its rows.",
     ),
     **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
     ":": Refusal("ELF-QL has no paths with `:`", "Write a.b."),
     "?": Refusal("ELF-QL has no parameters", "Write the value."),
 }
 
-FILE_HINT = "Write FROM log, and name the file behind the query: elf run '... FROM log' a.log."
+FILE_HINT = "Write FROM log, and name the file after the query: elf run '... FROM log' a.log."
 
 _STORED = "Results are kept and written on by sinks: write CREATE JOB name AS SELECT ..."
 _NO_TABLES = "ELF-QL reads streams and stores no tables."
@@ -191,7 +191,7 @@ OTHER_EXTRACTS: dict[str, str] = {
 
 UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "tuple": (
-        "a row of values in brackets is no value",
+        "a row of values in parentheses is not a value",
         "Compare each: a = 1 AND b = 2; count(DISTINCT a, b).",
     ),
     "collate": ("ELF-QL has no COLLATE", FOREIGN_FUNCTIONS["collate"]),
@@ -212,11 +212,11 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "array": ("a list is written as a call", "Write array(a, b)."),
     "comprehension": ("ELF-QL has no [... FOR ... IN ...]", FOREIGN_FUNCTIONS["transform"]),
     "unnest": (
-        "UNNEST gives rows, and is no value",
+        "UNNEST returns rows and is not a value",
         "Write SELECT explode(x), or FROM stream CROSS JOIN UNNEST(x) AS t(e).",
     ),
     "order": (
-        "ORDER BY stands in no call but OVER and WITHIN GROUP",
+        "ORDER BY is allowed only in OVER and WITHIN GROUP",
         "Write string_agg(x, ',') WITHIN GROUP (ORDER BY y), or sort_array(array_agg(x)).",
     ),
     "havingmax": ("an aggregate has no HAVING", "Write max_by(x, y) or min_by(x, y)."),
@@ -241,7 +241,7 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "kind": ("SELECT AS STRUCT", "Select each field as a column."),
     "method": ("ASOF JOIN", "Write JOIN LATEST namespace.job j ON a.x = j.x, or JOIN with a range of ts."),
     "global_": ("GLOBAL JOIN", "Write JOIN other ON a.x = b.y."),
-    "operation_modifiers": ("a modifier behind SELECT", "Leave it out."),
+    "operation_modifiers": ("a modifier after SELECT", "Leave it out."),
     "only": ("FROM ONLY", "Write FROM stream."),
     "ordinality": ("WITH ORDINALITY", "Write posexplode(x) AS (n, e)."),
     "partition": ("PARTITION in FROM", "Choose records with WHERE."),
@@ -252,7 +252,7 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "options": ("OPTION", "Leave it out: a query is planned in one way only."),
     "by_name": ("UNION BY NAME", "Select the columns in one order: they go by position."),
     "sample": ("SAMPLE", "Filter with WHERE, or read less with `elf run --sample N`."),
-    "joins": ("a join in brackets", "Write the joins behind each other: a JOIN b ON ... JOIN c ON ..."),
+    "joins": ("a join in parentheses", "Write the joins one after the other: a JOIN b ON ... JOIN c ON ..."),
     "into": ("INTO", "Read results with `elf results`, or write them on with a sink."),
 }
 """Clauses by sqlglot's name: their name for the user, and a replacement."""

@@ -177,7 +177,7 @@ def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) 
         if not 0 <= place < len(kinds):
             raise context.error(
                 call.args[0],
-                f"the format wants {place + 1} values but the call has {len(kinds)}",
+                f"the format needs {place + 1} values but the call has {len(kinds)}",
                 "Write a value for each `%` of the format; `%%` is a percent sign.",
             )
         piece = _Piece(place, letter, flags, int(width or 0), None if precision is None else int(precision))

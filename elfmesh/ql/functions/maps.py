@@ -159,7 +159,7 @@ def _splitter(
 ) -> Callable[[str], list[str]] | None:
     """Return the function that splits strings at a pattern, in argument `at` or the default.
 
-    None for NULL.
+    Returns None for NULL.
     """
     if len(args) <= at:
         return java_split(compile_pattern(context, call, usual), most)

@@ -300,9 +300,7 @@ class _Analyser:
 
     def _reduce(self, node: Aggregate) -> Expr:
         for child in node.children:
-            self._refuse_above(
-                child, f"the argument of {node.kind}", "Aggregate in a query in brackets below."
-            )
+            self._refuse_above(child, f"the argument of {node.kind}", "Aggregate in a subquery.")
             self._names.refuse_aliases(child, f"the argument of {node.kind}")
         return reduce(self, node)
 

@@ -154,7 +154,7 @@ class Lowering(ABC):
     def time_of(self, draft: SelectDraft) -> Field | None:
         """Return the event-time field of a query's input.
 
-        None if it has none, or if there are several inputs.
+        Returns None if it has none, or if there are several inputs.
         """
         read = draft.reads[0]
         if draft.scope.joined:
@@ -246,7 +246,7 @@ class Lowering(ABC):
                     raise self.origin.error(
                         "ON cannot contain an aggregate",
                         place_of(condition),
-                        "Aggregate in a query in brackets, and join with that.",
+                        "Aggregate in a subquery, and join with that.",
                     )
                 residual.append(condition)
             else:

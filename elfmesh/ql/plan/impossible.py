@@ -89,7 +89,7 @@ def is_impossible(comparison: Comparison, given: pa.DataType) -> bool:
 
 def explained(comparison: Comparison, given: pa.DataType) -> str:
     kind = type_name(canonical(given))
-    return f"{comparison.column.path} is {kind} and '{comparison.text.value}' is none: nothing satisfies it"
+    return f"{comparison.column.path} is {kind} and '{comparison.text.value}' is not: no value satisfies it"
 
 
 def remedy(comparison: Comparison, given: pa.DataType) -> str:

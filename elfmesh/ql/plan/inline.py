@@ -140,7 +140,7 @@ class _Reader:
             place = self._token().start
             column, kind = self._take(), TYPES.get(self._take().upper())
             if not column.isidentifier() or column in columns or kind is None or len(columns) == COLUMNS_MAX:
-                text = f"`{column}` is no column of a table: a name of its own, and one of {', '.join(TYPES)}"
+                text = f"`{column}` is not a valid column: write a unique name and one of {', '.join(TYPES)}"
                 raise self._error(place, text)
             columns[column] = kind
             if self._take() == ")":

@@ -95,7 +95,7 @@ class Lookups:
             raise self._error(
                 one,
                 "a lookup table is joined to one stream, where it is read",
-                "Join it to one stream in a query in brackets.",
+                "Join it to one stream in a subquery.",
             )
         (owner_at,) = owners
         filled = owner_at > 0 and draft.joins[owner_at - 1].kind != "inner"
@@ -103,7 +103,7 @@ class Lookups:
         if filled and join.kind == "inner":
             raise self._error(
                 one, "a lookup table cannot be joined to the optional side of an outer join",
-                "Write LEFT JOIN lookup..., or join it in a query in brackets.",
+                "Write LEFT JOIN lookup..., or join it in a subquery.",
             )  # fmt: skip
         columns = tuple(sorted({*one.used, *(column for _, column in keys)}))
         return owner_at, LookupJoin(read.name, one.name, columns, tuple(keys), join.kind == "inner")

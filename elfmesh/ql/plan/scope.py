@@ -153,7 +153,7 @@ class Scope:
             hint = f"Write {names}."
             if any(one.name.startswith("#") for one in maybe):
                 names = f" or {names}" if names else ""
-                hint = f"Give the query in brackets a name, (SELECT ...) AS q, and write q.{name}{names}."
+                hint = f"Give the subquery a name, (SELECT ...) AS q, and write q.{name}{names}."
             raise self._source.error(f"{name} may be a column of several inputs", at, hint)
         if not having and not unknown:
             if is_alias:
@@ -175,7 +175,7 @@ class Scope:
     def structure(self, parts: Sequence[str]) -> int:
         """Return how many names at the start of a path are a known column with nested fields.
 
-        0 if the path is no such.
+        Returns 0 otherwise.
         """
         if len(parts) < 2:
             return 0
@@ -237,5 +237,5 @@ class Scope:
 
 def _instead(name: str, known: Sequence[str]) -> str:
     if STAR in known:
-        return f"The columns of `*` are not known here: write SELECT {name}, ... in the query below."
+        return f"The columns of `*` are not known here: write SELECT {name}, ... in the subquery."
     return suggest(name, known) or f"There are {', '.join(known)}."

@@ -115,7 +115,7 @@ class OrderItem:
 class DistinctValues:
     """Table of the distinct values of each group, and the expressions that fill it.
 
-    With counts if `counted`.
+    It has counts if `counted`.
     """
 
     name: str
@@ -278,7 +278,7 @@ class Statement:
         for part in self.parts:
             if part.stream == stream and part.window is not None:
                 return part.window.column
-        assert self.window is not None, "without a window nothing is dated"
+        assert self.window is not None, "without a window, rows have no event time"
         return self.window.column
 
 

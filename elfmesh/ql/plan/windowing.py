@@ -80,7 +80,9 @@ def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraf
 def _trace(origin: SourceText, call: WindowCall, name: str, draft: Draft, times: Times) -> None:
     at = next((at for at, column in enumerate(draft.columns) if column.lower() == name.lower()), None)
     if at is None:
-        raise origin.error(f"the window's column {name} is not selected below", call.at, "Select it.")
+        raise origin.error(
+            f"the window's column {name} is not selected in the subquery", call.at, "Select it."
+        )
     if isinstance(draft, UnionDraft):
         for source in draft.sources:
             _trace(origin, call, source.columns[at], source, times)
@@ -90,6 +92,6 @@ def _trace(origin: SourceText, call: WindowCall, name: str, draft: Draft, times:
         _assign(origin, call, expr.path, draft, times)
     elif not isinstance(expr, WindowBound):
         raise origin.error(
-            f"the window's column {name} is computed in a query below", call.at,
+            f"the window's column {name} is computed in a subquery", call.at,
             "Write TUMBLE over a field of the stream, in the query that reads it.",
         )  # fmt: skip

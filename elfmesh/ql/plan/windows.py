@@ -60,7 +60,7 @@ def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
     while isinstance(around, exp.Neg | exp.Paren):
         around = around.parent
     if not isinstance(around, _AROUND) or around.name.removeprefix(MARK) in AGGREGATES:
-        raise error(node, "an INTERVAL is no value of its own", "Add it to a time: ts + INTERVAL '5' MINUTE.")
+        raise error(node, "an INTERVAL is not a value", "Add it to a time: ts + INTERVAL '5' MINUTE.")
     if unit is not None and not isinstance(unit, exp.Var):
         raise error(node, "INTERVAL takes one unit", hint)
     sign = 1

@@ -33,7 +33,7 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     if held is not None:
         raise translator.error(
             node, f"{name} cannot contain a window function",
-            f"Write it in a query in brackets: SELECT {name}(n) FROM (SELECT rank() OVER (...) AS n ...).",
+            f"Write it in a subquery: SELECT {name}(n) FROM (SELECT rank() OVER (...) AS n ...).",
         )  # fmt: skip
     kind, form = "avg" if name == "mean" else name, AGGREGATES[name]
     if kind == "count" and any(isinstance(arg, Star) for arg in args):
@@ -41,7 +41,7 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
             raise translator.error(node, "count takes * alone", "Write count(*) or count(DISTINCT x).")
         return Aggregate(kind, (), at=place)
     if any(isinstance(arg, Star) for arg in args):
-        raise translator.error(node, f"{name}(*) makes no sense", f"Write {form.signature}.")
+        raise translator.error(node, f"{name}(*) is not valid", f"Write {form.signature}.")
     shares = name in _SHARES
     count = len(args) + shares
     if count < form.least or (form.most is not None and count > (2 if shares else form.most)):
@@ -90,7 +90,7 @@ def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
         return replace(made, args=(ordered[0], made.args[0], *falling))
     if made.kind not in _LISTS:
         raise translator.error(
-            node, f"{made.kind} cannot be ordered so", "listagg(x) WITHIN GROUP (ORDER BY y) can."
+            node, f"{made.kind} does not support this ORDER BY", "listagg(x) WITHIN GROUP (ORDER BY y) can."
         )
     return _placed(translator, node, made, ordered)
 

@@ -83,9 +83,7 @@ def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
     nothing = after in _NEVER_FIRST or at + 1 == len(tokens)
     if kind in _FILLED and nothing and before != TokenType.DOT and after != TokenType.COMMA:
         word = tokens[at].text.upper()
-        raise origin.error(
-            f"nothing stands behind {word}", tokens[at].start, f"Write {word} {_FILLED[kind]}."
-        )
+        raise origin.error(f"nothing follows {word}", tokens[at].start, f"Write {word} {_FILLED[kind]}.")
 
 
 def _rank(tokens: Sequence[Token], at: int) -> int:

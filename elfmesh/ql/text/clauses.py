@@ -143,7 +143,7 @@ class Cutter:
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
         found, at = inline.read_table(self._source, self._tokens, self._at + 1)
         if found.name in tables:
-            raise self._error(f"table {found.name} is there twice", "Give one of them another name.")
+            raise self._error(f"table {found.name} is duplicated", "Give one of them another name.")
         tables[found.name], self._at = found, at
 
     def _job_name(self) -> tuple[str, str]:
@@ -301,7 +301,7 @@ class Cutter:
         name, argument = self._tokens[self._at - 1].text, self._tokens[self._at + 1].token_type
         if self._tokens[self._at - 2].text.upper() == "LATERAL":
             hint = "Write CROSS JOIN LATERAL explode(x) AS t(e)."
-            raise self._source.error("ELF-QL has LATERAL only behind JOIN", at, hint)
+            raise self._source.error("ELF-QL has LATERAL only after JOIN", at, hint)
         if self._tokens[self._at - 1].start != at:
             raise self._error(f"the columns of {name} must be names in parentheses", f"Write {name}(a, b).")
         hint = FILE_HINT if argument == TokenType.STRING else "FROM takes the name of a stream."

@@ -37,7 +37,7 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
             what = f"the columns of {called} cannot be renamed because those of `*` are not known"
         raise error(given[0], what, hint)
     if len(given) != len(draft.columns) and called == IN_QUERY:
-        message = f"this query has {len(draft.columns)} columns, and {len(given)} stand before IN"
+        message = f"this query has {len(draft.columns)} columns, but {len(given)} are before IN"
         raise error(given[0], message, "Name as many columns after SELECT.")
     if len(given) != len(draft.columns):
         message = f"{called} has {len(draft.columns)} columns, and {len(given)} names"

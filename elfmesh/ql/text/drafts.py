@@ -215,13 +215,13 @@ class Drafter:
         if isinstance(table, exp.Subquery):
             self._refuse_clauses(table, {"this", "alias", "with_"})
             if not isinstance(table.this, exp.Query):
-                hint = "Leave the brackets out, or write FROM (SELECT ... FROM a JOIN b ON ...) AS t."
-                raise self._error(table, "FROM takes no join and no name in brackets", hint)
+                hint = "Remove the parentheses, or write FROM (SELECT ... FROM a JOIN b ON ...) AS t."
+                raise self._error(table, "FROM does not support a join or a name in parentheses", hint)
             draft = self._named(table, alias, named)
             return draft, Input(called or "#", draft.columns, place)
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise self._error(
-                table, "FROM and JOIN take the name of a stream, or a query in brackets",
+                table, "FROM and JOIN take the name of a stream, or a subquery",
                 "Write LATERAL VIEW explode(x) t AS e for the elements of a list.",
             )  # fmt: skip
         self._refuse_clauses(table, {"this", "alias", "db"})

@@ -24,7 +24,7 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
     if not re.fullmatch(r"\d+", node.name):
         double = sign * (float(node.name) if _NUMBER.fullmatch(node.name) else math.nan)
         if math.isnan(double):
-            raise translator.error(node, f"{node.name} is no number", "Write 1.5, 1.5e10 or 15.")
+            raise translator.error(node, f"{node.name} is not a number", "Write 1.5, 1.5e10 or 15.")
         if math.isinf(double):
             raise translator.error(node, f"{node.name} does not fit into a double", "Write a smaller one.")
         return Literal("double", double, at=place)

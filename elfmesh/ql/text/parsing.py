@@ -195,7 +195,7 @@ def _statement(
     if window is not None and window.is_session and not is_part(draft):
         raise origin.error(
             "SESSION is for a query over one stream alone", draft.at,
-            "Leave joins, queries in brackets, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
+            "Leave joins, subqueries, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
         )  # fmt: skip
     if is_part(draft):
         done = _one_part(origin, cut, draft, star_columns)
@@ -278,7 +278,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     if cut.job is not None and cut.job.partials and (done.relation is not None or done.has_sessions):
         raise origin.error(
             "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
-            "Leave joins, queries in brackets, UNION, OVER, ROLLUP and SESSION out.",
+            "Leave joins, subqueries, UNION, OVER, ROLLUP and SESSION out.",
         )  # fmt: skip
     _check_tables(origin, cut, done)
     every = _every(cut)

@@ -44,7 +44,7 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     misspelt = _misspelt(origin, tokens, place)
     if misspelt is not None:
         return misspelt
-    hint = "Is a comma, an operator or a bracket missing before it?"
+    hint = "Is a comma, an operator or a parenthesis missing before it?"
     if word.upper() in _CLAUSES:
         hint = HINT
     if word.lower() in _WORDS:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def dotted_parts(node: Any) -> tuple[list[str], bool] | None:
-    """Return the names of a dotted path, and whether it can only be a field. None if the node is no path."""
+    """Return the names of a dotted path, and whether it can only be a field; None if it is not a path."""
     if isinstance(node, exp.Column):
         if isinstance(node.this, exp.Star):
             return None

@@ -131,7 +131,7 @@ class Translator:
         """As `expr`, but raise QueryError for `*` too."""
         found = self.expr(node)
         if isinstance(found, Star):
-            raise self.error(node, "* is no value", "Write * alone after SELECT, or name a field.")
+            raise self.error(node, "* is not a value", "Write * alone after SELECT, or name a field.")
         return found
 
     def place(self, node: Any) -> Place:
@@ -158,7 +158,7 @@ class Translator:
         if name in FOREIGN_FUNCTIONS:
             return self.error(node, f"ELF-QL has no function {name}", FOREIGN_FUNCTIONS[name])
         shown = self._source.text[slice(*self._written(node))]
-        hint = "The page on ELF-QL in the documentation lists what there is."
+        hint = "See the page on ELF-QL in the documentation."
         return self.error(node, f"ELF-QL does not have `{shown[:60]}`", hint)
 
     def _written(self, node: Any) -> tuple[int, int]:
@@ -278,7 +278,7 @@ class Translator:
                 f"Write {known.signature}.",
             )
         if any(isinstance(arg, Star) for arg in args):
-            raise self.error(node, f"{name}(*) makes no sense", f"Write {known.signature}.")
+            raise self.error(node, f"{name}(*) is not valid", f"Write {known.signature}.")
         return Call(name, args, at=self.place(node))
 
     def _filter(self, node: exp.Filter) -> Expr:

@@ -103,7 +103,7 @@ def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
             raise PatternError(f"`{text}` cannot be read")
         name = re.findall(r"P<(\w+)>", group)[0]
         if name in seen:
-            raise PatternError(f"`{text}` is there twice")
+            raise PatternError(f"`{text}` is duplicated")
         seen.add(name)
         shape += group
     full = rf"(?i)\A{shape}\z"

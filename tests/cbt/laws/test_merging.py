@@ -135,7 +135,7 @@ def test_what_is_no_sketch_makes_its_group_null_and_no_other() -> None:
         assert merged(kind, [second]) == merged(kind, [good])
         assert third is not None
         assert merged(kind, [third, good]) == merged(kind, [good]), "nothing is the empty sketch"
-        with pytest.raises(DataError, match="are no sketches"):
+        with pytest.raises(DataError, match="are not sketches"):
             law.value_type(pa.array(["text"]), "x")
 
 

@@ -48,7 +48,7 @@ def test_functions_are_off_without_a_layer_unless_that_is_accepted(layer: str, n
         "problem": off,
         "worker": f"PermissionError: {why}",
     }
-    risk = f"functions are not held in: {why} (dangerously_without_sandbox)"
+    risk = f"functions are not confined: {why} (dangerously_without_sandbox)"
     nothing = {"trial": "", "open": "", "again": "", "problem": "", "worker": ""}
     assert reported["accepted"] == nothing | {"python": f"signed by 1 of 1 keys; {risk}"}
     assert reported["off"]["problem"] == ""
@@ -77,9 +77,7 @@ def test_who_trusts_a_text_may_run_it_and_is_told_what_it_can_do(tmp_path: Path)
     done = elf("landlock", "run", "--python", "-f", str(query), str(log), "--format", "json", "-o", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == [{"y": 5}]
-    assert (
-        "Python functions can do here what you can: Landlock: this kernel is built without it" in done.stderr
-    )
+    assert "Python functions have your rights here: Landlock: this kernel is built without it" in done.stderr
 
 
 @contextmanager

@@ -78,5 +78,7 @@ async def test_datagrams_that_the_kernel_drops_are_counted(tmp_path: Path) -> No
         assert reader.gaps("job") == [], "what was lost before a job began is none of its losses"
         inputs._writers["net"].counters.lost += 3
         reader.poll()
-        assert [gap.why for gap in reader.gaps("job")] == ["3 messages were gone before they could be taken"]
+        assert [gap.why for gap in reader.gaps("job")] == [
+            "3 messages were lost before they could be received"
+        ]
         reader.close()

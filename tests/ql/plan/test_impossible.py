@@ -117,7 +117,7 @@ def test_a_learnt_type_is_doubted_once_with_file_and_value() -> None:
     (notified,) = doubts.found(columns.get, "/var/log/a.json")
     assert notified == (
         "status = '5xx': in /var/log/a.json (such as 404) status is BIGINT and '5xx' is none: "
-        "nothing satisfies it. Write status BETWEEN 500 AND 599."
+        "no value satisfies it. Write status BETWEEN 500 AND 599."
     )
     assert list(doubts.found(columns.get, "/var/log/b.json")) == []
     texts = {"status": pa.array(["5xx"])}

@@ -107,13 +107,13 @@ BOMB = base64.b64encode(zstandard.ZstdCompressor().compress(bytes(200 << 20))).d
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ((COLUMNS, "suspects (name TEXTS)"), "`name` is no column of a table"),
+        ((COLUMNS, "suspects (name TEXTS)"), "`name` is not a valid column"),
         ((COLUMNS, "suspects (name STRING, name STRING)"), "`name` is no column"),
         ((COLUMNS, "suspects (name STRING)"), "lookup.suspects has no column weight"),
         (("weight BIGINT)", "weight BIGINT) AS $$ !!! $$"), "the data of table suspects is damaged"),
         (("weight BIGINT)", f"weight BIGINT) AS $$ {BOMB} $$"), "the data of table suspects is damaged"),
-        (("weight BIGINT)", "weight BIGINT"), "is no column of a table|expected"),
-        (("TABLE suspects", "TABLE suspects (x STRING) TABLE suspects"), "table suspects is there twice"),
+        (("weight BIGINT)", "weight BIGINT"), "is not a valid column|expected"),
+        (("TABLE suspects", "TABLE suspects (x STRING) TABLE suspects"), "table suspects is duplicated"),
         (("weight BIGINT)", f"weight BIGINT) AS $$ {'A' * (DATA_CHARS_MAX + 4)} $$"), "is longer than"),
     ],
 )  # fmt: skip
