@@ -8,7 +8,7 @@ STEP_BITS = 4
 """Bits of the placement hash by which a leaf splits: 16 ways."""
 
 PLACE_BITS_MAX = 32
-"""Greatest depth of the tree in bits of the placement hash; keys that agree in this many were chosen to
+"""Maximum depth of the tree in bits of the placement hash; keys that agree in this many were chosen to
 collide."""
 
 

@@ -35,11 +35,11 @@ from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.partials import partial_table
 
 QUERIES_MAX = 256
-"""Most compiled queries in the cache: one per job whose master is here."""
+"""Maximum number of compiled queries in the cache: one per job whose master is here."""
 
 KNOWN_BYTES_MAX = 4 << 20
-"""Most bytes of decoded contents, together with their partials: those of the intervals that jobs seal at one
-time."""
+"""Maximum number of bytes of decoded contents, together with their partials: those of the intervals that jobs
+seal at one time."""
 
 
 class KnownPartials:

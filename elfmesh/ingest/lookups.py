@@ -29,7 +29,8 @@ else:
 log = logging.getLogger("elf.worker")
 
 ROWS_MAX = 1 << 20
-"""Most rows of a lookup table, because it is in memory and is hashed for every block of records."""
+"""Maximum number of rows of a lookup table, because it is in memory and is hashed for every block of
+records."""
 
 BYTES_MAX = 64 << 20
 

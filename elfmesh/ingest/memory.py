@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 GIVE_BACK_S = 5.0
-"""Least time between two returns, because pages that are needed again soon cause page faults."""
+"""Minimum time between two returns, because pages that are needed again soon cause page faults."""
 
 
 def _find_trim() -> Callable[[int], int] | None:

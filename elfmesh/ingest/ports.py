@@ -8,8 +8,8 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.storage.durable import Records
 
 HELD_BYTES_MAX = 64 << 20
-"""Most bytes of one job's partials that are sealed but not closed. Above it the job stops reading, until half
-of them are closed."""
+"""Maximum number of bytes of one job's partials that are sealed but not closed. Above it the job stops
+reading, until half of them are closed."""
 
 
 class Workers(Protocol):

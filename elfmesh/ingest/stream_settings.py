@@ -17,7 +17,7 @@ from elfmesh.ingest.inputs.kafka_config import KafkaInput, check_kafka
 from elfmesh.units import parse_duration_us, parse_size
 
 SPOOL_BYTES_MIN = 64_000_000
-"""Least size of a spool; a smaller one could not hold the body of an HTTP request."""
+"""Minimum size of a spool; a smaller one could not hold the body of an HTTP request."""
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
 _LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")

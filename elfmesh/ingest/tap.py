@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from elfmesh.ql import Statement
 
 TAPS_MAX = 4
-"""Most open taps at one agent; more are refused."""
+"""Maximum number of open taps at one agent; more are refused."""
 
 POLL_S = 0.2
 BUSY_SHARE = 0.1
-"""Greatest share of one processor's time for reading for one tap."""
+"""Maximum share of one processor's time for reading for one tap."""
 
 QUIET_S = 5.0
 """Time without a line after which a tap sends its counts to show that it is alive."""

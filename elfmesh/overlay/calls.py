@@ -24,13 +24,13 @@ TIMEOUT_FIRST_S = 0.5
 """Timeout for an agent whose round trip is unknown."""
 
 TIMEOUT_MIN_S = 0.25
-"""Least timeout, longer than the pauses of a busy Python process on a fast network."""
+"""Minimum timeout, longer than the pauses of a busy Python process on a fast network."""
 
 TIMEOUT_MAX_S = 1.5
-"""Greatest timeout. A slower agent is useless as a hop, and the limit bounds the detection of deaths."""
+"""Maximum timeout. A slower agent is useless as a hop, and the limit bounds the detection of deaths."""
 
 LATE_MAX = 256
-"""Most requests that are remembered after their timeout, for the round trip of a late answer."""
+"""Maximum number of requests that are remembered after their timeout, for the round trip of a late answer."""
 
 LATE_S_MAX = 10.0
 """Longest round trip that is measured; a longer one is caused by a fault and not by the link."""

@@ -31,8 +31,8 @@ FAST_TIMEOUT_S = 0.15
 """Timeout after a lost connection; four stages then take about 0.75 s."""
 
 RELAYS_MAX = 64
-"""Most concurrent pings on behalf of others; further requests are refused, so that no peer can cause a
-flood."""
+"""Maximum number of concurrent pings on behalf of others; further requests are refused, so that no peer can
+cause a flood."""
 
 _SUSPECT_STAGE = 2
 _DEAD_STAGE = 4

@@ -39,10 +39,11 @@ SEED_GRACE_S = 0.1
 
 ROWS_FROM = 3
 ROWS_CONTACTS_MAX = 256
-"""Most contacts of one `Rows` answer; a full table in an overlay of a million agents has about 80."""
+"""Maximum number of contacts of one `Rows` answer; a full table in an overlay of a million agents has about
+80."""
 
 MERGE_S = 5.0
-"""Least time between two searches for the other half of a healed partition."""
+"""Minimum time between two searches for the other half of a healed partition."""
 
 Address = tuple[str, int]
 

@@ -29,10 +29,11 @@ ALPHA = 3
 """Concurrent requests per look-up."""
 
 ASKED_MAX = 96
-"""Most agents that one look-up asks: it needs about 20, so more means that an agent invents contacts."""
+"""Maximum number of agents that one look-up asks: it needs about 20, so more means that an agent invents
+contacts."""
 
 LOOKUPS_MAX = 32
-"""Most concurrent look-ups; further ones are queued."""
+"""Maximum number of concurrent look-ups; further ones are queued."""
 
 SECOND_TRY = 2
 """Requests sent at once to an agent after its first timeout. At a loss of 10 % all three fail in 0.7 % of

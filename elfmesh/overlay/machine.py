@@ -33,7 +33,7 @@ from elfmesh.overlay.table import CELL_CONTACTS, SIBLINGS, Peer, Table
 from elfmesh.overlay.upkeep import PROBE_S, Upkeep
 
 FIND_MAX = 32
-"""Most contacts in one answer to `Find`."""
+"""Maximum number of contacts in one answer to `Find`."""
 
 PROBE_ATTEMPTS = 2
 _ANSWERS = (m.Pong, m.Found, m.BeatBack, m.Relayed)

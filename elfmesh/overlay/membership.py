@@ -32,7 +32,8 @@ QUARANTINE_S = 30.0
 """Longer than gossip about a dead agent circulates (kademlia 2.2.3 re-admits the dead for minutes)."""
 
 GRAVES_MAX = 256
-"""Most dead agents that are remembered, so that the two halves of a partition find each other again."""
+"""Maximum number of dead agents that are remembered, so that the two halves of a partition find each other
+again."""
 
 OBITUARIES_SENT_MAX = 16
 OBITUARIES_RECEIVED_MAX = 16
@@ -40,10 +41,11 @@ OBITUARY_S = 20.0
 """Time for which an obituary is sent; all agents that share a contact communicate within it."""
 
 CANDIDATES_MAX = 128
-"""Most second-hand contacts that are pinged at once; the others return with the next exchange."""
+"""Maximum number of second-hand contacts that are pinged at once; the others return with the next
+exchange."""
 
 CHALLENGE_S = 1.0
-"""Least time between challenges of a buried agent that sends messages."""
+"""Minimum time between challenges of a buried agent that sends messages."""
 
 
 class _Grave:

@@ -26,19 +26,19 @@ from elfmesh.overlay.messages import Hop, HopTaken
 from elfmesh.overlay.table import Peer
 
 HOPS_MAX = 40
-"""Most hops of a message: one per digit of an id, if each hop gains a digit."""
+"""Maximum number of hops of a message: one per digit of an id, if each hop gains a digit."""
 
 VERDICT_S = 5.0
 """Time for which a verified "this agent is the closest" is valid, unless the table gets a closer agent."""
 
 ATTEMPTS_MAX = 16
-"""Most hops that are tried for one message; if all are silent, this agent is cut off."""
+"""Maximum number of hops that are tried for one message; if all are silent, this agent is cut off."""
 
 IN_CHARGE_MAX = 1024
-"""Most messages that wait for an acknowledgement or a verification."""
+"""Maximum number of messages that wait for an acknowledgement or a verification."""
 
 SEEN_MAX = 4096
-"""Most names of messages that are remembered, to detect duplicates."""
+"""Maximum number of names of messages that are remembered, to detect duplicates."""
 
 VERDICTS_MAX = 1024
 

@@ -24,7 +24,7 @@ KEPT_S = 3600.0
 still needs their clocks."""
 
 CLOCKS_MAX = 64
-"""Most clocks that are remembered, the newest ones."""
+"""Maximum number of clocks that are remembered, the newest ones."""
 
 
 class Skew:

@@ -36,9 +36,9 @@ from elfmesh.srt.messages import MESSAGES, Join, Leave, Multicast, Refused, Repa
 from elfmesh.srt.tree import Tree
 
 HELD_BYTES_MAX = 256 << 20
-"""Most bytes per tree: partials that wait at the barrier or are kept for a new parent."""
+"""Maximum number of bytes per tree: partials that wait at the barrier or are kept for a new parent."""
 TREES_MAX = 10_000
-"""Most trees of one agent; further JOINs of other agents are refused and counted."""
+"""Maximum number of trees of one agent; further JOINs of other agents are refused and counted."""
 
 
 class Forest:

@@ -36,11 +36,13 @@ from elfmesh.srt.messages import Multicast, MulticastAck, Pull, ReceivedUpTo
 from elfmesh.srt.multicast_log import LOG_MAX, Hop, Logged, Record, Window
 
 ERAS_MAX = 64
-"""Most eras that are remembered: more than the log can contain, so that no replay is delivered twice."""
+"""Maximum number of eras that are remembered: more than the log can contain, so that no replay is delivered
+twice."""
 RECORDS_MAX = 128
-"""Most multicasts with state; beyond it, the oldest are finished early with the answers that they have."""
+"""Maximum number of multicasts with state; beyond it, the oldest are finished early with the answers that
+they have."""
 BODY_BYTES_MAX = 1 << 20
-"""Most bytes of a body, because every agent of the tree stores LOG_MAX of them."""
+"""Maximum number of bytes of a body, because every agent of the tree stores LOG_MAX of them."""
 SHRINK = 0.85
 """A child's time for answers, as a fraction of its parent's remaining time."""
 RETRY_S = 0.3

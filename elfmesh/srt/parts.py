@@ -22,7 +22,8 @@ LAST = -FIRST
 """Greater than any interval index."""
 
 ENTRIES_MAX = 256
-"""Most entries of one segment: bounds the header, and the time that a catch-up waits for its merges."""
+"""Maximum number of entries of one segment: bounds the header, and the time that a catch-up waits for its
+merges."""
 
 PART_OVERHEAD_BYTES = 256
 """Bytes charged per held part in addition to its payloads, so that many empty parts are bounded too."""

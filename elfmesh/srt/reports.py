@@ -13,8 +13,8 @@ from elfmesh.srt.messages import Refused
 
 RECOLLECT_DELAY_S = 0.2
 RANGES_MAX = 1_000
-"""Most collected reports, and most ranges of one order. Further ones are dropped and counted; agents repeat
-them."""
+"""Maximum number of collected reports, and of ranges of one order. Further ones are dropped and counted;
+agents repeat them."""
 
 
 class Reports:

@@ -24,13 +24,13 @@ from elfmesh.srt.parts import ENTRIES_MAX, Part
 from elfmesh.srt.ports import Owner
 
 WINDOW = 64
-"""Most messages in transit to a parent: enough to use a connection fully, too few to flood it after a
-repair."""
+"""Maximum number of messages in transit to a parent: enough to use a connection fully, too few to flood it
+after a repair."""
 WINDOW_BYTES = 32 << 20
-"""Most bytes in transit: two of the largest messages, one being sent and one being processed."""
+"""Maximum number of bytes in transit: two of the largest messages, one being sent and one being processed."""
 QUEUE_MAX = 65_536
-"""Most messages that wait for the window. Further ones are dropped and counted, and a `Recollect` repeats
-them."""
+"""Maximum number of messages that wait for the window. Further ones are dropped and counted, and a
+`Recollect` repeats them."""
 RETRY_S = 0.5
 RETRY_S_MAX = 8.0
 BYTES_PER_S = 8 << 20

@@ -42,8 +42,8 @@ from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
 UNPACKED_BYTES_MAX = 1 << 30
-"""Most memory of an unpacked block from outside. Our own blocks take a few MB, or about 100 with keys of 64
-KiB."""
+"""Maximum memory of an unpacked block from outside. Our own blocks take a few MB, or about 100 with keys of
+64 KiB."""
 
 PLACE_BITS_MAX = 64
 SHORT_ROWS = 128

@@ -38,14 +38,14 @@ NUMBERS = ""
 """Type of a column that is a plain int64 numpy array."""
 
 DIGITS_MAX = 6
-"""Most digits after the point that are tried for floats."""
+"""Maximum number of digits after the point that are tried for floats."""
 
 POWERS = 10.0 ** np.arange(DIGITS_MAX + 1)
 _WIDTH_MAX = 8
 _DECIMAL_BYTES = 16
 _ROW_BYTES_MAX = 24
-"""Most memory of a row of any column: 16 bytes of the widest value, or position and length of a string, and
-more."""
+"""Maximum memory of a row of any column: 16 bytes of the widest value, or position and length of a string,
+and more."""
 
 
 class Column(msgspec.Struct, array_like=True, frozen=True):

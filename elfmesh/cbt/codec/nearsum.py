@@ -25,7 +25,8 @@ from elfmesh.cbt.sums.floatsum import LIMB_BITS, LIMB_MIN, MANTISSA_BITS, Limbs,
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHORT = 1 << 31
 _LIMBS_MAX = 12
-"""Most limbs in short form; more are far beyond one float's digits, so no float is near the sum."""
+"""Maximum number of limbs in short form; more are far beyond one float's digits, so no float is near the
+sum."""
 _UNIT_MAX = 1100
 _NEAR_MAX = 1 << 52
 _REST_BITS = 62

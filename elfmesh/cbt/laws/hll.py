@@ -29,7 +29,8 @@ from elfmesh.cbt.laws.murmur import hash_strings, hash_words
 LOG_REGISTERS = 12
 REGISTERS = 1 << LOG_REGISTERS
 COUPONS_MAX = 384
-"""Most coupons, as in the library: three quarters of a hash set of 2**(LOG_REGISTERS - 3) places."""
+"""Maximum number of coupons, as in the library: three quarters of a hash set of 2**(LOG_REGISTERS - 3)
+places."""
 
 _LIST_MAX = 7
 _ADDRESS_BITS = 26

@@ -38,10 +38,11 @@ Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
 """Partials whose content is in memory (from `encode_known`), so that they need not be decoded."""
 
 KNOWN_ROWS_MAX = 1 << 13
-"""Most rows of a table whose content is kept for the next reader, because larger ones cost more memory."""
+"""Maximum number of rows of a table whose content is kept for the next reader, because larger ones cost more
+memory."""
 
 KNOWN_BYTES_MAX = 4 << 20
-"""Most bytes of such a table, as sorted blocks."""
+"""Maximum number of bytes of such a table, as sorted blocks."""
 
 Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
 """Signature of `encode_parts`; an agent uses one that caches its results."""

@@ -20,8 +20,8 @@ STEP_BITS = 4
 """Bits by which a prefix is refined: 16 ways."""
 
 CUT_BITS_MAX = 48
-"""Most bits of a prefix; keys that agree in 48 bits of their hash were chosen to collide, and stay
-together."""
+"""Maximum number of bits of a prefix; keys that agree in 48 bits of their hash were chosen to collide, and
+stay together."""
 
 BLOCK_BYTES_WANTED = 4 << 20
 """Bytes, with decoded keys, above which a block is split; a merge holds one block of each source."""
@@ -32,7 +32,7 @@ wire."""
 
 
 PIECES_MAX = 16
-"""Greatest factor by which a block that will be split may be larger, because it is in memory as a whole."""
+"""Maximum factor by which a block that will be split may be larger, because it is in memory as a whole."""
 
 
 class Stream(Protocol):

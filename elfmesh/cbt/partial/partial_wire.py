@@ -41,21 +41,22 @@ MAGIC = b"EPAO"
 VERSION = 2
 
 TABLES_MAX = 64
-"""Most tables of one partial: one, plus one per distinct aggregate of the query."""
+"""Maximum number of tables of one partial: one, plus one per distinct aggregate of the query."""
 
 BLOCKS_MAX = 1 << 14
-"""Most blocks of one partial, of all tables; with a few thousand keys each, far more than a message can
-hold."""
+"""Maximum number of blocks of one partial, of all tables; with a few thousand keys each, far more than a
+message can hold."""
 
 HEADER_BYTES_MAX = 16 << 20
-"""Most bytes of the header: a kilobyte per block."""
+"""Maximum number of bytes of the header: a kilobyte per block."""
 
 BLOCK_BYTES_MAX = 64 << 20
-"""Most bytes of one decompressed block. Our own blocks have a few MB; only keys chosen to collide give larger
-ones."""
+"""Maximum number of bytes of one decompressed block. Our own blocks have a few MB; only keys chosen to
+collide give larger ones."""
 
 PARTIAL_BYTES_MAX = 1 << 30
-"""Most bytes of all decompressed blocks, one after the other; bounds the work for a message of 16 MB."""
+"""Maximum number of bytes of all decompressed blocks, one after the other; bounds the work for a message of
+16 MB."""
 
 _PREFIX = struct.Struct(">4sBII")
 _CHECKED_FROM = 9

@@ -25,10 +25,10 @@ _NARROW = 1 << 40
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHIFT = np.int64(LIMB_BITS)
 _FLOAT_ADDITIONS_MAX = 1 << 29
-"""Most additions of floats before a carry: pieces of a float are below 2**32, so the sum stays below
-2**61."""
+"""Maximum number of additions of floats before a carry: pieces of a float are below 2**32, so the sum stays
+below 2**61."""
 _FLOAT_REACH = 3
-"""Most limbs that one float touches."""
+"""Maximum number of limbs that one float touches."""
 
 
 class ExactSums:

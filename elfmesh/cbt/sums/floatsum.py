@@ -22,11 +22,11 @@ import pyarrow as pa
 LIMB_BITS = 32
 LIMB_MIN = -34
 LIMB_MAX = 40
-"""Greatest limb of a partial: 32 contains the top of the largest double; the rest is for carries."""
+"""Maximum limb of a partial: 32 contains the top of the largest double; the rest is for carries."""
 
 WHOLE_LIMB_MAX = 5
-"""Greatest limb for integers and decimals: 2**63 values of 38 digits end below limb 6, and any int64 values
-in these limbs represent a number of at most 76 digits."""
+"""Maximum limb for integers and decimals: 2**63 values of 38 digits end below limb 6, and any int64 values in
+these limbs represent a number of at most 76 digits."""
 
 Limbs = dict[int, np.ndarray]
 """Limb number -> int64[groups]. An absent limb is zero."""

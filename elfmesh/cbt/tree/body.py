@@ -26,7 +26,8 @@ from elfmesh.cbt.tree.snapshot import Snapshot, freeze
 from elfmesh.errors import StorageError
 
 KEPT_BYTES_MAX = 1 << 20
-"""Most bytes of a root that is kept after `empty`, because growing one costs as much as filling it."""
+"""Maximum number of bytes of a root that is kept after `empty`, because growing one costs as much as filling
+it."""
 
 
 class Body:

@@ -21,14 +21,14 @@ from elfmesh.cbt.kernel import Run
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 15
-"""Least size of a run with two frames. Smaller runs are mostly pending, so the time of a second frame matters
-more than a tenth of the bytes."""
+"""Minimum size of a run with two frames. Smaller runs are mostly pending, so the time of a second frame
+matters more than a tenth of the bytes."""
 
 _IN_BITS = -1
 """Marks keys that are not a zstd frame but a run in packed bits, in the position of the first frame's end."""
 
 SPILL_BYTES_MIN = 1 << 10
-"""Least size of a piece that is spilled; the record of a smaller one would take as much memory."""
+"""Minimum size of a piece that is spilled; the record of a smaller one would take as much memory."""
 
 _BYTES_OBJECT = 50
 """Size of a bytes object besides its content, including the allocator's overhead."""

@@ -37,8 +37,8 @@ _SCATTER = 0x9E3779B1
 """2**32 divided by the golden ratio, whose multiples are evenly distributed."""
 
 SPILLED_RUN_BYTES_MIN = 1 << 12
-"""Least size of a spilled run; smaller runs are joined first, because a blob has a fixed cost, in memory and
-on disk."""
+"""Minimum size of a spilled run; smaller runs are joined first, because a blob has a fixed cost, in memory
+and on disk."""
 
 
 class Shared:

@@ -31,7 +31,7 @@ from elfmesh.cbt.tree.snapshot import Snapshot
 from elfmesh.errors import StorageError
 
 RELEASE_BYTES_MIN = 1 << 13
-"""Least size of a root that is pushed down to free memory, because a compressed one has overhead too."""
+"""Minimum size of a root that is pushed down to free memory, because a compressed one has overhead too."""
 
 _TREE_BYTES = 1200
 """Python objects of a tree without rows (measured)."""

@@ -39,7 +39,7 @@ IDLE_BYTES_MIN = 64 << 10
 """Open bytes from which an older pane is compressed; with fewer, that would save nothing."""
 
 SPARE_MAX = 3
-"""Most empty trees that are kept of a table, because a few panes are open at a time."""
+"""Maximum number of empty trees that are kept of a table, because a few panes are open at a time."""
 
 _RECORDS = "\0records"
 """Internal count by which a sliding window knows its groups, if the plan has none."""

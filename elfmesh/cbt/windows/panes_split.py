@@ -13,7 +13,7 @@ from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyForm, encode
 
 FEW_PANES_MAX = 8
-"""Most panes of a batch for which it is split by a mask per pane; beyond, it is sorted."""
+"""Maximum number of panes of a batch for which it is split by a mask per pane; beyond, it is sorted."""
 
 _TOGETHER_BYTES_MAX = KEY_BYTES_MAX // 16
 """Bytes of all strings of a column below which their lengths need not be checked one by one."""

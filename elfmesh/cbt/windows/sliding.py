@@ -30,14 +30,15 @@ from elfmesh.cbt.windows.stacks import Stacks
 from elfmesh.errors import ControlFlow
 
 DEAD_MIN = 1 << 12
-"""Least number of groups without records before their numbers are reclaimed, which also needs a majority."""
+"""Minimum number of groups without records before their numbers are reclaimed, which also needs a
+majority."""
 
 BACK_SHARE = 8
 """One in this many panes goes to the back when the stacks are built. Late records come to the
 newest panes; merging them there is cheap, while in the front the stacks must be built again."""
 
 BYTES_MAX = 256 << 20
-"""Most bytes of one window, uncompressed: about two million groups of a few aggregates."""
+"""Maximum number of bytes of one window, uncompressed: about two million groups of a few aggregates."""
 
 ReadPane = Callable[[int], Iterable[Rows]]
 """Reads the rows of a pane in blocks, each key once per block; none if it has no rows."""

@@ -34,12 +34,13 @@ NAME, HEAD = "audit.log", "audit.head"
 GENESIS = "0" * 64
 AWAY = f"Look at it, then move {NAME} and {HEAD} away."
 HEAD_S = 0.5
-"""Greatest delay of `audit.head`, because replacing a file costs three syncs and no action should wait for
+"""Maximum delay of `audit.head`, because replacing a file costs three syncs and no action should wait for
 them. A head that is behind after a crash never refers to a missing line."""
 
 TEXT_MAX = 512
 REFUSALS_A_MINUTE = 60
-"""Most refused requests per minute that get a line of their own; further ones are only counted."""
+"""Maximum number of refused requests per minute that get a line of their own; further ones are only
+counted."""
 REFUSED_DAYS = 30
 """Number of days of nothing but refusals that fill the files. On each day, refusals beyond this share are
 only counted, so that callers without rights cannot displace older entries."""

@@ -27,7 +27,7 @@ from elfmesh.ingest.parsers.formats import found_columns
 
 UNSHOWN = "a line that cannot be shown: its format has hidden fields"
 DEPTH_MAX = 32
-"""Greatest depth of JSON within JSON strings; deeper values are redacted as a whole."""
+"""Maximum depth of JSON within JSON strings; deeper values are redacted as a whole."""
 
 
 class Redactor:

@@ -17,7 +17,7 @@ from elfmesh.errors import ConfigError
 from elfmesh.units import parse_size
 
 AUDIT_BYTES_MIN = 100_000
-"""Least size of a file; a smaller one would be full after some hundred actions."""
+"""Minimum size of a file; a smaller one would be full after some hundred actions."""
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 

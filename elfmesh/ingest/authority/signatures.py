@@ -26,8 +26,8 @@ FILE = "functions"
 """File of the serials. The name is historical: at first only functions had serials."""
 
 JOBS_MAX = 4096
-"""Most jobs whose serials are stored. Beyond it, new jobs are refused, because a forgotten serial could be
-replayed."""
+"""Maximum number of jobs whose serials are stored. Beyond it, new jobs are refused, because a forgotten
+serial could be replayed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ BURST_S = 0.5
 """Seconds of filling that can be saved, so that a burst of lines after silence is read at once."""
 
 OVERDRAFT_S = 2.0
-"""Greatest delay; the cost of a piece of work beyond it is forgiven."""
+"""Maximum delay; the cost of a piece of work beyond it is forgiven."""
 
 
 class Allowance:

@@ -11,13 +11,13 @@ from elfmesh.errors import ConfigError
 from elfmesh.units import parse_size
 
 MEMORY_BYTES_MIN = 16_000_000
-"""Least memory; with less, every batch would be spilled."""
+"""Minimum memory; with less, every batch would be spilled."""
 
 DISK_BYTES_MIN = 1_000_000
-"""Least disk space; with less, the frame log would be rewritten continually."""
+"""Minimum disk space; with less, the frame log would be rewritten continually."""
 
 PROCESS_BYTES_MIN = 128_000_000
-"""Least memory of the process; with less, an agent with one job would be throttled permanently."""
+"""Minimum memory of the process; with less, an agent with one job would be throttled permanently."""
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

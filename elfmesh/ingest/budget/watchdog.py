@@ -31,7 +31,7 @@ CALM, CALM_MAX = 10, 320
 """Observations with room before a job is released; doubled if it is soon slowed again."""
 
 CORES_MIN = 0.001
-"""Least allowance; with less, a poll of the job would take minutes."""
+"""Minimum allowance; with less, a poll of the job would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)

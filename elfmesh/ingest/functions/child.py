@@ -30,13 +30,13 @@ ANONYMOUS = 65534
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
 FILES_MAX = 64
-"""Most descriptors: enough to import a library while a function is evaluated."""
+"""Maximum number of descriptors: enough to import a library while a function is evaluated."""
 
 OUT_OF_MEMORY = 77
 """Exit code of a process that reached its memory limit, after which it cannot continue reliably."""
 
 HALVINGS_MAX = 64
-"""Most calls in the search for the records of a batch for which a vectorised function fails."""
+"""Maximum number of calls in the search for the records of a batch for which a vectorised function fails."""
 
 ERROR_CHARS_MAX = 300
 _LENGTH = struct.Struct(">Q")

@@ -42,7 +42,7 @@ START_S = 30.0
 on a busy one. A timeout is a strike."""
 
 ANSWER_BYTES_MAX = 64 << 20
-"""Most bytes of the values of one batch."""
+"""Maximum number of bytes of the values of one batch."""
 
 TEXT_BYTES_MAX = 4096
 _LENGTH = struct.Struct(">Q")

@@ -13,7 +13,7 @@ from elfmesh.units import parse_duration_us, parse_size
 
 TIME_S_MIN = 0.01
 MEMORY_BYTES_MIN = 16_000_000
-"""Least memory; with less, no batch would fit together with its values."""
+"""Minimum memory; with less, no batch would fit together with its values."""
 
 
 class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,7 +24,7 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 BODY_BYTES_MAX = 16 << 20
 REQUESTS_MAX = 32
-"""Most concurrent requests; together with the limit of a body this bounds their memory."""
+"""Maximum number of concurrent requests; together with the limit of a body this bounds their memory."""
 
 BODY_S = 60.0
 """Time limit for a body, because a slow sender occupies one of few slots."""

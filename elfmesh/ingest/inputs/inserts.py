@@ -15,7 +15,7 @@ from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.limits import LINE_BYTES_MAX
 
 LOCKS_MAX = 64
-"""Most concurrent inserts in one stream; further ones are asked to retry."""
+"""Maximum number of concurrent inserts in one stream; further ones are asked to retry."""
 
 
 @dataclass(slots=True)

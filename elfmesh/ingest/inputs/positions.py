@@ -27,11 +27,12 @@ COMPACT_BYTES = 1 << 20
 """Size at which the journal is rewritten, with one line per producer."""
 
 PRODUCERS_MAX = 1024
-"""Most named producers of one stream. Further ones are refused, because a forgotten producer's repeats would
-be stored twice."""
+"""Maximum number of named producers of one stream. Further ones are refused, because a forgotten producer's
+repeats would be stored twice."""
 
 UNNAMED_MAX = 256
-"""Most producers that last as long as a process; the one that was silent longest is forgotten."""
+"""Maximum number of producers that last as long as a process; the one that was silent longest is
+forgotten."""
 
 UNNAMED = "~"
 """First character of the name of a producer that lasts as long as its process."""

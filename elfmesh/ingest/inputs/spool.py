@@ -24,7 +24,7 @@ FILE_NAME = "spool.log"
 NEXT_NAME = "next.log"
 SEGMENT_BYTES = 64 << 20
 SEGMENTS_MIN = 4
-"""Least number of segments of a spool, so that a part of it can be deleted."""
+"""Minimum number of segments of a spool, so that a part of it can be deleted."""
 
 TAIL_BYTES = 1 << 16
 _ROTATED = re.compile(re.escape(FILE_NAME) + r"\.(\d{8,})")

@@ -14,8 +14,8 @@ import msgspec
 
 Getter = Callable[[list[Any]], list[Any]]
 PARTS_MAX = 16
-"""Greatest number of parts of a path with all interpretations, which grow with the square of the parts.
-Longer paths are nested or one key."""
+"""Maximum number of parts of a path with all interpretations, which grow with the square of the parts. Longer
+paths are nested or one key."""
 
 
 class Tree:

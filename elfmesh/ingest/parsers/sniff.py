@@ -17,10 +17,10 @@ from elfmesh.ingest.parsers.syslog import PATTERNS as SYSLOG
 
 LINES_MAX = 20
 SHARE = 0.5
-"""Least share of the first lines that must match a format."""
+"""Minimum share of the first lines that must match a format."""
 
 USER_WORDS_MAX = 3
-"""Most words of a user's name in the recognition of access logs."""
+"""Maximum number of words of a user's name in the recognition of access logs."""
 
 _ACCESS_LINE = r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")?'
 _VHOST = re.compile(r"[^ ]+:\d+ ")

@@ -30,7 +30,8 @@ from elfmesh.storage.frames import Sealed
 
 log = logging.getLogger("elf.worker")
 SLOW_MAX, BEHIND_MAX = 64, 8
-"""Most jobs that are read apart, of each kind. Each parses its lines itself; they share two threads."""
+"""Maximum number of jobs that are read apart, of each kind. Each parses its lines itself; they share two
+threads."""
 
 BEHIND_BYTES = 16 << 10
 """A job that is closer to the others than this catches up among them, because they will hardly be delayed."""

@@ -18,7 +18,7 @@ CLOSING_S = 0.05
 """Time from a window's end to its published record, on an otherwise idle agent: slightly more than 25 ms."""
 
 BLOCK_S = 0.01
-"""Least time of a block."""
+"""Minimum time of a block."""
 
 TIMES = 2
 """Ratio of a block's wall-clock time to its processor time, with two threads that compete."""

@@ -13,7 +13,7 @@ from elfmesh.ingest.parsers.base import SAMPLE_CHARACTERS_MAX
 from elfmesh.ingest.sources.blocks import Block
 
 REASON_PARTS_MAX = 4
-"""Greatest number of colons in a reason, plus one; a line may contain any number."""
+"""Maximum number of colons in a reason, plus one; a line may contain any number."""
 
 CUT = "..."
 

@@ -121,7 +121,7 @@ class Held:
     def _open(self, each: Entry, identity: SourceId, place: FilePosition | None) -> OpenFile | None:
         """Open a file at its position.
 
-        Returns None if it cannot be read: a problem, and the watermark waits.
+        Returns None if it cannot be read. The file is then in `problems`, and the watermark waits.
         """
         try:
             file = open_file(each.path, identity, self._new_cutter)

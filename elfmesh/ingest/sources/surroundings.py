@@ -16,7 +16,7 @@ from elfmesh.ingest.sources.rotated import Entry, entry, is_rotated, scan
 from elfmesh.storage.starving import wait_for_descriptor
 
 BASES_MAX = 1000
-"""Most names of former files that are remembered, in order to recognise their rotated forms."""
+"""Maximum number of names of former files that are remembered, in order to recognise their rotated forms."""
 
 NOT_A_FILE = "not a regular file"
 

@@ -42,11 +42,11 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 GRACE_S = 5.0
 FILES_MAX = 512
-"""Most descriptors of one follower. Files at their end, the longest silent first, give theirs up to
-others."""
+"""Maximum number of descriptors of one follower. Files at their end, the longest silent first, give theirs up
+to others."""
 
 READ_MIN = 4 << 10
-"""Least size of a block at the end of a poll."""
+"""Minimum size of a block at the end of a poll."""
 
 ReadFrom: TypeAlias = Literal["beginning", "end", "resume"]
 

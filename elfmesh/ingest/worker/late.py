@@ -38,10 +38,11 @@ from elfmesh.ql.values.growth import TooLarge
 from elfmesh.safeguards import safeguard
 
 INTERVALS_MAX = 64
-"""Most intervals with late records, so that records from random past times cannot revise more."""
+"""Maximum number of intervals with late records, so that records from random past times cannot revise
+more."""
 
 PACE_US = 250_000
-"""Least time between two revisions, so that late records that arrive together are one revision."""
+"""Minimum time between two revisions, so that late records that arrive together are one revision."""
 
 
 Lost: TypeAlias = tuple[int, tuple[int, ...]]
@@ -280,7 +281,7 @@ class LateRecords:
     ) -> dict[int, int]:
         """Insert records; returns how many were contributed, by pane of the query's window.
 
-        Returns None if it raises.
+        Nothing is contributed if the call raises.
         """
         late = self._late.get(index)
         if late is None:

@@ -14,7 +14,8 @@ from elfmesh.storage.frames import RevisedInterval, Sealed
 
 EVENT_ENTRIES_MAX = 64
 EVENT_BYTES_MAX = 4 << 20
-"""Most bytes in one `Sealed` event (at least one interval), because it becomes one message per tree."""
+"""Maximum number of bytes in one `Sealed` event (at least one interval), because it becomes one message per
+tree."""
 
 
 class SealingReport(NamedTuple):

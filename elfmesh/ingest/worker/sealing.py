@@ -31,10 +31,11 @@ from elfmesh.storage.framescan import FRAME_BYTES_MAX
 
 log = logging.getLogger("elf.worker")
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
-"""Most bytes of payloads that are sealed at once; the rest of a frame is for counts and positions."""
+"""Maximum number of bytes of payloads that are sealed at once; the rest of a frame is for counts and
+positions."""
 
 REVISED_BYTES_MAX = 64 << 20
-"""Most bytes of revisions in one frame: enough for all revisable intervals of ordinary size."""
+"""Maximum number of bytes of revisions in one frame: enough for all revisable intervals of ordinary size."""
 
 
 class Unreleased:

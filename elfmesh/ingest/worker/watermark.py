@@ -28,7 +28,7 @@ LIVE_US = 5_000_000
 """A source whose newest timestamp is this close to the wall clock is being written now."""
 
 WRITING_US = 50_000
-"""Least distance of the watermark from the clock: the time between the stamping of a record and its
+"""Minimum distance of the watermark from the clock: the time between the stamping of a record and its
 appearance in the file. Without it, records at the end of every interval would occasionally be late."""
 
 UNFED_FACTOR = 2

@@ -26,10 +26,10 @@ from elfmesh.ql.values.times import to_timestamp_us
 Ints = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 RUNS_MAX = 64
-"""Most runs of equal panes in row order that are counted one by one, with a call each."""
+"""Maximum number of runs of equal panes in row order that are counted one by one, with a call each."""
 
 SPREAD_MAX = 4
-"""Most slots per row of the array in which panes are counted; above it, the panes are sorted."""
+"""Maximum number of slots per row of the array in which panes are counted; above it, the panes are sorted."""
 
 
 @dataclass(frozen=True, slots=True)

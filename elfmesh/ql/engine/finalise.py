@@ -40,7 +40,7 @@ from elfmesh.ql.values.types import (
 
 Ints = npt.NDArray[np.int64]
 SCHEMAS_MAX = 16
-"""Most cached compilations. A sum that is a decimal in some intervals needs a second one."""
+"""Maximum number of cached compilations. A sum that is a decimal in some intervals needs a second one."""
 
 _SELECTED = frozenset({pa.int8(), BIGINT, DOUBLE, STRING, TIMESTAMP, DATE})
 """Types by which rows can be selected without sorting all of them; pyarrow crashes on string views there."""

@@ -21,7 +21,7 @@ from elfmesh.ql.values.joining import row_codes
 
 Ints = npt.NDArray[np.int64]
 PAIRS_MAX = 1 << 25
-"""Most rows of all frames of one function in an interval: some seconds of the root's time."""
+"""Maximum number of rows of all frames of one function in an interval: some seconds of the root's time."""
 
 
 class Frames:

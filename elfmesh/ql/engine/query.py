@@ -34,7 +34,7 @@ from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
 SCHEMAS_MAX = 64
-"""Most cached compilations, because the schema of JSON logs changes with optional fields."""
+"""Maximum number of cached compilations, because the schema of JSON logs changes with optional fields."""
 
 IMPLICIT_COLUMNS = ("_raw", "_source", "_host")
 """Columns that every format has."""

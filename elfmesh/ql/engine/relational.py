@@ -45,10 +45,10 @@ from elfmesh.ql.values.joining import Ints, completed, pair_count, pairs, row_co
 from elfmesh.ql.values.types import BIGINT, compared_type, is_nested, type_name, wider_type
 
 ROWS_MAX = 1 << 20
-"""Most rows of an intermediate table. A query that needs more should reduce on the agents."""
+"""Maximum number of rows of an intermediate table. A query that needs more should reduce on the agents."""
 
 BYTES_MAX = 128 << 20
-"""Most bytes of an intermediate table."""
+"""Maximum number of bytes of an intermediate table."""
 
 Bounds = tuple[int, int] | None
 PartTable = Callable[[int, Mapping[str, pa.Scalar]], pa.Table]

@@ -36,14 +36,15 @@ from elfmesh.wire import UNREADABLE
 Ints = npt.NDArray[np.int64]
 
 OPEN_ROWS_MAX = 1_000_000
-"""Most rows of a table of open sessions, including distinct values, because they are in one agent's
-memory."""
+"""Maximum number of rows of a table of open sessions, including distinct values, because they are in one
+agent's memory."""
 
 OPEN_BYTES_MAX = 4 << 20
-"""Most bytes of open sessions, because the job's voters receive them with every interval."""
+"""Maximum number of bytes of open sessions, because the job's voters receive them with every interval."""
 
 SHARES_MAX = 8
-"""Most levels of completeness that are kept apart; beyond it, the two lowest become the lower one."""
+"""Maximum number of levels of completeness that are kept apart; beyond it, the two lowest become the lower
+one."""
 
 Tables = dict[str, Rows]
 

@@ -21,8 +21,7 @@ NULL = Literal("null", None)
 COLLECT_DEFAULT = 100
 COLLECT_MAX, COUNTERS_MAX, TOP_DEFAULT, TOP_COUNTERS = 10_000, 10_000, 5, 1000
 ACCURACY_MAX = 1240
-"""Greatest accuracy of a kll sketch: with k of at most 4,096 it cannot separate ranks closer than 1 /
-this."""
+"""Maximum accuracy of a kll sketch: with k of at most 4,096 it cannot separate ranks closer than 1 / this."""
 _KLL_ERROR = 3.3
 _THETA_LOG_MIN, _THETA_LOG_MAX, _THETA_LOG = 4, 14, 12
 

@@ -22,7 +22,8 @@ from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, BINARY, DOUBLE, STRING, type_name
 
 _EDITS_CHARS_MAX = 4096
-"""Most characters for levenshtein, whose cost is the product of both lengths; longer strings give null."""
+"""Maximum number of characters for levenshtein, whose cost is the product of both lengths; longer strings
+give null."""
 
 
 def _each(kind: pa.DataType, python: Callable[[Any], Any], operand: Operand) -> Operand:

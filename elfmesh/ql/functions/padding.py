@@ -10,7 +10,7 @@ from elfmesh.ql.functions.strings import TextOrBytes, by_value
 from elfmesh.ql.values.types import BIGINT, BINARY, STRING
 
 TEXT_CHARS_MAX = 1 << 20
-"""Most characters of one value, because a malicious field must not use up the memory."""
+"""Maximum number of characters of one value, because a malicious field must not use up the memory."""
 
 
 @function("space", 1, signature="$(n)")

@@ -22,7 +22,7 @@ from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, STRING
 
 _MATCHES_MAX = 100_000
-"""Most matches in one value."""
+"""Maximum number of matches in one value."""
 
 
 def _matching(

@@ -47,7 +47,7 @@ from elfmesh.ql.plan.windowing import Times
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
 PARTS_MAX = 256
-"""Most parts of one statement, because each is a table at every agent."""
+"""Maximum number of parts of one statement, because each is a table at every agent."""
 
 
 @dataclass(slots=True)

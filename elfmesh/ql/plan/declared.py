@@ -40,7 +40,7 @@ from elfmesh.text import suggest
 
 SOURCE_BYTES_MAX = 64 << 10
 FUNCTIONS_MAX = 16
-"""Most functions of one statement, because its worker loads all of them."""
+"""Maximum number of functions of one statement, because its worker loads all of them."""
 
 ARGUMENTS_MAX = 32
 TYPES: Mapping[str, pa.DataType] = {

@@ -29,10 +29,12 @@ from elfmesh.text import suggest
 
 WORD = "TABLE"
 DATA_CHARS_MAX = 96 << 10
-"""Most characters of all tables of a text, because every agent receives the text, and often repeatedly."""
+"""Maximum number of characters of all tables of a text, because every agent receives the text, and often
+repeatedly."""
 
 BYTES_MAX = 16 << 20
-"""Most bytes of an unpacked table, because every agent holds it and hashes it for every block of records."""
+"""Maximum number of bytes of an unpacked table, because every agent holds it and hashes it for every block of
+records."""
 
 COLUMNS_MAX = 64
 KEPT_MAX = 32

@@ -26,7 +26,7 @@ TIME_COLUMN = "ts"
 """Event time of a record; every format has this column."""
 
 PANES_MAX = 10_000
-"""Most panes in one window, because the state and the merge of an interval grow with them."""
+"""Maximum number of panes in one window, because the state and the merge of an interval grow with them."""
 
 _SHAPES = {
     "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",

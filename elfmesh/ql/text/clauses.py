@@ -33,11 +33,11 @@ from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
 
 PARTITIONS_MAX = 64
-"""Most trees of one job. Each tree has its own root; more of them cost more messages than they spread
-load."""
+"""Maximum number of trees of one job. Each tree has its own root; more of them cost more messages than they
+spread load."""
 
 REPLICAS_MAX = 3
-"""Most peers that store each contribution. Each peer writes and syncs all of them."""
+"""Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -25,7 +25,7 @@ Complain = Callable[..., Exception]
 VIEW = "Write LATERAL VIEW [OUTER] explode(x) t AS e, or posexplode(x) t AS n, e."
 UNNEST = "Write CROSS JOIN UNNEST(x) AS t(e), or LEFT JOIN UNNEST(x) AS t(e) ON TRUE."
 COLUMNS_MAX = 64
-"""Most columns of one generator; `inline` makes one for each field."""
+"""Maximum number of columns of one generator; `inline` makes one for each field."""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from elfmesh.ql.expressions.refusals import CUBE, GROUPINGS, MARK, ROLLUP, SETS,
 from elfmesh.ql.text.translate import Translator
 
 SETS_MAX = 64
-"""Most groupings of one GROUP BY. Every agent keeps a table for each of them."""
+"""Maximum number of groupings of one GROUP BY. Every agent keeps a table for each of them."""
 
 Sets = list[list[Expr]]
 

@@ -14,8 +14,8 @@ from elfmesh.ql.expressions.nodes import Literal
 from elfmesh.ql.text.translate import Translator
 
 NODES_MAX = 10_000
-"""Most nodes of all SELECTs together, whose analysis takes about half a second. A query of WITH counts at its
-definition and at each reference."""
+"""Maximum number of nodes of all SELECTs together, whose analysis takes about half a second. A query of WITH
+counts at its definition and at each reference."""
 
 TOO_MANY = (
     f"the statement has more than {NODES_MAX} expressions once each query of WITH is put where it is read",

@@ -46,7 +46,7 @@ from elfmesh.ql.text.translate import Translator
 from elfmesh.ql.text.unnesting import Nested, Unnesting
 
 DEPTH_MAX = 32
-"""Greatest depth of nested queries."""
+"""Maximum depth of nested queries."""
 
 _CLAUSES = {
     "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",

@@ -41,23 +41,24 @@ from elfmesh.ql.text.precedence import regrouped
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10
-"""Most characters of a text. Longer texts are not written by people, and the parser is recursive."""
+"""Maximum number of characters of a text. Longer texts are not written by people, and the parser is
+recursive."""
 
 PARSED_MAX = 64
 """Statements in the cache, because an agent parses the text of a new job about six times."""
 
 NUMBER_CHARS_MAX = 1_000
-"""Most digits of a number. Python refuses much longer ones, and no type can hold them."""
+"""Maximum number of digits of a number. Python refuses much longer ones, and no type can hold them."""
 
 _DIALECT = "spark"
 
 DEPTH_MAX = 200
-"""Greatest depth of expressions. Later steps are recursive and run on agents with a deeper stack than here. A
+"""Maximum depth of expressions. Later steps are recursive and run on agents with a deeper stack than here. A
 text that one agent accepts must be readable for all."""
 
 
 JOINS_MAX = 8
-"""Most joins in a row without a condition between them."""
+"""Maximum number of joins in a row without a condition between them."""
 
 
 def parse(text: str, *, source: str = "query") -> Statement:

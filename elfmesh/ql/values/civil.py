@@ -14,7 +14,7 @@ Bools = npt.NDArray[np.bool_]
 DAY_US = 86_400_000_000
 SECOND_US = 1_000_000
 YEAR_MAX = 290_000
-"""Greatest year: later timestamps in microseconds do not fit into 64 bits."""
+"""Maximum year: later timestamps in microseconds do not fit into 64 bits."""
 
 _MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -20,16 +20,18 @@ from elfmesh.errors import DataError
 T = TypeVar("T")
 Value: TypeAlias = pa.Array | pa.Scalar
 VALUE_BYTES_MAX = 32 << 20
-"""Most bytes of one expression's values over the rows of a block: thirty times the block."""
+"""Maximum number of bytes of one expression's values over the rows of a block: thirty times the block."""
 
 LARGE_BYTES = 4 << 20
 """Bytes from which a value counts towards the sum; usual values are smaller than their block."""
 
 SUM_BYTES_MAX = 64 << 20
-"""Most bytes of all large values over the same rows, because they stay in memory until the block is done."""
+"""Maximum number of bytes of all large values over the same rows, because they stay in memory until the block
+is done."""
 
 TABLE_BYTES_MAX = 1 << 30
-"""Most bytes of one expression's values over the finished rows of an interval, which may be millions."""
+"""Maximum number of bytes of one expression's values over the finished rows of an interval, which may be
+millions."""
 
 _bytes_max: ContextVar[int] = ContextVar("bytes_max", default=TABLE_BYTES_MAX)
 

@@ -24,9 +24,9 @@ _EXPONENT = np.int64(0x7FF)
 _LOWEST_BIT = 1075
 """The biased exponent of a float minus this is the exponent of its lowest bit."""
 _ROUGHLY = 2.0**-49
-"""Greatest error of a float sum of a few limbs, as a share of their magnitudes."""
+"""Maximum error of a float sum of a few limbs, as a share of their magnitudes."""
 _NOISE = 2.0**-42
-"""Greatest distance of a sum of decimals from a decimal, as a share of the largest."""
+"""Maximum distance of a sum of decimals from a decimal, as a share of the largest."""
 
 
 def pack_ints(

@@ -25,7 +25,7 @@ from elfmesh.text import suggest
 
 DEPTH_MAX = 32
 TEXT_MAX = 64 << 10
-"""Most characters of the expanded pattern; the largest built-in ones have 3,000."""
+"""Maximum number of characters of the expanded pattern; the largest built-in ones have 3,000."""
 
 _NAME = re.compile(r"%\{(\w+)(?::([^:}]+))?(?::(\w+))?\}|\(\?P?<(\w+)>|\\.")
 _TYPES = {
