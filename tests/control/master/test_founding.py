@@ -80,7 +80,7 @@ def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_
     world.run(1.0)
     reply = world.apply(world[0], wrong)
     assert reply.status == 400
-    assert "'5xx' is none" in reply.body["error"]
+    assert "'5xx' is not" in reply.body["error"]
     world.run(1.0)
     assert world.ask(world[0], "list").body["jobs"] == []
     world = World(3)

@@ -108,7 +108,7 @@ BOMB = base64.b64encode(zstandard.ZstdCompressor().compress(bytes(200 << 20))).d
     ("change", "message"),
     [
         ((COLUMNS, "suspects (name TEXTS)"), "`name` is not a valid column"),
-        ((COLUMNS, "suspects (name STRING, name STRING)"), "`name` is no column"),
+        ((COLUMNS, "suspects (name STRING, name STRING)"), "`name` is not a valid column"),
         ((COLUMNS, "suspects (name STRING)"), "lookup.suspects has no column weight"),
         (("weight BIGINT)", "weight BIGINT) AS $$ !!! $$"), "the data of table suspects is damaged"),
         (("weight BIGINT)", f"weight BIGINT) AS $$ {BOMB} $$"), "the data of table suspects is damaged"),

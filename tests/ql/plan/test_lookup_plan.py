@@ -19,9 +19,9 @@ from tests.ql.refusals import REFUSED, assert_refused
         ("SELECT s.a FROM s JOIN lookup.t t ON t.a = t.b", 1, 31, "by equations", "ON stream.field = "),
         (
             "SELECT s.a FROM s JOIN u ON s.a = u.a JOIN lookup.t t ON s.a = t.a AND u.b = t.b",
-            1, 51, "joined to one stream", "in brackets",
+            1, 51, "joined to one stream", "in a subquery",
         ),
-        ("SELECT s.a FROM (SELECT a FROM s) s JOIN lookup.t t ON s.a = t.a", 1, 49, "one stream", "brackets"),
+        ("SELECT s.a FROM (SELECT a FROM s) s JOIN lookup.t t ON s.a = t.a", 1, 49, "one stream", "subquery"),
         (
             "SELECT s.a FROM u LEFT JOIN s ON s.a = u.a JOIN lookup.t t ON s.a = t.a",
             1, 56, "optional side of an outer join", "LEFT JOIN lookup",

@@ -22,7 +22,7 @@ from tests.ql.refusals import REFUSED, assert_refused
         ),
         (
             "SELECT count(*) FROM (SELECT et + INTERVAL 1 SECOND AS t FROM s) GROUP BY TUMBLE(t, '5 s')",
-            1, 75, "computed in a query below", "TUMBLE over a field",
+            1, 75, "computed in a subquery", "TUMBLE over a field",
         ),
         ("SELECT count(*) FROM (SELECT b FROM s) q GROUP BY TUMBLE(t, '5 s')", 1, 51, "not selected", ""),
     ],

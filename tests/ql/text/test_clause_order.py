@@ -50,7 +50,7 @@ def test_what_is_in_order_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     REFUSED,
     [
-        ("SELECT a FROM s WHERE", 1, 17, "nothing stands behind WHERE", "a = 1"),
+        ("SELECT a FROM s WHERE", 1, 17, "nothing follows WHERE", "a = 1"),
     ],
     ids=lambda given: str(given)[:50],
 )  # fmt: skip

@@ -47,7 +47,7 @@ from tests.ql.refusals import REFUSED, assert_refused
             1, 15, "`9a` is not the name", "begins with a letter",
         ),
         ("SELECT a FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "the name of a stream"),
-        ("SELECT a FROM f('x')", 1, 15, "ELF-QL has no f(...) in FROM", "name the file behind the query"),
+        ("SELECT a FROM f('x')", 1, 15, "ELF-QL has no f(...) in FROM", "name the file after the query"),
         ("SELECT a FROM 'x.csv'", 1, 15, "expected the name of a stream, found `'x.csv'`", "elf run"),
         ("SELECT s.a FROM s AS s(a, 1)", 1, 23, "must be names in parentheses", "Write s(a, b)."),
     ],

@@ -22,7 +22,7 @@ WRONG_CONSTANTS = [
     ("SELECT to_timestamp(s, 'EEE') FROM s", 8, "cannot be read", "y M d"),
     ("SELECT get_json_object(s, 'a.b') FROM s", 27, "is not a path", "$.a.b"),
     ("SELECT parse_url(s, 'host') FROM s", 21, "does not support the part", "HOST"),
-    ("SELECT format_string('%s %s', s) FROM s", 22, "wants 2 values but the call has 1", ""),
+    ("SELECT format_string('%s %s', s) FROM s", 22, "needs 2 values but the call has 1", ""),
     (
         "SELECT from_utc_timestamp(ts, 'Mars/Base') FROM s",
         31,

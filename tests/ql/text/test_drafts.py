@@ -31,7 +31,7 @@ from tests.ql.refusals import REFUSED, assert_refused
             1, 0, "WITH defines q twice", "",
         ),
         ("WITH q AS (SELECT uper(b) FROM s) SELECT a FROM s", 1, 19, "unknown function uper", ""),
-        ("SELECT a FROM (s)", 1, 16, "FROM takes no join and no name in brackets", "Leave the brackets out"),
+        ("SELECT a FROM (s)", 1, 16, "FROM does not support a join", "Remove the parentheses"),
         ("SELECT s.a FROM s JOIN t ON s.a = t.a JOIN u USING (a)", 1, 53, "USING in a chain", "ON a.x = b.x"),
         ("SELECT a FROM s.t.u", 1, 15, "a name of three parts is not supported", "FROM namespace.job"),
     ],

@@ -17,7 +17,7 @@ from tests.ql.refusals import REFUSED, assert_refused
         ),
         ("SELECT x.* FROM s", 1, 10, "on the stream only", "name the fields"),
         ("SELECT upper(a, b) FROM s", 1, 8, "does not take 2 arguments", "upper(x)"),
-        ("SELECT upper(*) FROM s", 1, 8, "makes no sense", "upper(x)"),
+        ("SELECT upper(*) FROM s", 1, 8, "is not valid", "upper(x)"),
         ("SELECT a FROM s WHERE ts > DATE '2020-02-30'", 1, 33, "'2020-02-30' is not a DATE", "2015-05-17"),
         ("SELECT row_number() FROM s", 1, 8, "needs OVER", "OVER (PARTITION BY"),
         (
