@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.exhaustive import few
 from tests.sim.swarm.measure import broken
 from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import ROLLBACKS, VOTES
@@ -16,7 +17,6 @@ def test_an_agent_that_has_lost_its_votes_contradicts_nothing(seed: int) -> None
     assert not broken(VOTES(draw(seed)), None)
 
 
-# Not seed 1: two of its three voters go back, and neither votes before its next start.
-@pytest.mark.parametrize("seed", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", few(range(24), 6))
 def test_an_agent_that_went_back_in_time_is_found_out_within_seconds(seed: int) -> None:
     assert not broken(ROLLBACKS(draw(seed)), None)

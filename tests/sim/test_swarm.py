@@ -25,6 +25,9 @@ from tests.control.register.test_first_acceptors import (
 from tests.control.register.test_first_acceptors import (
     test_those_that_voted_on_the_end_and_are_not_near_any_more_are_asked_too as all_asked,
 )
+from tests.control.register.test_lost_votes import (
+    test_a_voter_that_comes_back_stays_although_the_others_answer_before_it as comes_back,
+)
 from tests.exhaustive import few
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
@@ -95,6 +98,7 @@ NOTICED_BY = {
     "counted-before-the-start": never_covered,
     "damage-once": declared_once,
     "decided-by-its-number": raised,
+    "returned-voters": comes_back,
 }
 
 

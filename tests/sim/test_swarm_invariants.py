@@ -14,6 +14,7 @@ from msgspec.structs import replace as changed
 from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
 from elfmesh.control.protocol.events import Reply
 from tests.sim.swarm.host import Host
+from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.aftermath import _part_of_the_job, joined
 from tests.sim.swarm.judging.history import (
     Appended,
@@ -230,6 +231,23 @@ def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
     late_in_an_open_interval(out)
     out.truths[KEY].hosts["h1"].released.append((1.5, 6))
     assert not [*ALL["I9 late"](out)]
+
+
+def test_a_majority_without_votes_decides_nothing_until_the_register_has_taken_them_in_anew() -> None:
+    history, (a, b, c) = History(lambda: 0.0), (b"a", b"b", b"c")
+    history.voters["j"] = [(0.0, ((a, b, c),))]
+    history.forgot[b] = 10.0
+    assert not registers.forgotten(history, "j", 20.0), "two others have their votes"
+    history.voters["j"] += [(12.0, ((a, b, c), (a, c))), (13.0, ((a, c),))]
+    history.forgot[c] = 14.0
+    assert not registers.forgotten(history, "j", 14.0)
+    assert registers.forgotten(history, "j", 20.0) == "1 of 2 voters have lost their votes"
+    history.forgot[c] = 25.0
+    history.voters["j"] += [(21.0, ((a, c), (a, b, c))), (22.0, ((a, b, c),))]
+    assert not registers.forgotten(history, "j", 30.0), "one is a voter anew"
+    history.forgot[b] = 26.0
+    assert registers.forgotten(history, "j", 30.0) == "2 of 3 voters have lost their votes"
+    assert not registers.lost(history, "j", 30.0), "no disk is lost, so no epoch is led twice"
 
 
 def test_who_is_away_for_five_minutes_is_not_expected_afterwards() -> None:

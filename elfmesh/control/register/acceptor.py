@@ -277,6 +277,7 @@ class Acceptors:
     def _begins(self, value: RegisterValue) -> bool:
         return begins_membership(value, self._context.me.id, self.lost.boot or 0)
 
+    @safeguard("returned-voters:acceptor")
     def _is_excluded(self, sender: Contact, message: Accept) -> bool:
         """Whether lost votes forbid a vote on a value; then the sender is told.
 

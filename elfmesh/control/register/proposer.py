@@ -34,6 +34,7 @@ from elfmesh.control.register.reports import Report, newest_terms
 from elfmesh.control.register.vote_counts import Seen
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 AGAIN_S = (0.25, 0.5, 1.0, 2.0)
 """Pauses before an acceptor that is silent is asked again; the last one is repeated."""
@@ -326,6 +327,7 @@ class Proposer:
             self._votes_again(notified.proposal.value)
             self._decide(self._refusal or notified.proposal)
 
+    @safeguard("returned-voters:proposer")
     def _votes_again(self, value: RegisterValue) -> None:
         """Who has become an acceptor since its loss votes again: only what it answers from now on counts."""
         self.lost = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.control.member.support import TEXT, Agent
 from tests.control.partition import SplitWorld
 
 JOB = ids.job_id("shop/top", "local")
+W = TypeVar("W", bound=SplitWorld)
 DELETED = ids.job_id("shop/gone", "local")
 UPDATED = TEXT.replace("SELECT", "SELECT 2 AS two,", 1)
 
@@ -34,8 +35,12 @@ def voters(world: SplitWorld) -> list[Agent]:
     return [world.agents[contact.id] for contact in value.acceptors]
 
 
-def running(agents: int = 3, *, world: SplitWorld | None = None) -> SplitWorld:
-    world = SplitWorld(agents) if world is None else world
+def running(agents: int = 3) -> SplitWorld:
+    return begun(SplitWorld(agents))
+
+
+def begun(world: W) -> W:
+    """A job runs, and has closed its first intervals."""
     fill(world, intervals=40)
     assert world.apply(world[0]).status == 200
     world.seal_all(BASE + 2 * SLIDE)
@@ -151,7 +156,7 @@ class SlowWorld(SplitWorld):
 
 
 def test_a_voter_that_comes_back_stays_although_the_others_answer_before_it() -> None:
-    world = running(world=SlowWorld(3))
+    world = begun(SlowWorld(3))
     victim = next(agent for agent in voters(world) if agent is not world.master())
     world.kill(victim)
     world.run(1.0)
@@ -221,6 +226,25 @@ def test_without_a_majority_a_voter_that_has_lost_its_votes_does_not_make_one() 
     world.restart(gone)
     go_on(world, 6, 60.0)
     assert list(world.terminal(JOB)) == [1000, 1001, 1002, 1003, 1004, 1005]
+
+
+def test_a_job_of_which_most_voters_have_lost_their_votes_waits_for_a_recovery() -> None:
+    """An agent that is there and has lost its votes counts as one that does not answer."""
+    world = running()
+    victims = [agent for agent in voters(world) if agent is not world.master()]
+    for victim in victims:
+        world.kill(victim)
+        rot(victim)
+        world.restart(victim)
+    go_on(world, 6, 60.0)
+    assert list(world.terminal(JOB)) == [1000, 1001]
+    (row,) = world.ask(victims[0], "list").body["jobs"]
+    assert row["state"] == "no majority"
+    reply = world.ask(world.master(), "recover", {"job": "shop/top", "accept_loss": True})
+    assert (reply.status, reply.body["state"]) == (200, "recovered")
+    go_on(world, 8, 60.0)
+    assert set(voters(world)) == set(world.living)
+    assert world.results(world.living[0])[-1][0].index == 1007
 
 
 def test_a_register_of_one_waits_and_new_jobs_are_founded_all_the_same() -> None:

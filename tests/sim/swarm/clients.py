@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from elfmesh.control.protocol.events import Reply
 from tests.linearizable import CHANGES, NEVER, READS, Asked, explain, named, until
+from tests.sim.swarm.judging import registers
 
 if TYPE_CHECKING:
     from tests.sim.swarm.judging.outcome import Outcome
@@ -63,7 +64,7 @@ def d4_changes_are_linearizable(out: Outcome) -> Iterator[str]:
     for job, asked in out.history.clients.asked.items():
         known = out.history.voters.get(job, [])
         times = [*(since for since, _ in known[1:]), out.history.now()]
-        if any(out.history.register_lost(job, at) for at in times):
+        if any(registers.lost(out.history, job, at) for at in times):
             continue  # who applies it again founds another register, which knows nothing of this one
         # A recovery may lose what was decided last, which is what its operator accepts.
         end = min((each.lost_at for each in out.history.clients.recoveries if each.job == job), default=NEVER)

@@ -18,6 +18,7 @@ from tests.sim.swarm.clients import change
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath
+from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.history import History, Incarnation
 from tests.sim.swarm.judging.outcome import Published
 from tests.sim.swarm.network import SwarmNetwork
@@ -287,7 +288,11 @@ class Swarm:
     @property
     def lost(self) -> dict[str, str]:
         """Jobs that no quorum can decide about any more."""
-        jobs = {job: self.history.register_lost(job, self.history.now()) for job in self.history.voters}
+        history, now = self.history, self.history.now()
+        jobs = {
+            job: registers.lost(history, job, now) or registers.forgotten(history, job, now)
+            for job in history.voters
+        }
         return {job: how for job, how in jobs.items() if how}
 
     def fall_silent(self) -> None:

@@ -245,6 +245,7 @@ class Nemesis:
             victim.kill()
         self._flip(victim, STATE, "its state log")
         self.swarm.history.lost_state[victim.name] = "a bit of its state log"
+        self.swarm.history.forgot[victim.id] = self.swarm.history.now()
         for host in (victim, away):
             host.wanted = True
             host.ensure()

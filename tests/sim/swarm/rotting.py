@@ -77,6 +77,8 @@ class Rotting:
         victim.ensure()
         acceptors = victim.local.control.leadership.registers.acceptors
         lacks = acceptors.count < voted
+        if lacks:
+            self.swarm.history.forgot[victim.id] = self.swarm.history.now()
         await asyncio.sleep(NOTICED_S)
         loss = acceptors.lost.loss
         if lacks and (loss is None or loss.path != DIRECTORY):

@@ -16,6 +16,14 @@ def unnoticed(self: Any, problem: str) -> None:
     """A damaged file is as good as one that holds what is left of it."""
 
 
+def excluded(self: Any, sender: Any, message: Any) -> bool:
+    """A voter whose return waits for records refuses for its lost votes."""
+    if not self._is_lost(message.job) or self._begins(message.value):
+        return False
+    self._refuse(sender, message.job, message.ballot)
+    return True
+
+
 ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
     "end-asks-all": "tests/control/register/test_first_acceptors.py",
@@ -23,8 +31,10 @@ ELSEWHERE = {
         ("counted-before-the-start", "decided-by-its-number"),
         "tests/control/member/test_lost_first_interval.py",
     ),
+    "returned-voters": "tests/control/register/test_lost_votes.py",
 }
-"""Stories that are too rare for seeds: the nearest agents change after the end of a job; a roster is lost."""
+"""Stories that are too rare for seeds: the nearest agents change after the end of a job; a roster is lost. A
+register that has left out a voter stops only if another voter loses its votes as well."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "counted-before-the-start": (
@@ -59,6 +69,14 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-4",
         always(("lost-votes", lambda self, job: False)),
         VOTES,
+    ),
+    "returned-voters": (
+        "a voter that has come back is not left out again for an earlier refusal",
+        "D-4",
+        always(
+            ("returned-voters:proposer", lambda self, value: None), ("returned-voters:acceptor", excluded)
+        ),
+        ROLLBACKS,
     ),
     "votes-seen": (
         "a question for a vote says how many votes of its voter were seen",

@@ -142,6 +142,8 @@ class History:
     """By job: whose majorities decide about it, since when."""
     gone: dict[bytes, float] = field(default_factory=dict)
     """By id: when an agent left or lost its disk."""
+    forgot: dict[bytes, float] = field(default_factory=dict)
+    """By id: when an agent lost its votes, the last time."""
     revised: dict[tuple[Incarnation, int, int], dict[str, int]] = field(default_factory=dict)
     """By the same: the revision of each member's contribution, where it is not the first."""
     decided: dict[Incarnation, list[Decided]] = field(default_factory=dict)
@@ -235,19 +237,6 @@ class History:
     def _appended(self, host: str, boot: int, effect: ctl.Append) -> None:
         note = Appended(self.now(), host, effect.record, self.pages.whole(effect.rows), boot)
         self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
-
-    def register_lost(self, job: str, at: float) -> str:
-        """How the register of a job has lost its majority for good by then, "" if it has not.
-
-        D-4 promises no more than that: without a majority there is no epoch and no record that would not have
-        to be made up. Who is only down or cut off is not gone.
-        """
-        known = [groups for since, groups in self.voters.get(job, []) if since < at]
-        for group in known[-1] if known else ():
-            gone = sum(self.gone.get(voter, at) < at for voter in group)
-            if 2 * (len(group) - gone) <= len(group):
-                return f"{gone} of {len(group)} voters are gone for good"
-        return ""
 
     def _decided(self, master: Master, start: int) -> None:
         key = (master.manifest.qualified, master.manifest.incarnation)

@@ -18,6 +18,7 @@ from elfmesh.control.jobs.records import (
     ResultRecord,
 )
 from tests.sim.swarm.clients import d4_changes_are_linearizable
+from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.keeping import (
     i1_rows_and_counts_agree,
@@ -283,7 +284,7 @@ def i8_one_master_per_epoch(out: Outcome) -> Iterator[str]:
     for (job, epoch), hosts in out.history.leaders.items():
         name = out.history.names.get(job, job.hex())
         _, *others = sorted(hosts.values())
-        if any(not out.history.register_lost(name, since) for since in others):
+        if any(not registers.lost(out.history, name, since) for since in others):
             yield f"epoch {epoch} of {name} was led by {', '.join(hosts)}"
 
 

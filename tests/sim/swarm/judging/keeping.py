@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from elfmesh.control.jobs.records import CONTRIBUTED
+from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.history import Appended, Safe
 from tests.sim.swarm.judging.oracle import HostTruth
 from tests.sim.swarm.judging.outcome import Outcome, table
@@ -78,6 +79,6 @@ def i16_nothing_older_runs(out: Outcome) -> Iterator[str]:
             yield f"{key[0]}: versions in order of intervals: {versions}"
     for key, at in out.history.deleted.items():
         later = {epoch: since for epoch, since in out.history.terms.get(key, {}).items() if since > at}
-        if later and not out.history.register_lost(key[0], at):
+        if later and not registers.lost(out.history, key[0], at):
             epoch = min(later)
             yield f"{key[0]}: deleted at {at:.1f}, and led in epoch {epoch} since {later[epoch]:.1f}"
