@@ -170,7 +170,12 @@ class Accounting:
         nothing now that it could go up with, it is pending again.
         """
         there = {each.interval for each in event.parts[0]}
-        void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
+        self._take_back(
+            [each for each in self._placed if event.start <= each < event.stop and each not in there]
+        )
+
+    def _take_back(self, void: list[int]) -> None:
+        """Corrections that were placed with these intervals are pending again."""
         if void:
             self.pending_corrections = add_counts(
                 (self.pending_corrections, *(self._placed.pop(each) for each in void))
@@ -214,8 +219,12 @@ class Accounting:
         return interval < self._settled
 
     def decided(self, floor: int) -> None:
-        """Of everything below it is known what became of it; a restart may hear so again."""
+        """Of everything below it is known what became of it; a restart may hear so again.
+
+        An interval that was annulled, and closed before the worker had made it again, is not settled.
+        """
         self._settled = max(self._settled, floor)
+        self._take_back([each for each in self._placed if each < floor])
         for interval in [each for each in self._added if each < floor]:
             del self._added[interval]
 

@@ -266,7 +266,8 @@ class Member:
             return
         self._received = True
         if event.again and self.start is not None and event.start < self.start:
-            self.accounting.closed(event)
+            stands = self._worker_generations.stands_until(event.begun)
+            self.accounting.closed(event.within(event.start, max(event.start, stands)))
         elif self._holds_back:
             self._pending.append(event)
             self._hold(self.paused)

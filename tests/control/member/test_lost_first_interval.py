@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, NOT_COUNTED
 from elfmesh.srt.events import Contribute
 from tests.control.member.member_boots import Boot, First
 
@@ -60,7 +60,7 @@ def test_a_restart_remembers_below_which_interval_nothing_goes_up() -> None:
     assert boot.member.requests.enrolment().start == 5
 
 
-STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "watermark", "renumber")
+STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "watermark", "restart", "change")
 
 
 def raised_first(seed: int) -> tuple[int, int]:
@@ -71,12 +71,12 @@ def raised_first(seed: int) -> tuple[int, int]:
     rng = random.Random(f"renumbered/{seed}")
     boot = Boot(rng)
     for _ in range(rng.randrange(10, 60)):
-        step = rng.choice(STEPS)
+        step = rng.choice((*STEPS, "renumber"))
         getattr(boot, step)(rng.randrange(3) if step != "close" else rng.choice((0, 1, 1)))
     return sum(boot.finish()) + sum(boot.member.accounting.pending_corrections), boot.written
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_each_record_of_a_member_whose_first_interval_is_raised_is_counted_once(seed: int) -> None:
     found, written = raised_first(seed)
     assert found == written
@@ -106,3 +106,36 @@ def test_what_went_up_before_a_roster_was_lost_is_counted_once() -> None:
 @pytest.mark.parametrize("more", [0, 1, 3])
 def test_a_restart_after_a_roster_was_lost_counts_the_same(more: int, restarts: int) -> None:
     _count_what_went_up(more, restarts)
+
+
+def test_what_went_up_with_an_annulled_interval_is_pending_again_when_that_was_closed() -> None:
+    """The worker does not make it again, because a restart begins behind it."""
+    boot = Boot(First(1))
+    for _ in range(2):
+        boot.seal(2)
+    boot.close(1)
+    boot.close(0)
+    boot.watermark()
+    boot.seal(2)
+    assert boot.up[2][1][EXPIRED] == 2, "what was left out of interval 1"
+    boot.change(1, at_once=False)
+    boot.published |= dict.fromkeys(range(2, 6), (0, NOT_COUNTED))
+    boot.closed = 6
+    boot.restart()
+    assert boot.next() == 6
+    totals = boot.finish()
+    assert (sum(totals), totals[EXPIRED]) == (boot.written, 2)
+
+
+def test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls() -> None:
+    """Its worker begins behind these intervals, and counts their records as expired when it reads them again."""
+    boot = Boot(First(1))
+    for _ in range(5):
+        boot.seal(2)
+    boot.renumber(1)
+    boot.restart()
+    boot.change(1, at_once=False)
+    boot.change(2, at_once=False)
+    boot.obey()
+    totals = boot.finish()
+    assert (sum(totals), totals[EXPIRED]) == (boot.written, 8)
