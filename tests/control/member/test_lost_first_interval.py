@@ -128,7 +128,7 @@ def test_what_went_up_with_an_annulled_interval_is_pending_again_when_that_was_c
 
 
 def test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls() -> None:
-    """Its worker begins behind these intervals, and counts their records as expired when it reads them again."""
+    """Its worker begins behind them, and counts their records as expired when it reads them again."""
     boot = Boot(First(1))
     for _ in range(5):
         boot.seal(2)
