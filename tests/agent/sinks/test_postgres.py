@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from elfmesh.agent.sinks import postgres_connection
 from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
@@ -188,6 +189,41 @@ async def test_tables_that_are_dropped_come_back(
         assert not following.progress.problem
     kept = {"TABLE elf.shop_top": {3: 2}}
     assert counts(db) == kept.get(dropped, dict.fromkeys(range(4), 2))
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["it goes on", "the agent is restarted"])
+async def test_a_database_that_is_not_there_from_the_beginning_gets_each_lost_interval_declared(
+    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, restart: bool
+) -> None:
+    """The results log drops intervals before the database is made: no position tells where it was."""
+    name = f"later_{restart}".lower()
+    later = make_conninfo(server, dbname=name)
+    master = Master(tmp_path, intervals_max=20)
+    master.append(item(5))
+
+    async def declared(following: Following) -> int:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        await following.until(lambda: following.progress.lag == 0)
+        return following.progress.lost
+
+    async with Following(sink(later), master) as following:
+        await following.until(lambda: following.progress.failures > 0)
+        assert "does not exist" in following.progress.problem
+        master.append(*(item(index) for index in range(6, 100)))
+        lost = 0 if restart else await declared(following)
+    if restart:
+        async with Following(sink(later), master) as following:
+            lost = await declared(following)
+    with psycopg.connect(later) as connection:
+        written = counts(connection)
+        first = min(written)
+        assert written == dict.fromkeys(range(first, 100), 2)
+        asked = "SELECT first_index, interval_index, problem FROM elf.elf_intervals WHERE state = 'LOST'"
+        why = "the results log did not keep them long enough"
+        assert connection.execute(asked).fetchall() == [(5, first - 1, why)]
+    assert lost == first - 5 > 0
+    assert f"intervals 5 to {first - 1} are lost: {why}" in caplog.text
 
 
 @pytest.mark.parametrize(
