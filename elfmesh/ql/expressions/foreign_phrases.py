@@ -115,6 +115,11 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(->) ['#]", "ELF-QL has no operators for JSON", _JSON),
     (r"(->>|#>|#>>|@>|<@)", "ELF-QL has no operators for JSON", _JSON),
     (rf"{_VALUE} ((?:@ >)|(?:\? [|'&]))", "ELF-QL has no operators for JSON", _JSON),
+    (
+        r"IS (?:NOT )?(?:NULL|TRUE|FALSE|x:UNKNOWN) (=|==|<=>|<>|!=|[<>]=?) ",
+        "an operator follows IS",
+        "Put the condition in brackets: (a IS NULL) = b.",
+    ),
     # values
     (r"(x:IDENTIFIER) \( '", "ELF-QL has no IDENTIFIER(...)", "Write the name itself: a, or `a b`."),
     (r"(') \(", "a text in quotes is no name of a function", "Write the name without quotes."),

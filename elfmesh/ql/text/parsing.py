@@ -337,7 +337,7 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     if _depth(tree) > DEPTH_MAX:
         hint = "Reduce the nesting: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
         raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
-    return regrouped(tree)
+    return regrouped(origin, tree)
 
 
 def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:

@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from elfmesh.ql.expressions.text_source import SourceText
+
 _LEVELS: dict[type[exp.Expr], int] = {
     **dict.fromkeys((exp.Mul, exp.Div, exp.Mod, exp.IntDiv), 7),
     **dict.fromkeys((exp.Add, exp.Sub, exp.DPipe), 6),
@@ -35,8 +37,12 @@ Chain: TypeAlias = list[tuple[str, exp.Expr]]
 """Operands, operators and predicates in the order of the text; a predicate includes its negation."""
 
 
-def regrouped(tree: exp.Query) -> exp.Query:
-    """Group every chain of operators as Spark does, in place. Cost: linear."""
+def regrouped(origin: SourceText, tree: exp.Query) -> exp.Query:
+    """Group every chain of operators as Spark does, in place. Cost: linear.
+
+    Raises:
+        QueryError: an operator or predicate follows a predicate, which ends a chain.
+    """
     lists: dict[tuple[int, str], tuple[exp.Expr, list[exp.Expr]]] = {}
     for node in [each for each in tree.walk() if _is_link(each) and not _is_inside(each)]:
         parent, key, index = node.parent, node.arg_key, node.index
@@ -46,6 +52,11 @@ def regrouped(tree: exp.Query) -> exp.Query:
         _flatten(node, chain)
         chain.reverse()
         grouped = _grouped(chain, 0)
+        if chain:
+            starts = [each.meta["start"] for each in grouped.walk() if "start" in each.meta]
+            message = "an operator follows a condition such as IS NULL, IN, LIKE or BETWEEN"
+            hint = "Put the condition in brackets: (a IS NULL) = b."
+            raise origin.error(message, min(starts, default=0), hint)
         if index is None:
             parent.set(key, grouped)
         else:  # set the whole list once, because setting one element visits all of them
@@ -125,5 +136,6 @@ def _grouped(chain: Chain, least: int) -> exp.Expr:
             if kind != "closed":
                 inner.set(kind, _grouped(chain, _COMPARISON))
             (inner.this if isinstance(inner, exp.Escape) else inner).set("this", left)
+            return node
         left = node
     return left

@@ -14,6 +14,8 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 UNARY_PLUS = TokenType.PIPE_SLASH
 """Token for a sign `+`, because sqlglot drops its own. The Spark dialect does not use this token."""
 
+_SIGNS = (TokenType.PLUS, TokenType.DASH)
+
 _GROUPINGS = {TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS}
 _BEGINS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 
@@ -40,12 +42,29 @@ def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
 
 def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
     marked: list[Token] = []
-    for token in tokens:
-        if token.token_type == TokenType.PLUS and (not marked or marked[-1].token_type in _BEFORE_SIGN):
+    closing = -1
+    for at, token in enumerate(tokens):
+        signs = token.token_type in _SIGNS and (not marked or marked[-1].token_type in _BEFORE_SIGN)
+        if signs and token.token_type == TokenType.PLUS:
             marked.append(_as(token, UNARY_PLUS))
-        else:
-            marked.append(token)
+            continue
+        if signs and (end := _end_of_cast_number(tokens, at + 1)):
+            marked.append(_as(token, TokenType.L_PAREN, "("))
+            closing = end
+        marked.append(token)
+        if at == closing:
+            marked.append(_as(token, TokenType.R_PAREN, ")"))
     return marked
+
+
+def _end_of_cast_number(tokens: Sequence[Token], at: int) -> int:
+    """The last token of a number that `::` follows: with its sign it is one literal; 0: there is none."""
+    if at == len(tokens) or tokens[at].token_type != TokenType.NUMBER:
+        return 0
+    end = at
+    while end + 1 < len(tokens) and tokens[end + 1].start == tokens[at].start:  # 1.5D is read as 1.5::DOUBLE
+        end += 1
+    return end if end + 1 < len(tokens) and tokens[end + 1].token_type == TokenType.DCOLON else 0
 
 
 def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:

@@ -48,6 +48,13 @@ CASES: dict[str, Any] = {
     "CASE WHEN 1 = NULL IS NULL THEN 1 | 2 & 2 END": 3,
     "CASE 5 | 2 & 2 WHEN 7 THEN 'seven' END": "seven",
     "(5 | 2) & 2": 2,
+    "-1::STRING": "-1",
+    "- 1.50BD::STRING": "-1.50",
+    "- - 1::STRING": 1.0,
+    "-(1)::STRING": -1.0,
+    "5 -1::STRING": 4.0,
+    "-128Y::STRING || 'x'": "-128x",
+    "(1 IS NULL) = false": True,
 }
 
 

@@ -68,6 +68,10 @@ FOREIGN = [
     ("SELECT a FROM IDENTIFIER('s')", 1, 15, "no IDENTIFIER(...)", "Write the name itself"),
     ("SELECT dateadd(QUARTER, 5, a) FROM s", 1, 8, "dateadd does not take 3", "add_months(date"),
     ("SELECT date_diff(HOUR, a, b) FROM s", 1, 8, "date_diff does not take 3", "unix_seconds(end)"),
+    ("SELECT a IS NOT NULL = true FROM s", 1, 22, "an operator follows IS", "(a IS NULL) = b"),
+    ("SELECT a IN (1) = true FROM s", 1, 8, "an operator follows a condition", "(a IS NULL) = b"),
+    ("SELECT a LIKE 'x' LIKE 'y' FROM s", 1, 8, "an operator follows a condition", "in brackets"),
+    ("SELECT a FROM s WHERE b BETWEEN 1 AND 2 IS NULL", 1, 23, "an operator follows", "in brackets"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
