@@ -116,7 +116,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(->>|#>|#>>|@>|<@)", "ELF-QL has no operators for JSON", _JSON),
     (rf"{_VALUE} ((?:@ >)|(?:\? [|'&]))", "ELF-QL has no operators for JSON", _JSON),
     (
-        r"IS (?:NOT )?(?:NULL|TRUE|FALSE|x:UNKNOWN) (=|==|<=>|<>|!=|[<>]=?) ",
+        r"IS (?:NOT )?(?:NULL|TRUE|FALSE|x:UNKNOWN) (=|==|<=>|<>|!=|[<>]=?|::) ",
         "an operator follows IS",
         "Put the condition in brackets: (a IS NULL) = b.",
     ),

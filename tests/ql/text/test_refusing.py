@@ -69,6 +69,7 @@ FOREIGN = [
     ("SELECT dateadd(QUARTER, 5, a) FROM s", 1, 8, "dateadd does not take 3", "add_months(date"),
     ("SELECT date_diff(HOUR, a, b) FROM s", 1, 8, "date_diff does not take 3", "unix_seconds(end)"),
     ("SELECT a IS NOT NULL = true FROM s", 1, 22, "an operator follows IS", "(a IS NULL) = b"),
+    ("SELECT a IS NULL :: string FROM s", 1, 18, "an operator follows IS", "(a IS NULL) = b"),
     ("SELECT a IN (1) = true FROM s", 1, 8, "an operator follows a condition", "(a IS NULL) = b"),
     ("SELECT a LIKE 'x' LIKE 'y' FROM s", 1, 8, "an operator follows a condition", "in brackets"),
     ("SELECT a FROM s WHERE b BETWEEN 1 AND 2 IS NULL", 1, 23, "an operator follows", "in brackets"),
