@@ -43,15 +43,6 @@ UNTESTED = {
         control/requests/requests control/requests/version_handler control/requests/why
         control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
     """,
-    "tested as a part of its machine in tests/overlay and tests/srt": """
-        overlay/context overlay/upkeep srt/context srt/merging srt/tree srt/uplink
-    """,
-    "tested through the trees, windows and partials of tests/cbt": """
-        cbt/codec/blocks cbt/codec/column_codec cbt/partial/contents cbt/partial/partial_walk cbt/plan
-        cbt/sums/exactsum cbt/tree/body cbt/tree/buffer cbt/tree/node cbt/tree/snapshot
-        cbt/windows/panes_split cbt/windows/registers cbt/windows/sliding cbt/windows/sliding_content
-        cbt/windows/stacks
-    """,
     "tested as one of all laws in tests/cbt/laws/test_registry.py and test_registry_accumulators.py": """
         cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/theta
     """,
@@ -66,24 +57,7 @@ UNTESTED = {
         cli/jobs/tap cli/jobs/top_rows cli/jobs/update cli/local/diff cli/local/spark cli/local/test
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
-        agent/archive/rows agent/data_directory/backup agent/data_directory/examine_small
-        agent/data_directory/restore agent/net/tcp agent/runtime/assembly agent/runtime/host_agent
-        agent/runtime/pump agent/settings/security agent/settings/tls_settings agent/sinks/base
-        agent/sinks/commits agent/sinks/host agent/sinks/metrics agent/sinks/postgres_connection
-        agent/sinks/postgres_values
-    """,
-    "tested through results logs, damage and crashes in tests/storage": """
-        storage/results/journal storage/results/page_files storage/results/rewrite storage/results/salvage
-        storage/results/segment storage/results/segment_files
-    """,
-    "tested through streams, workers and receivers in tests/ingest": """
-        ingest/authority/settings ingest/authority/signatures ingest/frame_writer ingest/functions/of_job
-        ingest/functions/settings ingest/inputs/inserts ingest/inputs/kafka_place ingest/inputs/writer
-        ingest/multi_stream_reader ingest/parsers/base ingest/parsers/cells ingest/parsers/json_plan
-        ingest/parsers/kinds ingest/parsers/schema ingest/scheduling/yielding ingest/sources/compressed
-        ingest/sources/contents ingest/sources/file ingest/sources/followed ingest/stream
-        ingest/stream_settings ingest/tap_lines ingest/worker/jobs ingest/worker/offsets
-        ingest/worker/recovered ingest/worker/saying ingest/worker/stage_worker ingest/worker_thread
+        agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump
     """,
     "tested through runs in tests/local and through Spark in tests/spark_bridge": """
         local/named_logs local/run_output spark_bridge/history/finish spark_bridge/history/frames

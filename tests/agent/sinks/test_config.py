@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from elfmesh.agent.settings.config import config_of
 from elfmesh.agent.sinks.config import EXTRAS
-from elfmesh.agent.sinks.host import Sinks
 from elfmesh.cli.host.validate import validate_command
 from elfmesh.errors import ConfigError
 
@@ -83,11 +82,3 @@ def test_validate_says_all_that_is_wrong_with_its_line(tmp_path: Path) -> None:
     assert done.return_value == 78
     for place in (":3:", ":9:", ":10:"):
         assert f"{path}{place}" in done.stderr
-
-
-async def test_an_agent_without_sinks_keeps_nothing_for_them(tmp_path: Path) -> None:
-    sinks = Sinks({}, tmp_path / "sinks")
-    assert sinks.describe() == sinks.problems() == {}
-    assert sinks.metrics is None
-    await sinks.close()
-    assert not (tmp_path / "sinks").exists()

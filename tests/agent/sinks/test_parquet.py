@@ -175,19 +175,6 @@ async def test_a_damaged_commit_is_said_to_be_one_and_not_passed_over(tmp_path: 
     await again.close()
 
 
-def test_commits_in_many_files_are_one_log(tmp_path: Path) -> None:
-    log = Commits(tmp_path, file_bytes_max=300)
-    for index in range(20):
-        with log.locked():
-            log.append(item(index), file=None, rows=0, sha256=None)
-    for rev in range(1, 9):
-        with log.locked():
-            log.append(item(20, state="TENTATIVE", rev=rev), file=None, rows=0, sha256=None)
-    again = Commits(tmp_path, file_bytes_max=300)
-    assert (again.position, again.shown) == (Position(20, 1), {20: (1, 8)})
-    assert len(list(tmp_path.rglob("*.jsonl"))) > 5
-
-
 async def test_losses_are_declared_once(tmp_path: Path) -> None:
     out = sink(tmp_path)
     await out.write(LOG, item(1))

@@ -18,7 +18,6 @@ from elfmesh.agent.sinks import postgres_connection
 from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres import PostgresTables
-from elfmesh.agent.sinks.postgres_values import storable
 from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows
 from tests.agent.sinks.servers import postgres
@@ -361,12 +360,6 @@ async def test_dates_that_no_calendar_has_are_refused(conninfo: str) -> None:
 async def test_a_server_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         await sink(f"host={tmp_path} dbname=x password=secret").write(LOG, item(1))
-
-
-def test_nul_in_json_is_replaced_and_a_backslash_before_u0000_is_not_nul() -> None:
-    assert storable('"a\\u0000b"') == '"a\ufffdb"'
-    assert storable('"a\\\\u0000b"') == '"a\\\\u0000b"'
-    assert storable('"a\\\\\\u0000b"') == '"a\\\\\ufffdb"'
 
 
 async def test_a_conninfo_that_cannot_be_read_is_not_repeated() -> None:

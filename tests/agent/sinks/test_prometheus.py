@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 from pathlib import Path
@@ -16,8 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from elfmesh.agent.sinks.base import Item
 from elfmesh.agent.sinks.config import PrometheusSink
-from elfmesh.agent.sinks.follow import Follower, Progress
-from elfmesh.agent.sinks.host import Sinks
 from elfmesh.agent.sinks.metrics import Exposition
 from elfmesh.agent.sinks.prometheus import LastResults, samples_of
 from tests.agent.sinks.rig import HOSTILE, LOG, Following, Master, item
@@ -57,28 +54,6 @@ async def test_the_newest_interval_is_shown_alone(tmp_path: Path) -> None:
     assert ("elf_interval_number", {"elf_sink": "shown", "elf_job": "shop/top"}, 51) in found
     assert ("elf_interval_completeness", {"elf_sink": "shown", "elf_job": "shop/top"}, 1) in found
     assert read(shown) == [], "a job that is gone shows nothing"
-
-
-async def test_a_page_is_written_while_the_loop_goes_on(tmp_path: Path) -> None:
-    sinks = Sinks({"shown": PrometheusSink(jobs=("*",))}, tmp_path)
-    (running,), page = sinks._sinks, sinks.metrics
-    assert page is not None
-
-    class Grows(Follower):
-        """One that another job comes beside while it is looked at, as only another thread can do it."""
-
-        def __init__(self) -> None:
-            self.looked = 0
-
-        @property
-        def progress(self) -> Progress:  # type: ignore[override]  # a property where the class has a field
-            self.looked += 1
-            running.followers[f"shop/{self.looked}", "me"] = running.followers["shop/top", "me"]
-            return Progress(written=7)
-
-    running.followers["shop/top", "me"] = Grows(), asyncio.create_task(asyncio.sleep(0))
-    assert b'elf_sink_written_total{elf_job="shop/top",elf_sink="shown"} 7.0' in page()
-    await sinks.close()
 
 
 async def test_samples_are_made_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,14 +111,6 @@ def test_whatever_columns_are_called_prometheus_can_read_it(names: list[str], te
     assert len(keys) == len(set(keys)), "no series twice"
     assert len(results(found)) == len(samples)
     assert len(samples) + left_out == len(texts) * ((len(names) + 1) // 2)
-
-
-async def test_how_sinks_stand_is_exposed_and_unknown_lag_is_not() -> None:
-    progress = {"written": 3, "refused": 1, "fenced": 0, "lost": 7, "failures": 2, "lag": None}
-    found = {name: value for name, _, value in read(sink(), {"shop/top": progress})}
-    assert found["elf_sink_written_total"] == 3
-    assert found["elf_sink_lost_total"] == 7
-    assert "elf_sink_lag" not in found
 
 
 def test_an_interval_without_rows_shows_no_series() -> None:

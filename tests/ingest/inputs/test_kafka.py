@@ -118,24 +118,6 @@ async def test_a_crash_anywhere_repeats_and_loses_nothing(
     assert spooled(tmp_path) == topic.sent
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12), st.integers(0, 120))
-def test_a_spool_cut_anywhere_says_where_to_go_on(batch: list[tuple[int, int]], cut: int) -> None:
-    following = {partition: 100 * partition for partition in range(4)}
-    noted, kept, end = [], [], 50
-    for partition, nbytes in batch:
-        noted.append((partition, following[partition], nbytes))
-        following[partition] += 1
-        end += nbytes
-        kept.append((end, noted[-1]))
-    place = Place("in", {partition: 100 * partition for partition in range(4)}, 7, 50, tuple(noted))
-    reached = place.reached(7, 50 + cut)
-    there = [each for begin, each in kept if begin <= 50 + cut]
-    assert all(offset < reached[partition] for partition, offset, _ in there)
-    missing = noted[len(there) :]
-    assert all(offset >= reached[partition] for partition, offset, _ in missing)
-    assert place.reached(8, 0) == following, "the spool went on to another file behind the batch"
-
-
 async def test_it_begins_at_the_end_if_told_so_and_only_the_first_time(tmp_path: Path, servers: str) -> None:
     topic = Topic(servers)
     topic.send(20)

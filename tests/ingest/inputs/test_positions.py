@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
 import sys
 import threading
@@ -13,10 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.errors import StorageError, UsageError
-from elfmesh.ingest.host import ThreadExecutor
-from elfmesh.ingest.inputs.host import Inputs
-from elfmesh.ingest.inputs.inserts import Inserts
+from elfmesh.errors import StorageError
 from elfmesh.ingest.inputs.positions import (
     FILE_NAME,
     PRODUCERS_MAX,
@@ -25,7 +20,6 @@ from elfmesh.ingest.inputs.positions import (
     TooManyProducers,
 )
 from elfmesh.ingest.inputs.spool import Spool, SpoolFull
-from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.storage.results.segment import write_all
 
 LIMIT = 1 << 20
@@ -215,38 +209,3 @@ def test_room_is_looked_for_while_another_thread_appends(tmp_path: Path) -> None
         sys.setswitchinterval(slice_s)
         other.join()
     spool.close()
-
-
-async def test_inserts_of_one_producer_wait_for_each_other_and_count_once(tmp_path: Path) -> None:
-    executor = ThreadExecutor(2)
-    streams = {"words": StreamConfig(listen="program://shop/words")}
-    inputs = Inputs(streams, tmp_path, executor)
-    try:
-        await inputs.start(None)  # type: ignore[arg-type]  # no job reads here
-        target = inputs.inserts("shop/words", None)
-        same = [target.insert("p", 1, [b'{"k":1}']) for _ in range(5)]
-        assert await asyncio.gather(*same) == [1] * 5
-        assert await target.insert("p", 3, [b'{"k":3}']) == 3
-        assert await target.insert("p", 2, [b'{"k":2}']) == 3, "a position never goes back"
-        found = [
-            json.loads(line)["k"] for line in (tmp_path / "words" / "spool.log").read_bytes().splitlines()
-        ]
-        assert found == [1, 3]
-        assert target.position("p") == 3
-        with pytest.raises(UsageError, match="no stream"):
-            inputs.inserts("shop/other", None)
-        with pytest.raises(UsageError, match="longer than"):
-            await target.insert("p", 9, [b"x" * (2 << 20)])
-        await refuses_one_more_producer(target)
-    finally:
-        await inputs.close()
-        executor.close()
-
-
-async def refuses_one_more_producer(target: Inserts) -> None:
-    positions = target._writer.spool.positions
-    assert positions is not None
-    positions._take([(f"named-{number}", 1) for number in range(PRODUCERS_MAX)])
-    with pytest.raises(UsageError, match="producers"):
-        await target.insert("late", 1, [b"{}"])
-    assert await target.insert("p", 4, [b'{"k":4}']) == 4, "who is known goes on"

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.errors import ConfigError
-from elfmesh.ingest.parsers import StreamFormat, known_columns
-from elfmesh.ingest.parsers.base import LazyArrays
+from elfmesh.ingest.parsers import StreamFormat
 
 DATA = Path(__file__).parents[3].parent / "shared/data"
 
@@ -75,44 +73,3 @@ def test_lines_of_no_known_format_are_errors_with_a_sample() -> None:
     parsed = StreamFormat("auto").parser("f").parse(b"hello there\nmore\n", ["a"])
     assert (parsed.lines, parsed.errors) == (2, 2)
     assert parsed.samples == ["not in any known log format: hello there"]
-
-
-def test_columns_are_known_only_where_the_format_says_them() -> None:
-    assert known_columns("json") is None
-    assert known_columns("csv") is None
-    assert known_columns("csv:a,b") == ("a", "b", "ts", "_raw", "_source", "_host")
-    assert "agent" in (known_columns("combined") or ())
-    assert "agent" not in (known_columns("common") or ())
-    assert known_columns("regex:(?P<x>a)") == ("x", "ts", "_raw", "_source", "_host")
-
-
-@pytest.mark.parametrize("spec", ["jsn", "json:x", "", "combined:a"])
-def test_an_unknown_format_is_refused(spec: str) -> None:
-    with pytest.raises(ConfigError, match="unknown format"):
-        StreamFormat(spec)
-    with pytest.raises(ConfigError, match="json"):
-        StreamFormat("jsn")
-
-
-def test_every_format_has_raw_source_and_host() -> None:
-    parser = StreamFormat("json", host="web-1").parser("/var/log/x")
-    (row,) = parser.parse(b'{"a": 1}\r\n', ["_raw", "_source", "_host"]).batch.to_pylist()
-    assert row == {"_raw": '{"a": 1}', "_source": "/var/log/x", "_host": "web-1"}
-
-
-def test_malformed_utf8_costs_no_line_and_no_neighbour() -> None:
-    block = b'{"a":"x"}\n{"a":"\xff\xfe"}\n{"a":"\xc3"}\n{"a":"y"}\n'
-    parsed = StreamFormat("json").parser().parse(block, ["a"])
-    assert parsed.batch.column(0).to_pylist() == ["x", "��", "�", "y"]
-    assert (parsed.errors, parsed.replaced) == (0, 2)
-
-
-def test_only_the_selected_columns_are_made() -> None:
-    parsed = StreamFormat("combined").parser("f").parse(ACCESS + b' "-" "x"\n', ["agent", "path", "_source"])
-    assert isinstance(parsed.arrays, LazyArrays)
-    assert parsed.select(["_source", "path"]).to_pylist() == [{"_source": "f", "path": "/"}]
-    assert parsed.arrays.made == {"_source", "path"}
-    assert parsed.select([]).num_rows == parsed.rows == 1
-    assert parsed.batch.schema.names == ["agent", "path", "_source"]
-    with pytest.raises(KeyError, match="host"):
-        parsed.select(["host"])

@@ -8,7 +8,6 @@ import pytest
 
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest import frame_writer
 from elfmesh.ingest.read_loop import (
     POLL_BUSY_S,
     POLL_FEW_BYTES,
@@ -21,7 +20,7 @@ from elfmesh.ingest.worker.releases import Releases
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released, Sealed, SealedInterval
 from elfmesh.storage.storage import MemoryStorage
-from tests.ingest.test_workers import FIRST_INDEX, Host, manifest, running, until
+from tests.ingest.test_workers import FIRST_INDEX, Host, until
 
 
 def sealed(job: str, interval: int) -> Sealed:
@@ -60,26 +59,6 @@ def test_a_full_disk_takes_no_release_and_the_next_one_will_do() -> None:
     releases.add(Released("a", 2))
     releases.write()
     assert frames.released("a") == 2
-
-
-async def test_what_is_released_is_on_disk_with_the_next_frame_or_soon(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frame_writer, "WAIT_S", 3600.0)
-    storage, job = MemoryStorage(), manifest()
-    key = f"{job.job_id.hex()}:i1"
-    async with running(path, storage) as host:
-        await seal_one(host, job)
-        host.host.release(job.job_id, FIRST_INDEX + 1, 0)
-        assert host.frames.released(key) is None  # no job was woken for it
-        host.write((25, "a"), (45, "a"))
-        await until(lambda: host.frames.released(key) == FIRST_INDEX + 1)
-        monkeypatch.setattr(frame_writer, "WAIT_S", 0.0)
-        host.host.release(job.job_id, FIRST_INDEX + 2, 0)
-        await until(lambda: host.frames.released(key) == FIRST_INDEX + 2)
-        monkeypatch.setattr(frame_writer, "WAIT_S", 3600.0)
-        host.host.release(job.job_id, FIRST_INDEX + 3, 0)
-    assert FrameLog(storage).released(key) == FIRST_INDEX + 3  # an agent that stops says it
 
 
 async def seal_one(host: Host, job: Manifest) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.records import FIRST, LATE
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import evaluations, followed, stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol import events as ctl
@@ -87,54 +87,6 @@ async def test_a_version_begins_with_full_windows_and_the_old_one_ends_with_them
         assert found[index, evaluated] == wanted, index - FIRST_INDEX
 
 
-async def test_what_was_sealed_beyond_the_boundary_is_made_again_from_the_log(path: Path) -> None:
-    job, storage = manifest(), MemoryStorage()
-    log = [(second, "x" if second % 3 else "y") for second in range(100)]
-    async with running(path, storage) as host:
-        host.host.start_job(ctl.StartWorker(job, FIRST))
-        host.write(*log)
-        host.write_raw("no json\n")
-        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 9)
-        host.host.release(job.job_id, FIRST_INDEX + 2, 0)
-        host.host.start_job(started(staged(FIRST_INDEX + 4, COUNT, filtered(COUNT))))
-        await until(lambda: host.sealed(job)[-1].evaluated == 2)
-        await until(lambda: host.sealed(job)[-1].stop == FIRST_INDEX + 9)
-        found, counts = reported(host, job), records_of(host, job)
-    for index in range(FIRST_INDEX + 4, FIRST_INDEX + 9):
-        assert found[index, 2] == {"y": sum(key == "y" for at, key in log if at // 10 == index - FIRST_INDEX)}
-        assert sum(counts[index][:2]) == 10
-    storage.crash()
-    async with running(path, storage) as host:
-        host.host.start_job(started(staged(FIRST_INDEX + 4, COUNT, filtered(COUNT))))
-        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 9)
-        again = reported(host, job)
-        host.write((125, "y"))
-        await until(lambda: host.sealed(job)[-1].stop == FIRST_INDEX + 12)
-        rest = reported(host, job)
-    assert {key: rows for key, rows in again.items() if key[0] >= FIRST_INDEX + 4} == {
-        key: rows for key, rows in found.items() if key[1] == 2
-    }
-    assert rest[FIRST_INDEX + 9, 2] == {"y": 4}
-
-
-async def test_empty_counts_only_what_comes_after_the_boundary(path: Path) -> None:
-    job, boundary = manifest(HOP), FIRST_INDEX + 2
-    since_us = (boundary - 1) * 10_000_000 + 30_000_000
-    stages = (Stage(FIRST, version(1, HOP), 1), Stage(boundary, version(2, HOP, since_us), 2))
-    log = [(second, "k") for second in range(100)]
-    async with running(path, MemoryStorage()) as host:
-        host.host.start_job(ctl.StartWorker(job, FIRST))
-        host.write(*log[:35])
-        await until(lambda: host.sealed(job))
-        host.host.start_job(started(stages))
-        host.write(*log[35:])
-        await until(partial(reached, host, FIRST_INDEX + 6, 2))
-        found, counts = reported(host, job), records_of(host, job)
-    assert found[boundary - 1, 1] == {"k": 30}
-    assert [found[index, 2]["k"] for index in range(boundary, boundary + 4)] == [10, 20, 30, 30]
-    assert [counts[index][:2] for index in range(boundary, boundary + 3)] == [(10, 20), (20, 10), (30, 0)]
-
-
 async def test_a_paused_job_stays_paused_when_its_version_changes(path: Path) -> None:
     job = manifest()
     async with running(path, MemoryStorage()) as host:
@@ -156,36 +108,6 @@ LONG_US = 3 * 3_600_000_000
 """Longer than a source without a usable time is waited for."""
 
 
-@pytest.mark.parametrize("closed", [4, 5])
-@pytest.mark.parametrize("crash", [False, True])
-async def test_a_version_comes_back_with_all_that_one_without_a_time_had_read(
-    path: Path, closed: int, crash: bool
-) -> None:
-    """What comes back finds the records of its intervals, though the version before it dated none of them."""
-    job, storage = manifest(), MemoryStorage()
-    stages = staged(FIRST_INDEX + 4, COUNT, UNDATED)
-    after = evaluations((*stages, Stage(FIRST_INDEX + closed, version(3, COUNT), 3)))
-    async with running(path, storage) as host:
-        host.host.start_job(started(stages))
-        for second in range(0, 56, 8):  # in blocks: a place to read from is a block's beginning
-            host.write(*((at, "k") for at in range(second, second + 8)))
-            await until(partial(has_read, host))
-        await until(partial(reached, host, FIRST_INDEX + 4, 1))
-        if not crash:
-            host.host.start_job(started(after))
-            await until(lambda: len(host.host._jobs[job.job_id].stages) == len(evaluations(after)))
-    storage.crash()
-    async with running(path, storage) as host:
-        host.host.start_job(started(after))
-        host.write(*((at, "k") for at in range(56, 85)))
-        await until(partial(has_read, host))
-        host.now_us += LONG_US
-        await until(partial(reached, host, FIRST_INDEX + 8, 3))
-        found = reported(host, job)
-    for index in range(closed, 8):
-        assert found[FIRST_INDEX + index, 3] == {"k": 10}, index
-
-
 async def test_a_version_comes_back_within_what_one_without_a_time_has_sealed(
     path: Path,
 ) -> None:
@@ -203,66 +125,6 @@ async def test_a_version_comes_back_within_what_one_without_a_time_has_sealed(
         await until(partial(reached, host, FIRST_INDEX + 8, 3))
         found = reported(host, job)
     assert [found[FIRST_INDEX + index, 3] for index in range(5, 8)] == [{"k": 10}] * 3
-
-
-async def test_lines_without_a_time_are_counted_once_across_restarts(path: Path) -> None:
-    """They are read again for the version that may come back; what has sealed them has counted them."""
-    job, storage = manifest(), MemoryStorage()
-    stages = staged(FIRST_INDEX + 4, COUNT, UNDATED)
-    hour_us, open_us = 3_600_000_000, FIRST_INDEX * 10_000_000
-    async with running(path, storage) as host:
-        host.now_us = open_us + 45_000_000
-        host.host.start_job(started(stages))
-        host.write(*((at, "k") for at in range(45)))
-        await until(partial(reached, host, FIRST_INDEX + 4, 1))
-        host.now_us = open_us + hour_us * 3 // 2
-        host.write_raw('{"ts": "2015-05-17T12:20:00Z", "k": "k"}\n')
-        await until(partial(has_read, host))
-        host.now_us = open_us + hour_us * 13 // 6
-        await until(partial(reached, host, FIRST_INDEX + 8, 2))
-        assert sum(counts[2] for counts in records_of(host, job).values()) == 1
-    storage.crash()
-    async with running(path, storage) as host:
-        host.host.start_job(started(stages))
-        await until(partial(has_read, host))
-        host.write_raw("no record\n")
-        await until(partial(has_read, host))
-        host.now_us += LONG_US
-        await until(lambda: host.sealed(job)[-1].stop > FIRST_INDEX + 100_000)
-        assert sum(counts[2] for counts in records_of(host, job).values()) == 2
-
-
-async def test_what_is_closed_and_not_released_is_not_made_again(path: Path) -> None:
-    """An agent hears late that intervals are closed, together with the version that follows."""
-    job, closed = manifest(), FIRST_INDEX + 6
-    async with running(path, MemoryStorage()) as host:
-        host.host.start_job(ctl.StartWorker(job, FIRST))
-        host.write(*((second, "k") for second in range(100)))
-        await until(partial(reached, host, FIRST_INDEX + 9, 1))
-        host.host.release(job.job_id, FIRST_INDEX + 2, 0)
-        host.host.start_job(started((Stage(closed, version(2, filtered(COUNT)), 2),)))
-        await until(partial(reached, host, FIRST_INDEX + 9, 2))
-        again = [index for index, evaluated in reported(host, job) if evaluated == 2]
-        counts = records_of(host, job)
-    assert again == [*range(closed, FIRST_INDEX + 9)]
-    assert {counts[index] for index in range(FIRST_INDEX, FIRST_INDEX + 9)} == {(10, 0, 0)}
-
-
-async def test_a_change_within_what_was_read_from_an_empty_file_counts_nothing_twice(path: Path) -> None:
-    """The place to go back to was taken before the file had a beginning to be known by."""
-    job = manifest()
-    async with running(path, MemoryStorage()) as host:
-        host.host.start_job(ctl.StartWorker(job, FIRST))
-        await until(lambda: host.frames.jobs)
-        host.write(*((second, "k") for second in range(0, 45, 3)))  # short: a later reader knows it by more
-        await until(partial(reached, host, FIRST_INDEX + 4, 1))
-        host.write(*((second, "k") for second in range(45, 65)))
-        host.host.start_job(started(staged(FIRST_INDEX + 2, COUNT, filtered(COUNT))))
-        await until(partial(reached, host, FIRST_INDEX + 6, 2))
-        late = [entry.counts[LATE] for each in host.sealed(job) for entry in each.parts[0]]
-        found = reported(host, job)
-    assert not any(late)
-    assert [found[FIRST_INDEX + index, 2]["k"] for index in range(2, 6)] == [3, 4, 6, 10]
 
 
 def has_read(host: Host) -> bool:

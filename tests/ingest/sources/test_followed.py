@@ -1,0 +1,116 @@
+"""Files of a stream that were read before: found again after a restart, or said to be gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elfmesh.ingest.sources import Block, Tail
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def text(blocks: list[Block]) -> str:
+    return b"".join(block.data for block in blocks).decode()
+
+
+def drain(tail: Tail) -> str:
+    found = ""
+    while blocks := tail.poll():
+        found += text(blocks)
+    return found
+
+
+def append(path: Path, data: str) -> None:
+    with path.open("a") as file:
+        file.write(data)
+
+
+def test_rename_rotation_finishes_the_old_file_then_the_new(tmp_path: Path) -> None:
+    log, clock = tmp_path / "log", Clock()
+    append(log, "1\n")
+    tail = Tail(str(log), clock=clock)
+    assert drain(tail) == "1\n"
+    append(log, "2\n")
+    log.rename(tmp_path / "log.1")
+    append(log, "3\n")
+    append(tmp_path / "log.1", "2b\n")
+    assert drain(tail) == "2\n2b\n3\n"
+    append(tmp_path / "log.1", "late\n")
+    clock.now = 4
+    assert drain(tail) == "late\n"
+    clock.now = 20
+    tail.poll()
+    clock.now = 30
+    tail.poll()
+    assert len(tail.sources()) == 1
+    assert len(tail.gaps) == 0
+    tail.close()
+
+
+def test_a_file_rotated_while_nobody_watched_is_found_by_its_inode(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, "1\n")
+    first = Tail(str(log))
+    drain(first)
+    stored = first.positions()
+    first.close()
+    append(log, "2\n")
+    log.rename(tmp_path / "log.1")
+    append(log, "3\n")
+    second = Tail(str(log), positions=stored)
+    assert drain(second) == "2\n3\n"
+    assert len(second.gaps) == 0
+    second.close()
+
+
+@pytest.mark.parametrize("content", ["other\n", "1\n"])
+def test_a_stored_offset_is_not_used_in_another_generation(tmp_path: Path, content: str) -> None:
+    log = tmp_path / "log"
+    append(log, "1\n2\n")
+    first = Tail(str(log))
+    drain(first)
+    stored = first.positions()
+    first.close()
+    log.write_text(content)
+    second = Tail(str(log), positions=stored)
+    assert drain(second) == content
+    assert len(second.gaps) == 1
+    second.close()
+
+
+def test_a_stored_file_that_is_gone_is_a_gap(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, "1\n")
+    first = Tail(str(log))
+    drain(first)
+    stored = first.positions()
+    first.close()
+    log.unlink()
+    second = Tail(str(log), positions=stored)
+    second.poll()
+    assert len(second.gaps) == 1
+    second.close()
+
+
+def test_another_file_under_the_inode_of_a_stored_one_is_not_read(tmp_path: Path) -> None:
+    log, other = tmp_path / "log", tmp_path / "notes.txt"
+    append(log, "1\n")
+    tail = Tail(str(log))
+    drain(tail)
+    (stored,) = tail.positions()
+    tail.close()
+    log.rename(other)
+    other.write_text("not a log\n")
+    append(log, "2\n")
+    again = Tail(str(log), positions=[stored])
+    assert drain(again) == "2\n"
+    assert len(again.gaps) == 1
+    again.close()

@@ -1,0 +1,70 @@
+"""What is said of one stream: --stream as text, and settings that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.ingest.inputs.kafka_config import KafkaInput
+from elfmesh.ingest.stream_settings import StreamConfig, check_stream, parse_stream
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=/x", ("a", {"path": "/x"})),
+        ("a=/x,y,format=json", ("a", {"path": "/x,y", "format": "json"})),
+        ("a=/x=y", ("a", {"path": "/x=y"})),
+        ("a=udp://h:1,idle=3 s", ("a", {"listen": "udp://h:1", "idle": "3 s"})),
+        ("a=program://n/p", ("a", {"listen": "program://n/p"})),
+        ("a=/x,format=csv:b,c=d,ts=b", ("a", {"path": "/x", "format": "csv:b,c=d", "ts": "b"})),
+    ],
+)
+def test_a_stream_on_the_command_line(text: str, expected: tuple[str, dict[str, str]]) -> None:
+    assert parse_stream(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a", "a=", ""])
+def test_what_is_no_name_and_path_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not NAME=PATH") as caught:
+        parse_stream(text, "--tail")
+    assert caught.value.hint == "Write --tail NAME=PATH."
+
+
+@pytest.mark.parametrize(
+    ("settings", "where", "message"),
+    [
+        ({}, "s", "has no source"),
+        ({"path": "/x", "listen": "udp://127.0.0.1:1"}, "s", "comes from several places"),
+        ({"path": "/x", "journal": ()}, "s", "comes from several places"),
+        ({"listen": "udp://nowhere"}, "s.listen", ""),
+        ({"journal": ("unit=nginx",)}, "s.journal", "'unit=nginx' is not a journal match"),
+        ({"path": "/x", "spool": "63 MB"}, "s.spool", "is less than 64 MB"),
+        ({"path": "/x", "spool": "much"}, "s.spool", "much"),
+        ({"path": "/x", "idle": "soon"}, "s.idle", "soon"),
+        ({"path": "/x", "multiline_timeout": "soon"}, "s.multiline_timeout", "soon"),
+        ({"path": "/x", "multiline_bytes_max": "much"}, "s.multiline_bytes_max", "much"),
+        ({"kafka": KafkaInput(servers=("h",), topic="t")}, "s.kafka.servers", "'h' is not HOST:PORT"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(settings: dict[str, Any], where: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_stream(StreamConfig(**settings), "s")
+    assert caught.value.where.startswith(where)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"path": "/x"},
+        {"journal": ()},
+        {"journal": ("_SYSTEMD_UNIT=nginx.service", "PRIORITY=3")},
+        {"listen": "unix:///x"},
+    ],
+)
+def test_settings_that_can_be_are_taken(settings: dict[str, Any]) -> None:
+    check_stream(StreamConfig(**settings), "s")
+    assert (StreamConfig(**settings).spool_bytes, StreamConfig(**settings).idle_us) == (10**9, 5_000_000)

@@ -1,0 +1,84 @@
+"""One job at one agent: where it begins, why it is held, and where it goes on after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.protocol import events as ctl
+from elfmesh.storage.storage import MemoryStorage
+from tests.ingest.test_workers import COUNT, FIRST_INDEX, Host, manifest, path, running, until
+
+__all__ = ["path"]
+
+
+async def test_a_restart_says_the_unreleased_again_and_loses_and_repeats_no_record(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"), (13, "b"), (21, "a"), (22, "x"))
+        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 2)
+        host.host.release(job.job_id, FIRST_INDEX + 1, 0)
+    storage.crash()
+    host.write((23, "x"), (31, "z"))
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX + 1))
+        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 3)
+        assert host.counts(job) == {
+            (FIRST_INDEX + 1, "a"): 1,
+            (FIRST_INDEX + 1, "b"): 1,
+            (FIRST_INDEX + 2, "a"): 1,
+            (FIRST_INDEX + 2, "x"): 2,
+        }
+        stops = [FIRST_INDEX + 1] + [sealed.stop for sealed in host.sealed(job)]
+        assert [sealed.start for sealed in host.sealed(job)] == stops[:-1]
+
+
+async def test_reading_from_the_end_is_remembered_across_a_restart_before_the_first_seal(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    async with running(path, storage, "end") as host:
+        host.write_raw("old line\n")
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        await until(lambda: host.frames.jobs)
+        await asyncio.sleep(0.05)
+    storage.crash()
+    host.write((1, "a"), (12, "a"))
+    async with running(path, storage, "end") as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        await until(lambda: host.counts(job))
+        assert host.counts(job) == {(FIRST_INDEX, "a"): 1}
+        assert all(not isinstance(event, ctl.WorkerReport) for event in host.events)
+
+
+async def test_a_paused_job_reads_nothing_and_goes_on_where_it_stood(path: Path) -> None:
+    paused, other = manifest(), manifest(COUNT.replace("t.count", "t.other"))
+    async with running(path, MemoryStorage()) as host:
+        for job in (paused, other):
+            host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(paused) and host.sealed(other))
+        host.host.pause_job(paused.job_id)
+        await until(lambda: "control" in host.host._jobs[paused.job_id].held)
+        host.write((13, "b"), (25, "a"))
+        await until(lambda: len(host.sealed(other)) == 2)
+        assert len(host.sealed(paused)) == 1
+        host.host.resume_job(paused.job_id)
+        await until(lambda: len(host.sealed(paused)) == 2)
+        assert host.counts(paused) == host.counts(other)
+
+
+async def test_a_job_whose_intervals_nobody_closes_stops_reading_until_they_are(path: Path) -> None:
+    job = manifest()
+    host = Host(path, MemoryStorage(), held_bytes_max=10)
+    host.host.start_job(ctl.StartWorker(job, FIRST))
+    host.write((1, "a"), (12, "a"))
+    await until(lambda: host.sealed(job) and "memory" in host.host._jobs[job.job_id].held)
+    host.write((25, "a"))
+    await asyncio.sleep(0.2)
+    assert len(host.sealed(job)) == 1
+    host.host.release(job.job_id, FIRST_INDEX + 1, 0)
+    await until(lambda: len(host.sealed(job)) == 2)
+    assert host.counts(job) == {(FIRST_INDEX, "a"): 1, (FIRST_INDEX + 1, "a"): 1}
+    await host.host.close()
+    assert host.errors == []
