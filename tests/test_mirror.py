@@ -47,14 +47,10 @@ UNTESTED = {
         cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/theta
     """,
     "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
-        api/authority/web api/client/asyncio api/client/client api/client/client_base api/client/connection
-        api/client/job api/client/job_leading api/client/job_values api/client/live api/explain
-        api/identity/credentials api/identity/enrolment api/identity/tls api/identity/trust api/publish
-        api/savepoint api/web/page/files api/web/page/routes api/web/programs api/web/request_limits
-        api/web/results api/web/rollout api/web/tap api/web/whole_rows cli/common cli/demo/demo
-        cli/demo/fleet cli/host/agent cli/host/archive cli/host/bench cli/host/ca cli/host/check
-        cli/host/page cli/host/sign cli/host/validation cli/jobs/commands cli/jobs/publish cli/jobs/results
-        cli/jobs/tap cli/jobs/top_rows cli/jobs/update cli/local/diff cli/local/spark cli/local/test
+        api/publish api/web/tap api/web/whole_rows cli/demo/demo cli/demo/fleet cli/host/agent
+        cli/host/archive cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign
+        cli/host/validation cli/jobs/publish cli/jobs/tap cli/jobs/top_rows cli/jobs/update cli/local/diff
+        cli/local/spark cli/local/test
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
         agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump

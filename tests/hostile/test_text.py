@@ -19,7 +19,7 @@ from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.errors import ProtocolError, StorageError
 from elfmesh.storage.storage import DiskStorage
 from elfmesh.text import printable
-from tests.cli.test_remote_cli import elf
+from tests.cli.remote import elf
 
 ORDERS = (
     "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\r", "\b", "\n", "\x00", "\x7f",  # what terminals obey

@@ -4,77 +4,26 @@ so."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.agent.runtime.core import MESSAGES
-from elfmesh.api.app import make_app
 from elfmesh.api.authority import needs
 from elfmesh.api.authority.needs import ROUTES, About
-from elfmesh.api.authority.web import authorised
-from elfmesh.api.identity.identify import PRINCIPAL
-from elfmesh.api.identity.principal import LOOPBACK_READER, Principal, Role
-from elfmesh.api.web.programs import ProgramHost
-from elfmesh.api.web.tap import TapRequest
+from elfmesh.api.identity.principal import LOOPBACK_READER, Principal
 from elfmesh.control.protocol import messages as control_messages
 from elfmesh.control.requests.verbs import Need
-from elfmesh.errors import StorageError
-from tests.control.fakes import FakeBackend
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
-JOB = "CREATE JOB shop.top EVERY '30 s' AS SELECT path, count(*) AS n FROM access GROUP BY path"
-READER = Principal("rita", frozenset({Role.READER}), source="certificate")
-SHOP = Principal("sam", frozenset({Role.SUBMITTER}), frozenset({"shop"}), source="certificate")
-OTHER = Principal("otto", frozenset({Role.SUBMITTER}), frozenset({"other"}), source="certificate")
-OPERATOR = Principal("olga", frozenset({Role.OPERATOR}), source="token")
-AGENT = Principal("web1", frozenset({Role.AGENT}), source="certificate")
-
-
-class Lines:
-    async def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
-        yield {"stream": "access"}
-
-
-class Recording:
-    def __init__(self) -> None:
-        self.actions: list[tuple[str, str, bool, str, str]] = []
-        self.full = False
-
-    async def record(
-        self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
-    ) -> None:
-        if self.full:
-            raise StorageError("the audit log cannot be written")
-        self.actions.append((caller.name, action, allowed, job, digest))
-
-
-class Api:
-    """The whole API, asked by `caller`."""
-
-    def __init__(self) -> None:
-        self.backend, self.audit, self.caller = FakeBackend(), Recording(), OPERATOR
-        programs = ProgramHost(cast("Any", None), cast("Any", None))  # no caller gets there
-        self.app = make_app(self.backend, Lines(), lambda: bytes, programs, self.audit)
-
-        @web.middleware
-        async def identified(request: web.Request, handler: Any) -> web.StreamResponse:
-            request[PRINCIPAL] = self.caller
-            response: web.StreamResponse = await handler(request)
-            return response
-
-        self.app.middlewares.insert(self.app.middlewares.index(authorised), identified)
-
-    async def ask(self, caller: Principal, method: str, path: str, **body: Any) -> tuple[int, Any]:
-        self.caller = caller
-        given = {"json": body} if body else {}
-        async with TestClient(TestServer(self.app, host="127.0.0.1")) as client:
-            answer = await client.request(method, path, **given)  # type: ignore[arg-type]  # a body or none
-            return answer.status, await answer.json() if answer.content_type.endswith("/json") else None
+from tests.api.authority.calls import (
+    AGENT,
+    DOCUMENT,
+    JOB,
+    OPERATOR,
+    OTHER,
+    READER,
+    SHOP,
+    Api,
+)
 
 
 @pytest.fixture
@@ -101,23 +50,6 @@ def test_every_message_declares_its_role_and_no_declaration_is_left_over() -> No
     assert set(names) - set(needs.MESSAGES) == set(), "declare it in elfmesh/api/authority/needs.py"
     assert set(needs.MESSAGES) - set(names) == set()
     assert set(control_messages.MESSAGES) <= set(MESSAGES)
-
-
-async def test_a_route_that_declares_nothing_is_refused_to_all(api: Api) -> None:
-    async def handler(request: web.Request) -> web.Response:
-        raise AssertionError("no caller gets here")
-
-    api.app.router.add_get("/v1/forgotten", handler)
-    status, body = await api.ask(OPERATOR, "GET", "/v1/forgotten")
-    assert (status, body["error"]) == (403, "/v1/forgotten declares no role")
-
-
-async def test_who_was_not_looked_at_is_nobody(api: Api) -> None:
-    api.app.middlewares[:] = [each for each in api.app.middlewares if each is authorised]
-    for method, path in (("GET", "/v1/jobs"), ("DELETE", "/v1/jobs/shop/top")):
-        status, body = await api.ask(OPERATOR, method, path)
-        assert (status, "nobody" in body["error"]) == (401, True)
-    assert api.backend.asked == []
 
 
 def path_of(canonical: str) -> str:
@@ -164,55 +96,6 @@ async def test_who_lacks_the_role_reaches_no_handler(api: Api, method: str, cano
 async def test_who_has_the_role_is_answered(api: Api, caller: Principal, method: str, path: str) -> None:
     status, _ = await api.ask(caller, method, path)
     assert status == 200
-
-
-async def test_the_namespace_of_a_job_is_that_of_its_text(api: Api) -> None:
-    assert (await api.ask(SHOP, "POST", "/v1/jobs", text=JOB))[0] == 200
-    for text in (JOB.replace("shop.top", "other.top"), JOB.replace("shop.top", "top")):
-        status, body = await api.ask(SHOP, "POST", "/v1/jobs", text=text, job="shop/top")
-        assert (status, len(api.backend.asked)) == (403, 1)
-        assert "sam (certificate) has submitter of shop" in body["error"]
-    # A text that is none is not hidden behind a refusal, from who may submit something.
-    assert (await api.ask(SHOP, "POST", "/v1/jobs", text="CREATE JOB"))[0] == 200
-    assert (await api.ask(READER, "POST", "/v1/jobs", text="CREATE JOB"))[0] == 403
-
-
-@pytest.mark.parametrize(
-    "path", ["shop%2Fx/top", "shop.x/top", "%20other/top", "other%2E/top", "../other/top"]
-)
-async def test_no_spelling_of_a_path_is_another_namespace_for_the_handler(api: Api, path: str) -> None:
-    await api.ask(SHOP, "DELETE", f"/v1/jobs/{path}")
-    assert [body for verb, body in api.backend.asked if "other" in body["job"].split("/")[0]] == []
-
-
-async def test_raw_lines_of_a_stream_are_for_operators_and_of_a_job_for_its_submitters(api: Api) -> None:
-    stream = "SELECT _raw FROM access"
-    assert (await api.ask(SHOP, "POST", "/v1/tap", texts=[JOB]))[0] == 200
-    assert (await api.ask(SHOP, "POST", "/v1/tap", texts=[stream]))[0] == 403
-    assert (await api.ask(SHOP, "POST", "/v1/tap", texts=[stream, JOB]))[0] == 403
-    assert (await api.ask(OPERATOR, "POST", "/v1/tap", texts=[stream]))[0] == 200
-
-
-async def test_actions_and_refusals_are_recorded_and_looking_is_not(api: Api) -> None:
-    await api.ask(READER, "GET", "/v1/jobs")
-    await api.ask(SHOP, "POST", "/v1/jobs", text=JOB)
-    await api.ask(OTHER, "DELETE", "/v1/jobs/shop/top")
-    await api.ask(AGENT, "GET", "/v1/jobs")
-    actions = [each[:4] for each in api.audit.actions]
-    assert actions == [
-        ("sam", "apply", True, "shop/top"),
-        ("otto", "delete", False, "shop/top"),
-        ("web1", "GET /v1/jobs", False, ""),
-    ]
-    assert len(api.audit.actions[0][4]) == 64
-
-
-async def test_what_cannot_be_recorded_is_not_done(api: Api) -> None:
-    api.audit.full = True
-    status, body = await api.ask(OPERATOR, "DELETE", "/v1/jobs/shop/top")
-    assert (status, api.backend.asked) == (503, [])
-    assert "audit log" in body["error"]
-    assert (await api.ask(OPERATOR, "GET", "/v1/jobs"))[0] == 200
 
 
 def test_the_document_has_the_table() -> None:

@@ -16,7 +16,6 @@ from elfmesh.api.identity.bearer import (
     read_token,
     remove_note,
 )
-from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.errors import ConfigError
 
 
@@ -60,19 +59,6 @@ def test_what_is_no_token_never_becomes_a_header(tmp_path: Path, content: bytes)
     file.chmod(0o600)
     with pytest.raises(ConfigError):
         read_token(file)
-
-
-def test_a_client_of_the_same_user_finds_the_token_by_the_address(tmp_path: Path) -> None:
-    token, file = new_token(tmp_path)
-    note = leave_note("127.0.0.1:7401", file)
-    assert note is not None
-    assert note.stat().st_mode & 0o777 == 0o600
-    assert note.parent.stat().st_mode & 0o777 == 0o700
-    expected = {"Authorization": f"Bearer {token}"}
-    assert default_credentials().headers("127.0.0.1:7401") == expected
-    assert default_credentials().headers("localhost:7401") == expected
-    assert default_credentials().headers("127.0.0.1:7402") == {}
-    assert default_credentials().headers("10.0.0.5:7401") == {}
 
 
 def test_nothing_is_left_of_an_agent_that_has_ended(tmp_path: Path) -> None:
@@ -130,9 +116,3 @@ def test_no_place_for_a_note_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
     _, file = new_token(tmp_path)
     assert leave_note("127.0.0.1:7401", file) is None
     remove_note(None, file)
-
-
-def test_half_a_certificate_is_refused_instead_of_calling_without() -> None:
-    with pytest.raises(ConfigError, match="--key is missing"):
-        Credentials(cert="a.pem", ca="ca.pem").context()
-    assert Credentials().context() is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.test_remote_cli import api, backend, elf
+from tests.cli.remote import api, backend, elf
 from tests.control.fakes import FakeBackend
 
 __all__ = ["api", "backend"]

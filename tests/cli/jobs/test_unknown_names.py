@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.test_remote_cli import TEXT, api, backend, elf, job
+from tests.cli.remote import TEXT, api, backend, elf, job
 from tests.control.fakes import FakeBackend
 
 __all__ = ["api", "backend", "job"]

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from elfmesh.api.authority.web import AUDIT
 from elfmesh.ingest.authority.audit import AuditedApi, AuditLog
 from elfmesh.storage.storage import MemoryStorage
-from tests.api.authority.test_needs import OTHER, Api
+from tests.api.authority.calls import OTHER, Api
 
 PATHS = [
     "/v1/jobs/shop%2Ftop/x",

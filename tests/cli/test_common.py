@@ -1,0 +1,53 @@
+"""What commands share: places in files, output, and their end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elfmesh.cli.common import within
+from elfmesh.control.answers import BAD_REQUEST, refusal_body
+from elfmesh.control.protocol.events import Reply
+from elfmesh.errors import QueryError
+from tests.cli.remote import TEXT, api, backend, elf, job
+from tests.control.fakes import FakeBackend
+
+__all__ = ["api", "backend", "job"]
+
+
+def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, backend: FakeBackend) -> None:
+    reported = "web1: query:2:8: clicks has no column nosuch\n  There are ts, product."
+    body = refusal_body([reported, reported.replace("web1", "web2")], "clicks")
+    assert (body["line"], body["column"], body["code"]) == (2, 8, 65)
+    backend.replies["apply"] = Reply(0, BAD_REQUEST, body)
+    path = tmp_path / "two.elfql"
+    path.write_text(TEXT.replace("shop.top", "shop.first") + ";\n\n" + TEXT)
+    found = elf("apply", "-f", str(path), "--api", api)
+    assert found.exit_code == 65
+    assert f"elf: {path}:3:8: clicks has no column nosuch" in found.output
+    assert "There are ts, product. Refused by web1 and 1 more agent." in found.output
+    second = within(QueryError("x", line=2, column=5), path.read_text(), TEXT.partition("\n")[2], "two")
+    assert (second.line, second.column, second.source) == (7, 5, "two")
+
+
+def test_an_agents_refusal_without_a_place_is_said_as_it_is() -> None:
+    body = refusal_body(["web1: no room"], "clicks")
+    assert (body["error"], body["where"], body["hint"], body["code"]) == ("web1: no room", "clicks", "", 65)
+
+
+@pytest.mark.parametrize("interrupted", ["SIG_IGN", "default_int_handler"])
+def test_what_waits_for_lines_ends_when_its_reader_does(interrupted: str) -> None:
+    code = (
+        f"import signal, time; signal.signal(signal.SIGINT, signal.{interrupted});"
+        "from elfmesh.cli.common import end_with_reader as e; e(); print(1, flush=True)"
+    )
+    command = [sys.executable, "-c", f"{code}; time.sleep(9)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waits:
+        assert waits.stdout
+        assert waits.stderr
+        assert waits.stdout.readline() == b"1\n"
+        waits.stdout.close()
+        assert b"KeyboardInterrupt" in waits.stderr.read()
