@@ -18,12 +18,7 @@ LINES_MAX = 60
 
 UNTESTED = {
     "declares shapes, protocols or names, and decides nothing": """
-        control/closing/interval_source control/closing/ports control/protocol/events
-        control/protocol/events_results control/protocol/fences control/protocol/messages
-        control/protocol/messages_parts control/protocol/messages_programs
-        control/protocol/messages_register control/protocol/messages_safety
-        control/protocol/messages_succession ingest/ports ingest/worker/beginning overlay/events srt/events
-        srt/messages srt/ports
+        control/closing/ports control/protocol/events control/protocol/fences control/protocol/messages
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
         control/answers control/closing/collection control/closing/commit control/closing/flush_orders
@@ -79,10 +74,23 @@ def files_of(module: Path, package: Path, tests: Path) -> list[Path]:
 
 
 def has_behaviour(text: str) -> bool:
-    """Whether a module is long and defines something: a list of names that others define needs no test."""
-    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    defines = any(isinstance(node, defined) for node in ast.walk(ast.parse(text)))
-    return defines and text.count("\n") > LINES_MAX
+    """Whether a module is long and decides something.
+
+    Modules that declare shapes decide nothing: records with their fields, protocols, and tables of constants.
+    They have no function with a statement, and no comprehension, choice or lambda.
+    """
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    choices = (ast.Lambda, ast.IfExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    decides = any(
+        isinstance(node, choices) or (isinstance(node, functions) and not is_signature(node))
+        for node in ast.walk(ast.parse(text))
+    )
+    return decides and text.count("\n") > LINES_MAX
+
+
+def is_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is a signature with a docstring or an ellipsis, as those of protocols are."""
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in function.body)
 
 
 def test_every_module_has_its_test_file_or_a_reason() -> None:
@@ -124,11 +132,20 @@ def test_files_are_found_by_their_names(module: str, files: list[str], tmp_path:
 @pytest.mark.parametrize(
     ("text", "has"),
     [
-        ("def f(): ...\n" * 61, True),
-        ("def f(): ...\n" * 60, False),
+        ("def f(): return 1\n" * 61, True),
+        ("def f(): return 1\n" * 60, False),
         ("import a\n" * 100, False),
-        ("import a\n" * 60 + "class A: ...\n", True),
+        ("import a\n" * 60 + "class A:\n    x: int = 1\n", False),
+        ("import a\n" * 60 + "class A:\n    x: int = 1\n    def f(self): return self.x\n", True),
+        ("import a\n" * 60 + "class A(Protocol):\n    def f(self) -> int: ...\n", False),
+        (
+            "import a\n" * 60 + 'class A(Protocol):\n    async def f(self):\n        """It."""\n',
+            False,
+        ),
+        ("import a\n" * 60 + "TABLE = {1: 2}\n", False),
+        ("import a\n" * 60 + "TABLE = {x: 2 for x in a}\n", True),
+        ("import a\n" * 60 + "KEY = lambda x: x\n", True),
     ],
 )
-def test_only_long_modules_that_define_something_need_tests(text: str, has: bool) -> None:
+def test_only_long_modules_that_decide_something_need_tests(text: str, has: bool) -> None:
     assert has_behaviour(text) is has
