@@ -38,21 +38,15 @@ UNTESTED = {
         control/requests/requests control/requests/version_handler control/requests/why
         control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
     """,
-    "tested as one of all laws in tests/cbt/laws/test_registry.py and test_registry_accumulators.py": """
-        cbt/laws/base cbt/laws/counts cbt/laws/pairs cbt/laws/records cbt/laws/sets cbt/laws/theta
-    """,
     "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
-        api/publish api/web/tap api/web/whole_rows cli/demo/demo cli/demo/fleet cli/host/agent
-        cli/host/archive cli/host/bench cli/host/ca cli/host/check cli/host/page cli/host/sign
-        cli/host/validation cli/jobs/publish cli/jobs/tap cli/jobs/top_rows cli/jobs/update cli/local/diff
-        cli/local/spark cli/local/test
+        api/web/tap api/web/whole_rows cli/demo/fleet cli/host/page cli/host/sign cli/jobs/publish
+        cli/jobs/tap cli/local/diff cli/local/spark
     """,
     "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
         agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump
     """,
     "tested through runs in tests/local and through Spark in tests/spark_bridge": """
-        local/named_logs local/run_output spark_bridge/history/finish spark_bridge/history/frames
-        spark_bridge/history/plan spark_bridge/session
+        local/named_logs spark_bridge/history/finish spark_bridge/history/frames
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""

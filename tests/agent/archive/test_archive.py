@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.archive.rows import raw_rows
 from elfmesh.agent.settings.config import config_of
-from elfmesh.cli.host.archive import archive_command
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
 from elfmesh.ingest.archive_settings import ArchiveConfig
 from elfmesh.ingest.stream_formats import format_of
@@ -227,21 +225,6 @@ async def test_lines_whose_rows_find_no_memory_are_read_again(
     assert archives.describe()["app"]["failures"] == 2
     await archives.close()
     assert [json.loads(row["_raw"])["n"] for row in rig.rows] == [*range(10)]
-
-
-def test_the_command_catches_up_and_the_next_call_adds_nothing(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    rig.write('{"n": 1}', '{"n": 2}')
-    config = tmp_path / "agent.toml"
-    config.write_text(
-        f'data_dir = "{tmp_path}/data"\n[streams.app]\npath = "{rig.log}"\nformat = "json"\n'
-        f'[streams.app.archive]\npath = "{tmp_path}/out"\n'
-    )
-    for _ in range(2):
-        result = CliRunner().invoke(archive_command, ["-c", str(config)])
-        assert result.exit_code == 0, result.output
-        assert json.loads(result.output)["rows"] == 2
-    assert len(rig.rows) == 2
 
 
 @pytest.mark.parametrize(

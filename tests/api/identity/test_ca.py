@@ -58,15 +58,6 @@ def test_an_issue_that_was_ended_before_its_certificate_is_finished_by_the_next(
     assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 1
 
 
-def test_half_a_key_is_named_and_not_certified(ca: Authority, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ca.directory / "issued" / "web1"
-    place.mkdir(parents=True, mode=0o700)
-    (place / "key.pem").write_text("-----BEGIN")
-    assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 1
-    assert "Remove it." in capsys.readouterr().err
-    assert ca.issued() == []
-
-
 def test_renewal_keeps_id_key_and_roles_and_changes_the_serial(ca: Authority) -> None:
     place = str(ca.directory)
     assert run(["ca", "issue", place, "web1", "--role", "agent", "--role", "reader"]) == 0
@@ -109,17 +100,6 @@ def test_names_that_could_be_something_else_are_not_certified(ca: Authority, nam
         ca.wanted(name, [(Role.AGENT, "")])
     with pytest.raises(ConfigError):
         ca.wanted("ann", [(Role.SUBMITTER, name)])
-
-
-@pytest.mark.parametrize("role", ["boss", "submitter", "submitter:", "agent:x", ":", "", "agent "])
-def test_roles_that_are_none_are_wrong_usage(ca: Authority, role: str) -> None:
-    assert run(["ca", "issue", str(ca.directory), "x", "--role", role]) == 2
-    assert not (ca.directory / "issued" / "x").exists()
-
-
-def test_no_ca_there_is_a_configuration_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ca", "issue", str(tmp_path), "x", "--role", "agent"]) == 78
-    assert "elf ca init" in capsys.readouterr().err
 
 
 def test_a_revoked_key_is_no_good_by_an_earlier_certificate_of_it(ca: Authority) -> None:

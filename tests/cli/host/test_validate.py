@@ -12,13 +12,11 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.agent.settings.config import AgentConfig, load_config
+from elfmesh.agent.settings.config import AgentConfig
 from elfmesh.agent.settings.toml_places import find_keys
 from elfmesh.agent.sinks.config import TYPES
-from elfmesh.cli.host.agent import agent_command
 from elfmesh.cli.host.config_schema import config_schema
 from elfmesh.cli.host.validate import schema_command, validate_command
-from elfmesh.errors import ConfigError
 from elfmesh.ingest.budget.settings import LimitsConfig
 from elfmesh.ingest.stream_settings import StreamConfig
 
@@ -36,85 +34,6 @@ def problems(path: Path) -> list[tuple[int, int, str]]:
     done = CliRunner().invoke(validate_command, ["-o", "json", str(path)], standalone_mode=False)
     found = json.loads(done.stdout)
     return [(each["line"], each["column"], each["message"]) for each in found["problems"]]
-
-
-def test_every_error_of_a_configuration_is_found_at_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "agent.toml"
-    path.write_text(
-        'listne = "127.0.0.1:1"\n'
-        'listen = "10.0.0.1:7400"\n'
-        "labels = { role = 5 }\n"
-        "[streams.access]\n"
-        'path = "x.log"\n'
-        '  idle = "5 parsecs"\n'
-        'spool = "1 MB"\n'
-        'format = "combinde"\n'
-        "[streams.lost]\n"
-        'idle = "1 s"\n'
-        "[limits]\n"
-        'memory = "1 kB"\n'
-        "self_check = -1\n"
-    )
-    found = {(line, column) for line, column, _ in problems(path)}
-    assert found == {(1, 1), (2, 1), (3, 1), (6, 3), (7, 1), (8, 1), (9, 2), (12, 1), (13, 1)}
-    done = validate(path)
-    assert done.return_value == ConfigError.exit_code
-    assert f"{path}:1:1: unknown key 'listne'\n  Did you mean listen?" in done.stderr
-    assert done.stdout == ""
-
-
-def test_a_foreign_agent_without_certificates_is_a_warning_and_refused_by_the_agent(tmp_path: Path) -> None:
-    path = tmp_path / "agent.toml"
-    path.write_text(f'data_dir = "{tmp_path}/elf"\njoin = ["127.0.0.1:7400", "10.0.0.5:7400"]\n')
-    done = validate(path)
-    assert done.return_value == 0
-    assert f"{path}: configuration, 0 streams: valid" in done.stdout
-    place = f"{path}:2:1: join: 10.0.0.5:7400 is another host, and no certificates are configured"
-    assert f"warning: {place}" in done.stderr
-    shown = CliRunner().invoke(validate_command, ["-o", "json", str(path)], standalone_mode=False)
-    found = json.loads(shown.stdout)
-    assert found["valid"]
-    assert not found["problems"]
-    assert [(each["line"], each["column"]) for each in found["warnings"]] == [(2, 1)]
-    with pytest.raises(ConfigError, match="another host") as refused:
-        agent_command.main(["-c", str(path)], standalone_mode=False)
-    assert str(refused.value).startswith(place)
-
-
-def test_a_text_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "agent.toml"
-    path.write_text('data_dir = "x"\nlisten = 127.0.0.1:7400\n')
-    ((line, column, message),) = problems(path)
-    assert (line, "is not TOML" in message) == (2, True)
-    assert column > 9
-    path.write_text('[streams.x\npath = "a"')
-    assert validate(path).return_value == ConfigError.exit_code
-
-
-def test_every_wrong_statement_of_a_file_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.elfql"
-    path.write_text(
-        "SELECT cuont(*) FROM log;\n"
-        "CREATE JOB a.fine EVERY '1 s' AS SELECT count(*) FROM log;\n"
-        "SELECT a FROM log WHERE;\n"
-        "CREATE JOB a.fine EVERY '1 s' AS SELECT count(*) FROM log;\n"
-        "CREATE JOB a.other PARTITIONS 99999 EVERY '1 s' AS SELECT count(*) FROM log"
-    )
-    found = problems(path)
-    assert [line for line, _, _ in found] == [1, 3, 4, 5]
-    assert "defined twice, first in" in found[2][2]
-    assert validate(path).return_value == 65
-
-
-def test_kinds_are_told_apart_and_the_graver_code_wins(tmp_path: Path) -> None:
-    job, named, config = tmp_path / "a.elfql", tmp_path / "b", tmp_path / "c"
-    job.write_text("SELECT 1 +")
-    named.write_text("SELECT count(*) FROM log")
-    config.write_text("nonsense = 1\n")
-    assert validate(named).stdout == f"{named}: jobs, 1 statement: valid\n"
-    assert validate(config).return_value == 78
-    assert validate(job, config).return_value == 78
-    assert validate(tmp_path / "missing", named).return_value == 1
 
 
 def test_examples_of_the_project_are_valid() -> None:
@@ -213,11 +132,3 @@ def test_every_key_is_found_where_it_stands(top: dict[str, Any], tables: dict[st
             lines[place.line - 1][place.column - 1 :].startswith(path[-1])
             or path[-1] in lines[place.line - 1]
         )
-
-
-def test_the_loader_says_the_same_first_error(tmp_path: Path) -> None:
-    path = tmp_path / "agent.toml"
-    path.write_text('[streams.a]\npath = "x"\nidle = "soon"\n')
-    with pytest.raises(ConfigError) as error:
-        load_config(str(path))
-    assert error.value.message in validate(path).stderr

@@ -116,13 +116,6 @@ def test_lists_and_descriptions_in_every_format(api: str, backend: FakeBackend) 
     assert "web-1" in wrong.stderr
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
-def test_changes_say_their_outcome(api: str, backend: FakeBackend, verb: str) -> None:
-    backend.replies[verb] = Reply(0, 200, {**APPLIED, "state": verb})
-    ran = elf(verb, "shop/top", "--api", api)
-    assert ran.stdout == f"shop/top: {verb} (8 of 8 agents)\n"
-
-
 def test_a_query_without_a_name_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "q.elfql").write_text("-- which\n  SELECT 1 FROM log\n")
     with pytest.raises(QueryError, match="a query without a name cannot be applied") as reported:

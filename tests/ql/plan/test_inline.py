@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.api.publish import declared_table, filled
-from elfmesh.errors import DataError, QueryError
+from elfmesh.errors import QueryError
 from elfmesh.ql import Query, parse
 from elfmesh.ql.engine.changes import KEEP, WARM_UP, compare
 from elfmesh.ql.plan.inline import DATA_CHARS_MAX, packed
@@ -76,23 +76,6 @@ def test_whatever_is_packed_comes_back(pairs: list[tuple[str | None, int]]) -> N
 
 MANY = [str(number * 7919**3) for number in range(90_000)]
 COLUMNS = "suspects (name STRING, weight BIGINT)"
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (pa.table({"name": ["a"]}), "column weight of table suspects: is missing; there are name"),
-        (pa.table({"name": ["a"], "weight": ["x"]}), "does not fit int64"),
-        (
-            pa.table({"name": [str(i * 7919**3) for i in range(90_000)], "weight": range(90_000)}),
-            "a job carries",
-        ),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused_by_name(table: pa.Table, message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        with_rows(table)
-    assert message in str(caught.value)
 
 
 def test_a_key_that_comes_twice_is_refused_where_it_is_published() -> None:
