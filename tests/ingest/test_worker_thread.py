@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -12,8 +13,13 @@ from elfmesh.ingest.worker_thread import WorkerThread
 
 async def test_calls_run_one_at_a_time_in_order_off_the_loop() -> None:
     thread, seen = WorkerThread("t"), list[int]()
+
+    def see(at: int) -> int:
+        seen.append(at)
+        return at
+
     try:
-        results = await asyncio.gather(*(thread.run(lambda at=at: seen.append(at) or at) for at in range(5)))  # type: ignore[misc]
+        results = await asyncio.gather(*(thread.run(partial(see, at)) for at in range(5)))
         assert results == seen == [0, 1, 2, 3, 4]
         assert await thread.run(threading.current_thread) is not threading.current_thread()
     finally:

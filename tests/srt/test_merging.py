@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.srt.barrier import Cell
+from elfmesh.contribution import Contribution
+from elfmesh.srt.coverage import Cell
 from elfmesh.srt.merging import Drop, Job, Merger, still_wanted
-from elfmesh.srt.parts import Contribution, Part
+from elfmesh.srt.parts import Part
 
 
 class Host:

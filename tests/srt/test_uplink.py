@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from elfmesh.contribution import Contribution
 from elfmesh.machine import Message, Received, Send, Tick
 from elfmesh.overlay import PeerDown
 from elfmesh.srt import (
@@ -17,7 +18,7 @@ from elfmesh.srt import (
 from elfmesh.srt import uplink as uplink_module
 from elfmesh.srt.context import Context
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentAck, SegmentUp
-from elfmesh.srt.parts import Contribution, Part
+from elfmesh.srt.parts import Part
 from elfmesh.srt.reports import RECOLLECT_DELAY_S
 from elfmesh.srt.uplink import Uplink
 from tests.srt.forests import contribute, grow

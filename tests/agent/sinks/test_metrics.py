@@ -24,7 +24,7 @@ def read(shown: LastResults, jobs: dict[str, Any] | None = None) -> list[tuple[s
 
 async def test_how_sinks_stand_is_exposed_and_unknown_lag_is_not() -> None:
     progress = {"written": 3, "refused": 1, "fenced": 0, "lost": 7, "failures": 2, "lag": None}
-    found = {name: value for name, _, value in read(sink(), {"shop/top": progress})}
+    found: dict[str, float] = {name: value for name, _, value in read(sink(), {"shop/top": progress})}
     assert found["elf_sink_written_total"] == 3
     assert found["elf_sink_lost_total"] == 7
     assert "elf_sink_lag" not in found
@@ -34,8 +34,8 @@ async def test_the_result_that_is_shown_has_its_number_end_and_shares() -> None:
     shown = sink()
     await shown.write(LOG, item(7, completeness=0.5, fidelity=0.25))
     found = {name: (labels, value) for name, labels, value in read(shown)}
-    own = {"elf_sink": "shown", "elf_job": "shop/top"}
-    assert found["elf_interval_number"] == (own, 7)
+    own: dict[str, str] = {"elf_sink": "shown", "elf_job": "shop/top"}
+    assert found["elf_interval_number"] == (own, 7.0)
     assert found["elf_interval_completeness"] == (own, 0.5)
     assert found["elf_interval_fidelity"] == (own, 0.25)
     assert found["elf_interval_end_seconds"] == (own, (START_US + 8_000_000) / 1e6)

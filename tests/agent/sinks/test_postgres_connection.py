@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from typing import Any
 
 import psycopg
 import pytest
 
-from elfmesh.agent.sinks import postgres_connection
 from elfmesh.agent.sinks.postgres_connection import SILENT_S, Connection, connect
 
 
@@ -34,7 +34,7 @@ def talk() -> Generator[str, int, str]:
 def play(monkeypatch: pytest.MonkeyPatch, *steps: tuple[float, int]) -> tuple[Silent, str]:
     """What comes of a wait in which so many seconds pass before each answer; 0 says that nothing came."""
     connection, now = Silent(), [0.0]
-    monkeypatch.setattr(postgres_connection.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     wait = connection._limited(talk())
     assert next(wait) == "read"
     for seconds, ready in steps:

@@ -42,7 +42,7 @@ def as_dict(content: Content) -> dict[Any, tuple[Any, ...]]:
     again = [tuple(row.values()) for block in blocks for row in finished(block).to_pylist()]
     assert sorted(map(repr, again)) == sorted(map(repr, found))
     assert len({row[0] for row in found}) == len(found)
-    return {key: rest for key, *rest in found for rest in [tuple(rest)]}
+    return {key: tuple(rest) for key, *rest in found}
 
 
 @pytest.mark.parametrize("small_rows", [0, contents.SMALL_ROWS])

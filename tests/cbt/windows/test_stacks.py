@@ -23,7 +23,9 @@ def state_of(pane: Pane) -> tuple[np.ndarray[Any, Any], list[State]]:
 
 
 def built(panes: list[Pane], split: int) -> Stacks:
-    stacks = Stacks(*([Register("max", pa.int64())] for _ in range(3)))
+    stacks = Stacks(
+        [Register("max", pa.int64())], [Register("max", pa.int64())], [Register("max", pa.int64())]
+    )
     for register in stacks.registers:
         register.reserve(GROUPS)
     stacks.clear(split)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.contents import (
     Inflated,
     common_bytes,
@@ -21,7 +20,7 @@ from elfmesh.ingest.sources.contents import (
     last_line_start,
     place_at_end,
 )
-from elfmesh.ingest.sources.position import FINISHED, HEAD_BYTES, FilePosition, digest, mark_of
+from elfmesh.ingest.sources.position import FINISHED, HEAD_BYTES, MARK_BYTES, FilePosition, digest, mark_of
 
 TEXT = b"".join(b"line %d\n" % number for number in range(2000))
 
@@ -29,7 +28,7 @@ TEXT = b"".join(b"line %d\n" % number for number in range(2000))
 def place(offset: int, text: bytes = TEXT) -> FilePosition:
     """Where a reader of a text stands after so many bytes."""
     head = text[:HEAD_BYTES]
-    mark = mark_of(text[max(0, offset - contents.MARK_BYTES) : offset])
+    mark = mark_of(text[max(0, offset - MARK_BYTES) : offset])
     return FilePosition("log", 1, 2, digest(head), len(head), offset, mark)
 
 
@@ -138,7 +137,7 @@ def test_a_compressed_file_is_read_forward_in_any_pieces(tmp_path: Path) -> None
     try:
         assert inflated.take(5) == TEXT[:5]
         passed, last = inflated.skip(1000)
-        assert (passed, last) == (1000, TEXT[:1005][-contents.MARK_BYTES :])
+        assert (passed, last) == (1000, TEXT[:1005][-MARK_BYTES:])
         assert inflated.take(1 << 20) == TEXT[1005:]
         assert (inflated.read(10), inflated.finished) == (b"", True)
     finally:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.ingest.sources.blocks import LineCutter
 from elfmesh.ingest.sources.file import SETTLED_S, OpenFile, open_file
-from elfmesh.ingest.sources.records import LineCutter
 
 LINES = [b"line %d\n" % number for number in range(300)]
 TEXT = b"".join(LINES)
