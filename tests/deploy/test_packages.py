@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,53 @@ def test_both_packages_have_the_same_files() -> None:
     spec = (PACKAGES / "rpm" / "elfmesh.spec").read_text()
     listed = set(re.findall(r"^(?:%config\(noreplace\) )?/((?:usr/lib|etc)/\S+)$", spec, re.M))
     assert listed == staged
+
+
+def packed(root: Path, umask: int, timezone: str) -> bytes:
+    """The deb of a small wheel, built from a copy of the sources at a path of its own."""
+    for folder in ("deploy", "docs/operations"):
+        shutil.copytree(ROOT / folder, root / folder)
+    for path in sorted(root.rglob("*"), reverse=bool(umask)):
+        path.touch()
+    (root / "deploy/release/requirements.lock").write_text("")
+    files = {
+        "elfmesh/__init__.py": "",
+        "elfmesh/cli/entry.py": 'def main() -> int:\n    return int(__name__ in {"a", "b", "c"})\n',
+    }
+    about = "elfmesh-1.2.3.dist-info"
+    files[f"{about}/METADATA"] = "Metadata-Version: 2.1\nName: elfmesh\nVersion: 1.2.3\n"
+    files[f"{about}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{about}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{about}/RECORD"])
+    wheel = root / "elfmesh-1.2.3-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    done = subprocess.run(
+        [
+            sys.executable,
+            root / "deploy/packages/build.py",
+            "--wheel",
+            wheel,
+            "--out",
+            root,
+            "--formats",
+            "deb",
+        ],
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "TZ": timezone, "PYTHONHASHSEED": str(umask)},
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=umask,
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = root.glob("*.deb")
+    return made.read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
+def test_a_deb_does_not_depend_on_where_and_by_whom_it_is_built(tmp_path: Path) -> None:
+    there = tmp_path / "a path" / "that is longer"
+    assert packed(tmp_path / "here", 0o022, "UTC") == packed(there, 0o077, "Asia/Kathmandu")
 
 
 @pytest.mark.slow
