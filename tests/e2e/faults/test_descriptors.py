@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from elfmesh.ingest.authority.audit import read_entries, verify
 from tests.e2e.fleet import Fleet, eventually
 from tests.patience import PATIENCE_S
 
@@ -122,3 +124,81 @@ def test_an_agent_that_starts_without_descriptors_says_so_and_loses_nothing(tmp_
         assert agent.id == known
         again = eventually(lambda: agent.results("e2e/first"), what="the results that it had")
         assert again[: len(found)] == found
+
+
+CONFIG = """
+[streams.log]
+path = "{root}/a.log"
+format = "json"
+idle = "1 s"
+
+[streams.log.archive]
+path = "{root}/archive"
+every = "100 ms"
+
+[sinks.files]
+type = "parquet"
+jobs = ["*"]
+path = "{root}/parquet"
+"""
+
+
+def test_archive_sink_and_audit_log_wait_for_descriptors_too(tmp_path: Path) -> None:
+    numbers, log = itertools.count(), tmp_path / "a.log"
+
+    def write(count: int = 50) -> None:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with log.open("a") as file:
+            lines = [{"ts": stamp, "k": "a", "i": next(numbers)} for _ in range(count)]
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def rows(folder: str, column: str) -> list[Any]:
+        found = [pq.ParquetFile(path).read() for path in (tmp_path / folder).rglob("*.parquet")]
+        return [value for each in found if column in each.column_names for value in each[column].to_pylist()]
+
+    log.touch()
+    (tmp_path / "agent.toml").write_text(CONFIG.format(root=tmp_path))
+    with Fleet(tmp_path) as fleet:
+        fleet.start(1, stream="other", extra=("-c", str(tmp_path / "agent.toml")))
+        agent = fleet[0]
+        agent.apply(TEXT.format("first"))
+        write()
+        eventually(lambda: sum(rows("parquet", "n")) == 50, what="rows in the sink")
+        assert agent.process is not None
+        kept = http.client.HTTPConnection(agent.api, timeout=PATIENCE_S)
+
+        def health() -> dict[str, Any]:
+            kept.request("GET", "/v1/health", headers=agent.headers())
+            body: dict[str, Any] = json.loads(kept.getresponse().read())
+            return body
+
+        health()
+        limits = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (STANDARD, limits[1]))
+        for part in range(4):
+            write()
+            eventually(lambda: EXHAUSTED in health().get("problem", ""), what="the wait")
+            if part == 2:
+                log.rename(tmp_path / "a.log.1")
+                log.touch()
+        kept.request(
+            "POST", "/v1/jobs/e2e/first/nonsense", headers=agent.headers()
+        )  # a line for the audit log
+        kept.getresponse().read()
+        kept.close()
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, limits)
+        write()
+        written = next(numbers)
+        eventually(lambda: sum(rows("parquet", "n")) == written, what="all records in the sink")
+        eventually(lambda: len(rows("archive", "_raw")) == written, what="all lines in the archive")
+        assert sorted(json.loads(line)["i"] for line in rows("archive", "_raw")) == [*range(written)]
+        about = agent.get("/v1/agent")
+        assert (about["sinks"]["files"]["jobs"]["e2e/first"]["lost"], about["archives"]["log"]["gaps"]) == (
+            0,
+            0,
+        )
+        assert agent.get("/v1/health")["status"] == "ok"
+        assert agent.terminate() == 0
+        lines = [entry for _, entry in read_entries(agent.directory / "data" / "audit.log")]
+        assert [entry.what for entry in lines][:1] == ["apply"]
+        verify(agent.directory / "data")
