@@ -140,6 +140,8 @@ def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand
     if left.type == DATE and right.type == BIGINT:
         return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
     hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
+    if left.type == right.type == DURATION:
+        hint = "Add each to a time: ts + INTERVAL '1' DAY + INTERVAL '2' HOUR."
     if call.name == "-" and right.type not in (BIGINT, DOUBLE, DURATION):
         hint = "Write datediff(a, b) for days, or unix_timestamp(a) - unix_timestamp(b)."
     if call.name == "-" and left.type == right.type and left.type in (DATE, TIMESTAMP):
