@@ -233,7 +233,7 @@ def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
     assert not [*ALL["I9 late"](out)]
 
 
-def test_a_majority_without_votes_decides_nothing_until_the_register_has_taken_them_in_anew() -> None:
+def test_a_majority_without_votes_decides_nothing_until_the_register_has_taken_them_in_again() -> None:
     history, (a, b, c) = History(lambda: 0.0), (b"a", b"b", b"c")
     history.voters["j"] = [(0.0, ((a, b, c),))]
     history.forgot[b] = 10.0
@@ -244,7 +244,7 @@ def test_a_majority_without_votes_decides_nothing_until_the_register_has_taken_t
     assert registers.forgotten(history, "j", 20.0) == "1 of 2 voters have lost their votes"
     history.forgot[c] = 25.0
     history.voters["j"] += [(21.0, ((a, c), (a, b, c))), (22.0, ((a, b, c),))]
-    assert not registers.forgotten(history, "j", 30.0), "one is a voter anew"
+    assert not registers.forgotten(history, "j", 30.0), "one is a voter again"
     history.forgot[b] = 26.0
     assert registers.forgotten(history, "j", 30.0) == "2 of 3 voters have lost their votes"
     assert not registers.lost(history, "j", 30.0), "no disk is lost, so no epoch is led twice"

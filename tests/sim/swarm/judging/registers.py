@@ -27,7 +27,7 @@ def lost(history: History, job: str, at: float) -> str:
 def forgotten(history: History, job: str, at: float) -> str:
     """How a majority of the voters of a job has lost its votes by then, "" if it has not.
 
-    A voter votes again from when the register has taken it in anew, for which the majority is needed.
+    A voter votes again from when the register has taken it in again, for which the majority is needed.
     """
     known = _groups(history, job, at)
     without = {
