@@ -218,7 +218,7 @@ def _shipper(name: str, rate: float, seconds: float) -> list[Figure]:
         process = subprocess.Popen([found, *configure(log, directory)], stdin=subprocess.DEVNULL)
         try:
             time.sleep(SETTLE_SMALL_S)
-            writer = host_cost.Writer(log, "combined", rate)
+            writer = host_cost.LogWriter(log, "combined", rate)
             with writer:
                 time.sleep(host_cost.WARM_S)
                 percent = _percent(process.pid, seconds)

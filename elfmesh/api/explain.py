@@ -20,15 +20,15 @@ from elfmesh.cbt import Panes
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.merging import Merging
 from elfmesh.errors import DataError
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, Literal, Ref, rewrite, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Ref, rewrite, walk
 from elfmesh.ql.plan.relation import (
     Derived,
     Exploded,
     Framed,
-    Joined,
-    Part,
+    JoinRelation,
     Prefixed,
     Ranked,
+    StatementPart,
     Union,
 )
 from elfmesh.ql.plan.relation_base import Relation
@@ -85,11 +85,11 @@ def text_of(expr: Expr, names: Mapping[str, str] | None = None) -> str:
     def change(node: Expr) -> Expr | None:
         match node:
             case Literal(kind="string"):
-                return Field("'" + str(node.value).replace("'", "''") + "'")
+                return FieldRef("'" + str(node.value).replace("'", "''") + "'")
             case Ref():
-                return Field((names or {}).get(node.name, node.name))
-            case Field() if node.path.startswith(LOOKED_UP):
-                return Field(f"lookup.{node.path.removeprefix(LOOKED_UP)}")
+                return FieldRef((names or {}).get(node.name, node.name))
+            case FieldRef() if node.path.startswith(LOOKED_UP):
+                return FieldRef(f"lookup.{node.path.removeprefix(LOOKED_UP)}")
             case Call(name="sum input"):
                 return rewrite(node.args[0], change)
         return None
@@ -214,7 +214,7 @@ def _reducer_steps(statement: Statement) -> list[str]:
 
 def _relation(relation: Relation | None) -> Iterator[str]:
     match relation:
-        case Joined():
+        case JoinRelation():
             yield from (*_relation(relation.left), *_relation(relation.right))
             keys = " AND ".join(f"{text_of(key.left)} = {text_of(key.right)}" for key in relation.keys)
             yield f"{relation.kind} join on {keys or 'no key: all pairs'}"
@@ -237,7 +237,7 @@ def _relation(relation: Relation | None) -> Iterator[str]:
             yield from _relation(relation.source)
             yield f"select {_listed(relation.columns)}"
             yield from _end(relation.statement)
-        case Part():
+        case StatementPart():
             yield f"finish the rows of input {relation.index + 1}: {_listed(relation.columns)}"
 
 
@@ -261,7 +261,7 @@ def _end(statement: Statement) -> Iterator[str]:
 def _by_time(statement: Statement) -> Iterator[str]:
     nodes = [node for value in statement.plan.values for node in walk(value)]
     times = [node.args[0] for node in nodes if isinstance(node, Call) and node.name == "event time"]
-    for path in sorted({time.path for time in times if isinstance(time, Field)}):
+    for path in sorted({time.path for time in times if isinstance(time, FieldRef)}):
         if path in statement.fields:
             shown = "the event time" if path.startswith("#") else path
             yield f"first and last by {shown}, then by value; records without a time come after all others"

@@ -1,7 +1,7 @@
 """The file format of savepoints: the text of a job, its next interval, and its results so far.
 
   FILE = "ELFSAVE" | u8 format | parts;  part = u32 length | u32 CRC-32 of the body | body (zstd)
-  first part: `Head` (msgpack); then blocks of results, a JSON line each; last an empty block
+  first part: `SavepointHeader` (msgpack); then blocks of results, a JSON line each; last an empty block
 
 The module owns the format and knows no agents. A file is written under another name and renamed when it is
 durable. A file that is truncated, changed, or in a newer format is refused.
@@ -33,7 +33,7 @@ _PART = struct.Struct(">II")
 _LEVEL = 3
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class SavepointHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a savepoint.
 
     Attributes:
@@ -64,7 +64,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     made_us: int
 
 
-def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
+def write(path: Path, head: SavepointHeader, lines: Iterable[bytes]) -> int:
     """Write a savepoint durably with mode 0600, and return its number of results.
 
     Args:
@@ -92,7 +92,7 @@ def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
     return count
 
 
-def read_head(path: Path) -> Head:
+def read_head(path: Path) -> SavepointHeader:
     """Check the whole file and return its description.
 
     Raises:
@@ -101,7 +101,7 @@ def read_head(path: Path) -> Head:
     """
     parts = _parts(path)
     try:
-        head = msgspec.msgpack.decode(next(parts, b""), type=Head)
+        head = msgspec.msgpack.decode(next(parts, b""), type=SavepointHeader)
     except msgspec.MsgspecError as error:
         raise _damaged(path, str(error)) from None
     for _ in parts:

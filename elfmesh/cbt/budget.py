@@ -111,7 +111,7 @@ class BudgetUser(Protocol):
         ...
 
 
-class Share:
+class TreeShare:
     """Bytes that one tree reports to its budget; removed with the tree."""
 
     __slots__ = ("_budget", "_number", "nbytes")
@@ -177,7 +177,7 @@ class Account:
     def new_lock(self) -> Callable[[], Lock]:
         return self._budget.new_lock
 
-    def join(self, tree: BudgetUser) -> Share:
+    def join(self, tree: BudgetUser) -> TreeShare:
         return self._budget.join(tree, self)
 
     def relieve(self) -> None:
@@ -230,13 +230,13 @@ class MemoryBudget:
     def account(self) -> Account:
         return Account(self, self._job_share)
 
-    def join(self, tree: BudgetUser, account: Account | None = None) -> Share:
+    def join(self, tree: BudgetUser, account: Account | None = None) -> TreeShare:
         """Add a tree. The returned share must live exactly as long as the tree."""
         with self._counting:
             self._part()
             self._joined += 1
             self._trees[self._joined] = (weakref.ref(tree), account)
-            return Share(self, self._joined)
+            return TreeShare(self, self._joined)
 
     def note(self, number: int, more_bytes: int, *, used: bool) -> None:
         """Add a change of a tree's bytes. A tree that was used becomes the last one to give up memory."""

@@ -18,7 +18,7 @@ Aggregates = Mapping[str, tuple[str, str | tuple[str, ...] | None]]
 """Aggregate name -> (kind, input column, several of them, or None for the count of rows)."""
 
 
-class Plan:
+class TreePlan:
     """Checked keys and aggregates of one table. No keys: one global group; no aggregates: a set of keys."""
 
     def __init__(self, keys: Sequence[str], aggregates: Aggregates) -> None:

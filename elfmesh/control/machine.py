@@ -67,13 +67,13 @@ from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
 from elfmesh.srt.events import (
-    Answer,
     Attached,
     BecameRoot,
     Collected,
     Delivered,
     Detached,
     LostRoot,
+    MulticastAnswer,
     PartsDropped,
     PublishDone,
     Subscribe,
@@ -210,7 +210,7 @@ class Control:
     def _delivered(self, event: Delivered, message: Message | None) -> None:
         def answer() -> None:
             body = self.dispatcher.delivered(message) if message is not None else b""
-            self.context.emit(Answer(event.tree, event.seq, body))
+            self.context.emit(MulticastAnswer(event.tree, event.seq, body))
 
         if isinstance(message, Announce | Rehearse):
             self.member_host.when_tried(message.manifest, answer)

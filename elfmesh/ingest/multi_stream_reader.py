@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.reader import Reader
@@ -53,7 +53,7 @@ class MultiStreamReader:
         for reader in self._readers.values():
             reader.remove(job)
 
-    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[BlockDelivery]:
         deliveries = []
         for name, reader in self._readers.items():
             for delivery in reader.poll(bytes_max):

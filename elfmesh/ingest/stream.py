@@ -19,12 +19,12 @@ from elfmesh.errors import ElfError
 from elfmesh.ingest import traces
 from elfmesh.ingest.multi_stream_reader import check_apart
 from elfmesh.ingest.scheduling.slow_jobs import SlowJobs
-from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.timings import observe, timed
 from elfmesh.ingest.worker.jobs import LocalJob
-from elfmesh.ingest.worker.outcome import Outcome
+from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.reader import Reader
 from elfmesh.machine import Event
 from elfmesh.ql.engine.block import BlockRows
@@ -40,7 +40,7 @@ LONG_SEAL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReaderPosition:
     """Position of a job's reader after a poll.
 
     Attributes:
@@ -69,8 +69,8 @@ class Polled:
 
     now_us: int
     agreed_us: int
-    deliveries: list[Delivery]
-    places: Mapping[str, Place]
+    deliveries: list[BlockDelivery]
+    places: Mapping[str, ReaderPosition]
     shedding: bool = False
     cpu_s: float = 0.0
 
@@ -80,7 +80,7 @@ class Polled:
 
 
 @dataclass(slots=True)
-class Evaluated(Outcome):
+class Evaluated(WorkerOutcome):
     """Outcome of the evaluation of a poll.
 
     Attributes:
@@ -141,12 +141,12 @@ class Stream:
         return self._polled(now_us, agreed_us, [], False)
 
     def _polled(
-        self, now_us: int, agreed_us: int, deliveries: list[Delivery], shedding: bool, cpu_s: float = 0.0
+        self, now_us: int, agreed_us: int, deliveries: list[BlockDelivery], shedding: bool, cpu_s: float = 0.0
     ) -> Polled:
         self._tell_problems()
         reader = self.reader
         places = {
-            name: Place(reader.sources(name), reader.positions(name), tuple(reader.gaps(name)))
+            name: ReaderPosition(reader.sources(name), reader.positions(name), tuple(reader.gaps(name)))
             for name, job in self.jobs.items()
             if not job.held
         }
@@ -201,7 +201,7 @@ class Stream:
                 log.warning("job %s has too many groups: %s", job.manifest.qualified, job.cost.crowds)
 
     def _evaluate(
-        self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Evaluated
+        self, name: str, place: ReaderPosition, polled: Polled, shared: list[BlockRows], outcome: Evaluated
     ) -> None:
         job = self.jobs[name]
         if job.failed:
@@ -235,7 +235,7 @@ class Stream:
             outcome.failed.append(job)
             job.failed = True
 
-    def _trace(self, job: LocalJob, outcome: Outcome, began_ns: int) -> None:
+    def _trace(self, job: LocalJob, outcome: WorkerOutcome, began_ns: int) -> None:
         for event in outcome.events:
             if isinstance(event, ctl.Sealed) and event.job == job.manifest.job_id:
                 for entry in event.parts[0]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.parsers.clock import LocalClock
-from elfmesh.ingest.parsers.framing import Bounds, parse_framing
+from elfmesh.ingest.parsers.framing import RecordBounds, parse_framing
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.units import parse_duration_us, parse_size
 
@@ -18,7 +18,7 @@ def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> Stream
     Without a `name`, errors refer to command-line options.
     """
     try:
-        bounds = Bounds(config.multiline_lines_max, parse_size(config.multiline_bytes_max))
+        bounds = RecordBounds(config.multiline_lines_max, parse_size(config.multiline_bytes_max))
         return StreamFormat(
             config.format,
             host=host,

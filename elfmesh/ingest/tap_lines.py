@@ -16,7 +16,7 @@ from elfmesh.ingest.sources import StreamReader
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.sources.tail import ReadFrom
 from elfmesh.ql import Statement
-from elfmesh.ql.expressions.nodes import Field, walk
+from elfmesh.ql.expressions.nodes import FieldRef, walk
 from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.functions.compiler import Compiler, read_column
@@ -97,7 +97,7 @@ class Filter:
     @property
     def fields(self) -> tuple[str, ...]:
         where = self.part.plan.where
-        return () if where is None else tuple(n.path for n in walk(where) if isinstance(n, Field))
+        return () if where is None else tuple(n.path for n in walk(where) if isinstance(n, FieldRef))
 
     def passed(self, parsed: Parsed) -> np.ndarray:
         """Return which rows pass; bool[rows]."""
@@ -121,7 +121,7 @@ def part_of(statement: Statement, stream: str) -> Statement:
             "Tap the stream with a --filter of its own.",
         )  # fmt: skip
     where = parts[0].plan.where
-    fields = [node for node in walk(where) if isinstance(node, Field)] if where is not None else []
+    fields = [node for node in walk(where) if isinstance(node, FieldRef)] if where is not None else []
     for node in fields:
         if node.path.startswith(LOOKED_UP):
             raise statement.origin.error(

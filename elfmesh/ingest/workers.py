@@ -23,9 +23,9 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import RuntimeFailure, StorageError
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.budget.host import HostBudget
-from elfmesh.ingest.budget.watchdog import Cost, Verdict
+from elfmesh.ingest.budget.watchdog import Cost, ThrottleOrder
 from elfmesh.ingest.frame_writer import FrameWriter
 from elfmesh.ingest.functions.of_job import has_functions
 from elfmesh.ingest.host import Executor
@@ -89,7 +89,7 @@ class WorkerHost:
         lookups: LookupTables | None = None,
         cpu_s: Callable[[], float] = lambda: 0.0,
         budget: HostBudget | None = None,
-        gate: Gate | None = None,
+        gate: AuthorityGate | None = None,
         agreed_us: Callable[[int], int] = int,
         guard: CrashGuard | NoGuard = NO_GUARD,
     ) -> None:
@@ -307,7 +307,7 @@ class WorkerHost:
             ingest.close()
         return ingest
 
-    def _slow_down(self, verdict: Verdict) -> None:
+    def _slow_down(self, verdict: ThrottleOrder) -> None:
         job = next((job for job in self._jobs.values() if job.key == verdict.job), None)
         if job is not None and self._budget is not None:
             job.cost.sheds = job.sheds and verdict.cores is not None

@@ -38,7 +38,7 @@ from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import give_back
 from elfmesh.ingest.parsers import StreamFormat, discover_columns
-from elfmesh.ingest.worker.beginning import Surroundings
+from elfmesh.ingest.worker.beginning import SharedWorkerState
 from elfmesh.ingest.worker.worker import SAMPLES_MAX, JobWorker
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
@@ -202,7 +202,7 @@ class LogRun(LogInput):
         return ResultRecord(job=self.statement.name, index=0, counts=counts)
 
     def _worker(self, budget: MemoryBudget) -> JobWorker:
-        around = Surroundings(budget=budget, seed=secrets.randbits(63), lookup=self._lookups)
+        around = SharedWorkerState(budget=budget, seed=secrets.randbits(63), lookup=self._lookups)
         return JobWorker(
             self.statement, around=around, max_future_us=None, strict=True, functions=self._functions
         )

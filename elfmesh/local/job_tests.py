@@ -55,7 +55,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """Result of a test case: `problem` if it could not run, `difference` if the answer is wrong."""
 
     file: str
@@ -79,7 +79,7 @@ def job_files(paths: Sequence[str]) -> Iterator[str]:
             yield path
 
 
-def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
+def run_tests(path: str, *, python: bool = False) -> Iterator[CaseResult]:
     """Run each case of a file in order. A file without cases yields nothing.
 
     `python` states that the file is trusted, so that the Python functions of its jobs may run.
@@ -91,7 +91,7 @@ def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
         statements = parse_many(text, source=path)
         cases = list(find_cases(text, path, statements))
     except ElfError as error:
-        yield Outcome(path, getattr(error, "line", 0), "", problem=str(error))
+        yield CaseResult(path, getattr(error, "line", 0), "", problem=str(error))
         return
     for case in cases:
         job = statements[case.number].job
@@ -99,9 +99,9 @@ def run_tests(path: str, *, python: bool = False) -> Iterator[Outcome]:
         try:
             difference = tuple(_difference(case, statements, python))
         except (ElfError, OSError) as error:
-            yield Outcome(path, case.line, name, problem=str(error))
+            yield CaseResult(path, case.line, name, problem=str(error))
         else:
-            yield Outcome(path, case.line, name, difference=difference)
+            yield CaseResult(path, case.line, name, difference=difference)
 
 
 def find_cases(text: str, source: str, statements: Sequence[Statement]) -> Iterator[Case]:

@@ -27,7 +27,7 @@ BOUNDS = ("window_start", "window_end")
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-class Writer(Protocol):
+class AnswerWriter(Protocol):
     """Interface of the writers of one answer."""
 
     def interval(self, result: IntervalResult) -> None:
@@ -175,7 +175,7 @@ def _has_bounds(statement: Statement) -> bool:
     return any(isinstance(expr, WindowBound) for _, expr in own)
 
 
-def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> Writer:
+def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> AnswerWriter:
     """Return the writer for `-o kind`."""
     if kind == "json":
         return JsonWriter(out)

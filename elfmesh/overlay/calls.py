@@ -90,7 +90,7 @@ class Timers:
         return None
 
 
-class Lateness:
+class LoopDelay:
     """Lag of this agent's event loop.
 
     Attributes:
@@ -130,7 +130,7 @@ class Calls:
         first_rid: first request id; random, so that answers to an earlier boot match no request.
     """
 
-    def __init__(self, timers: Timers, lateness: Lateness, first_rid: int) -> None:
+    def __init__(self, timers: Timers, lateness: LoopDelay, first_rid: int) -> None:
         self._timers = timers
         self._lateness = lateness
         self._rid = first_rid

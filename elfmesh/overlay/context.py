@@ -10,7 +10,7 @@ import math
 
 from elfmesh.ids import ID_BYTES
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
-from elfmesh.overlay.calls import Answered, Calls, Lateness, Timers
+from elfmesh.overlay.calls import Answered, Calls, LoopDelay, Timers
 from elfmesh.overlay.messages import Obituary, Ping, Pong
 from elfmesh.overlay.table import Peer, Table
 
@@ -35,7 +35,7 @@ class Context:
         self.rng = rng
         self.table = table
         self.timers = Timers()
-        self.lateness = Lateness()
+        self.lateness = LoopDelay()
         self.calls = Calls(self.timers, self.lateness, rng.getrandbits(32))
         self.now = float("-inf")
         self.out: list[Effect] = []

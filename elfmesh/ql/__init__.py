@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         JobClause,
         Statement,
         TableSpec,
-        Window,
+        WindowSpec,
         job_read,
     )
     from elfmesh.ql.plan.windows import TIME_COLUMN
@@ -34,7 +34,7 @@ else:
             "engine.query": "Prepared",
             "plan.relation": "joined_inputs",
             "engine.sessions": "left_out",
-            "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec Window job_read",
+            "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
             "values.times": "to_timestamp_us",
             "engine.whole": "Query",
             "plan.windows": "TIME_COLUMN",
@@ -51,7 +51,7 @@ __all__ = [
     "Query",
     "Statement",
     "TableSpec",
-    "Window",
+    "WindowSpec",
     "compare",
     "declare",
     "expand",

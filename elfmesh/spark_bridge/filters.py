@@ -13,7 +13,7 @@ STATE = ("state",)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class IntervalBounds:
     """Restriction to the intervals `low <= index <= high` in some states; None is no restriction."""
 
     low: int | None = None
@@ -27,7 +27,7 @@ class Bounds:
         return first, max(first, last)
 
 
-def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
+def narrow(bounds: IntervalBounds, condition: Any) -> IntervalBounds | None:
     """Return `bounds` restricted by Spark's filter object `condition`, or None if Spark must apply it."""
     column, kind = getattr(condition, "attribute", None), type(condition).__name__
     if column not in (COLUMN, STATE):
@@ -56,7 +56,7 @@ def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
     )
 
 
-def _narrow_states(bounds: Bounds, kind: str, value: Any) -> Bounds | None:
+def _narrow_states(bounds: IntervalBounds, kind: str, value: Any) -> IntervalBounds | None:
     values = value if kind == "In" and isinstance(value, tuple | list) else (value,)
     if kind not in ("EqualTo", "EqualNullSafe", "In") or not all(isinstance(each, str) for each in values):
         return None

@@ -55,7 +55,7 @@ BEFORE_ALL = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbering:
+class LogNumbering:
     """An incarnation of the job's results and its last interval.
 
     `before` is the interval before the first one that it ever had.
@@ -67,7 +67,7 @@ class Numbering:
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class LogOffsets:
     """Intervals that the results log of a job holds; `latest` is `earliest - 1` if there is none.
 
     `earliest` is the first interval that is held. Earlier intervals may have expired or never existed,
@@ -81,9 +81,9 @@ class Offsets:
     incarnation: str
     revision: int | None = None
     before: int = BEFORE_ALL
-    numberings: tuple[Numbering, ...] = ()
+    numberings: tuple[LogNumbering, ...] = ()
 
-    def following(self, incarnation: str, interval: int) -> Numbering | None:
+    def following(self, incarnation: str, interval: int) -> LogNumbering | None:
         """Return the earlier incarnation that has the interval after `interval`.
 
         None: the current one has it.
@@ -172,21 +172,21 @@ class JobLog:
 
     def offsets(
         self, *, after: int | None = None, wait_s: float = 0.0, revision: int | None = None
-    ) -> Offsets:
+    ) -> LogOffsets:
         """Return the held intervals. Waits up to `wait_s` for one after `after` or a new revision."""
         query: dict[str, Any] = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
         if self.state == "all":
             query |= {"state": "all"} | ({} if revision is None else {"revision": revision})
         answer = self._json("offsets", wait_s=wait_s, **query)
         newest = answer.get("revision")
-        return Offsets(
+        return LogOffsets(
             int(answer["earliest"]),
             int(answer["latest"]),
             str(answer["incarnation"]),
             None if newest is None else int(newest),
             _before(answer),
             tuple(
-                Numbering(str(each["incarnation"]), _before(each), int(each["latest"]))
+                LogNumbering(str(each["incarnation"]), _before(each), int(each["latest"]))
                 for each in answer.get("earlier", ())
             ),
         )

@@ -29,8 +29,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from elfmesh.control.jobs.records import PAO
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
-from elfmesh.spark_bridge.filters import Bounds, narrow
-from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, Numbering, Offsets, recreated
+from elfmesh.spark_bridge.filters import IntervalBounds, narrow
+from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, LogNumbering, LogOffsets, recreated
 
 try:  # PySpark 4.2 added admission control and availableNow for Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -54,7 +54,7 @@ PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True)
-class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
+class IntervalPartition(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
     """Share of one task: the intervals in `(after, upto]`.
 
     Attributes:
@@ -110,7 +110,7 @@ class Options:
         named = {"earliest": earliest, "latest": latest}
         return named[self.start] if self.start in named else int(self.start)
 
-    def ranges(self, after: int, upto: int, earliest: int) -> list[Range]:
+    def ranges(self, after: int, upto: int, earliest: int) -> list[IntervalPartition]:
         """Divide `(after, upto]` into at most `partitions` ranges.
 
         The ranges have about equal lengths from `earliest` on.
@@ -122,7 +122,9 @@ class Options:
         # The first range begins at `after`, so that the agent reports if an interval before `earliest`
         # expired.
         cuts = [after, *(floor + (upto - floor) * i // count for i in range(1, count + 1))]
-        return [Range(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))]
+        return [
+            IntervalPartition(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))
+        ]
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
@@ -177,7 +179,9 @@ class _Reads:
         self.schema = schema
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, Range):  # Spark sends an empty partition if there is nothing to read
+        if isinstance(
+            partition, IntervalPartition
+        ):  # Spark sends an empty partition if there is nothing to read
             log = self.log.turned(partition.turn)
             for batch in log.batches(
                 partition.after,
@@ -192,7 +196,7 @@ class _Reads:
 class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips PySpark
     """Reader of all intervals in the log at planning time, or of those between two options."""
 
-    bounds = Bounds()
+    bounds = IntervalBounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one range of intervals per task."""
@@ -205,7 +209,7 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips
             last = END if self.options.end is None else self.options.end
             open_after, open_upto = self.bounds.clip(max(held.latest, after), last)
             if open_after < open_upto:
-                ranges.append(Range(open_after, open_upto, len(ranges), revision=0))
+                ranges.append(IntervalPartition(open_after, open_upto, len(ranges), revision=0))
         return [replace(each, only=self.bounds.states, incarnation=held.incarnation) for each in ranges]
 
 
@@ -235,7 +239,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     initial: dict[str, Any] | None = None
     target: int | None = None
-    held: Offsets | None = None
+    held: LogOffsets | None = None
     seen: dict[str, Any] | None = None
     shown: int = 0
 
@@ -281,14 +285,14 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.seen = self._offset(last if after is None else max(last, after), held)
         return self.seen
 
-    def _following(self, start: dict[str, Any], held: Offsets) -> Numbering | None:
+    def _following(self, start: dict[str, Any], held: LogOffsets) -> LogNumbering | None:
         """See `Offsets.following`. Raises RuntimeFailure if the job was deleted and created again."""
         try:
             return held.following(start["incarnation"], int(start["interval"]))
         except KeyError:
             raise recreated(self.log.job, start["incarnation"], held.incarnation) from None
 
-    def _rest(self, numbering: Numbering, capped: int | None) -> dict[str, Any]:
+    def _rest(self, numbering: LogNumbering, capped: int | None) -> dict[str, Any]:
         last = numbering.latest
         if capped is not None:
             found = self.log.nth_after(numbering.before, capped, numbering.incarnation)
@@ -322,18 +326,20 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self.options.ranges(after, upto, earliest)
         if newest > before:
             last = END if self.options.end is None else self.options.end
-            ranges.append(Range(upto, last, len(ranges), revision=before, only=frozenset({TENTATIVE})))
+            ranges.append(
+                IntervalPartition(upto, last, len(ranges), revision=before, only=frozenset({TENTATIVE}))
+            )
         return [replace(each, incarnation=whose.incarnation) for each in ranges]
 
-    def _numbering(self, offset: dict[str, Any], held: Offsets) -> Numbering:
+    def _numbering(self, offset: dict[str, Any], held: LogOffsets) -> LogNumbering:
         """Return the incarnation of an offset. Raises RuntimeFailure if the job has none with this name."""
-        present = Numbering(held.incarnation, held.before, held.latest)
+        present = LogNumbering(held.incarnation, held.before, held.latest)
         for each in (*held.numberings, present):
             if each.incarnation == offset["incarnation"]:
                 return each
         raise recreated(self.log.job, offset["incarnation"], held.incarnation)
 
-    def _offset(self, interval: int, held: Offsets, *, first: bool = False) -> dict[str, Any]:
+    def _offset(self, interval: int, held: LogOffsets, *, first: bool = False) -> dict[str, Any]:
         offset: dict[str, Any] = {"interval": interval, "incarnation": held.incarnation}
         if self.log.state == "all":
             self.shown = max(self.shown, 0 if first else held.revision or 0)

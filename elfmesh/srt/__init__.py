@@ -5,7 +5,6 @@ Shared reducer trees: joining, barrier, merging, multicast with acknowledgements
 
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.events import (
-    Answer,
     Attached,
     BecameRoot,
     Collected,
@@ -16,6 +15,7 @@ from elfmesh.srt.events import (
     LostRoot,
     Merged,
     MergeRequest,
+    MulticastAnswer,
     PartsDropped,
     Publish,
     PublishDone,
@@ -27,24 +27,23 @@ from elfmesh.srt.events import (
     Unsubscribe,
 )
 from elfmesh.srt.forest import Forest
-from elfmesh.srt.messages import FIRST, MESSAGES, Entry, Segment
+from elfmesh.srt.messages import FIRST, MESSAGES, Segment, SegmentEntry
 
 __all__ = [
     "FIRST",
     "MESSAGES",
-    "Answer",
     "Attached",
     "BecameRoot",
     "Collected",
     "Contribute",
     "Delivered",
     "Detached",
-    "Entry",
     "Forest",
     "Hasten",
     "LostRoot",
     "MergeRequest",
     "Merged",
+    "MulticastAnswer",
     "PartsDropped",
     "Publish",
     "PublishDone",
@@ -52,6 +51,7 @@ __all__ = [
     "Recollecting",
     "Release",
     "Segment",
+    "SegmentEntry",
     "Subscribe",
     "TreeInfo",
     "Unsubscribe",

@@ -32,10 +32,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from elfmesh.srt.coverage import Cell, Cells, Revisions, Verdict, extend, judge
+from elfmesh.srt.coverage import Cells, CoverageCell, PartialOverlap, Revisions, extend, judge
 from elfmesh.srt.gates import Gates
 from elfmesh.srt.held_parts import HeldParts
-from elfmesh.srt.merging import Job, Merger, still_wanted
+from elfmesh.srt.merging import MergeJob, Merger, still_wanted
 from elfmesh.srt.messages import FIRST, Refused
 from elfmesh.srt.outflow import Outflow
 from elfmesh.srt.parts import Part, runs
@@ -268,7 +268,7 @@ class Barrier:
                 for done in self._merger.begin(low, high, parts, coverage, claims=claims):
                     self._finish(done)
 
-    def _finish(self, job: Job) -> None:
+    def _finish(self, job: MergeJob) -> None:
         for drop in job.drops:
             self._above.fault(drop.interval, drop.interval + 1, drop.coverage, drop.error)
         for part, claims in job.parts():
@@ -299,13 +299,13 @@ class Barrier:
             verdict = judge(part.coverage, cell.known)
             if part.rev > 1:
                 verdict = self._revisions.judge(part.start, part.coverage, part.rev)
-            if verdict is Verdict.DUPLICATE:
+            if verdict is PartialOverlap.DUPLICATE:
                 self._count("duplicates")
-            elif verdict is Verdict.OVERLAP:
+            elif verdict is PartialOverlap.OVERLAP:
                 self._count("overlaps")
                 self._above.overlap(cell.start, cell.stop, part.attempt)
             else:
-                self._cells.put(Cell(cell.start, cell.stop, part.attempt, cell.known | part.coverage))
+                self._cells.put(CoverageCell(cell.start, cell.stop, part.attempt, cell.known | part.coverage))
                 extend(accepted, cell.start, cell.stop)
         for start, stop in accepted:
             self._place(part.cut(start, stop))
@@ -325,7 +325,7 @@ class Barrier:
 
     def _raise(self, start: int, stop: int, attempt: int) -> None:
         """Begin a later attempt: forget the earlier one and send this agent's own part unmerged."""
-        self._cells.put(Cell(start, stop, attempt))
+        self._cells.put(CoverageCell(start, stop, attempt))
         self._revisions.forget(start, stop)
         self._held.pending.take(start, stop)
         self._held.sent.take(start, stop)

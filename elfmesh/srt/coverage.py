@@ -37,7 +37,7 @@ def is_in(bitmap: bytes, number: int) -> bool:
     return number < 8 * len(bitmap) and bool(bitmap[number >> 3] >> (number & 7) & 1)
 
 
-class Verdict(Enum):
+class PartialOverlap(Enum):
     """Relation of a partial to the partials that are already counted."""
 
     NEW = "disjoint: counts"
@@ -46,16 +46,16 @@ class Verdict(Enum):
 
 
 @safeguard("duplicates", "disjoint-merge:trees")
-def judge(coverage: int, known: int) -> Verdict:
+def judge(coverage: int, known: int) -> PartialOverlap:
     """Compare a partial of `coverage` with the agents in `known`, which are counted already (D-7)."""
     common = coverage & known
     if not common:
-        return Verdict.NEW
-    return Verdict.DUPLICATE if common == coverage else Verdict.OVERLAP
+        return PartialOverlap.NEW
+    return PartialOverlap.DUPLICATE if common == coverage else PartialOverlap.OVERLAP
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CoverageCell:
     """State of the intervals [start, stop): the current attempt, and the agents that are counted in it."""
 
     start: int
@@ -70,11 +70,11 @@ class Cells:
     def __init__(self) -> None:
         self._map = IntervalMap(FIRST, (0, 0))
 
-    def pieces(self, start: int, stop: int) -> list[Cell]:
+    def pieces(self, start: int, stop: int) -> list[CoverageCell]:
         """Split [start, stop) where the state changes. Cost: O(log cells + pieces)."""
-        return [Cell(low, high, *state) for low, high, state in self._map.pieces(start, stop)]
+        return [CoverageCell(low, high, *state) for low, high, state in self._map.pieces(start, stop)]
 
-    def put(self, cell: Cell) -> None:
+    def put(self, cell: CoverageCell) -> None:
         self._map.put(cell.start, cell.stop, (cell.attempt, cell.known))
 
     def drop_below(self, stop: int) -> None:
@@ -87,12 +87,12 @@ class Revisions:
     def __init__(self) -> None:
         self._newest: SortedDict[tuple[int, int], int] = SortedDict()
 
-    def judge(self, interval: int, coverage: int, rev: int) -> Verdict:
+    def judge(self, interval: int, coverage: int, rev: int) -> PartialOverlap:
         """Record a revision; it is a duplicate if this or a higher one was recorded before."""
         if self._newest.get((interval, coverage), 1) >= rev:
-            return Verdict.DUPLICATE
+            return PartialOverlap.DUPLICATE
         self._newest[interval, coverage] = rev
-        return Verdict.NEW
+        return PartialOverlap.NEW
 
     def forget(self, start: int, stop: int) -> None:
         """Forget a range that is closed or collected again. Cost: O(log revisions + revisions in it)."""

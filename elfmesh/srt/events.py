@@ -104,7 +104,7 @@ class Publish(Event, Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Event, Effect):
+class MulticastAnswer(Event, Effect):
     """Answer of this agent to a `Delivered`; b"" is a plain acknowledgement."""
 
     tree: bytes
@@ -145,7 +145,7 @@ class Detached(Effect, Event):
 class Delivered(Effect, Event):
     """A multicast has arrived; each is delivered once, in no guaranteed order.
 
-    The host replies with `Answer`.
+    The host replies with `MulticastAnswer`.
     """
 
     tree: bytes

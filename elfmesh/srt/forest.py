@@ -21,10 +21,10 @@ from elfmesh.overlay.events import Digest, LookupDone, PeerDown, SiblingsChanged
 from elfmesh.srt import digest
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import (
-    Answer,
     Contribute,
     Hasten,
     Merged,
+    MulticastAnswer,
     Publish,
     Recollect,
     Release,
@@ -120,12 +120,14 @@ class Forest:
                 self._trees[event.tree].recollect(event.epoch, ranges, now)
             case Hasten():
                 self._trees[event.tree].hasten(event.epoch, event.stop, now)
-            case Contribute() | Answer() | Release() | Unsubscribe() if event.tree not in self._trees:
+            case Contribute() | MulticastAnswer() | Release() | Unsubscribe() if (
+                event.tree not in self._trees
+            ):
                 self._context.count("not_in_tree")
                 return
             case Contribute():
                 self._trees[event.tree].contribute(event)
-            case Answer():
+            case MulticastAnswer():
                 self._trees[event.tree].multicasts.answer(event.seq, event.body)
             case Release():
                 self._trees[event.tree].release(event.stop, event.epoch)

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from elfmesh.contribution import Contribution
-from elfmesh.srt.coverage import Cell
+from elfmesh.srt.coverage import CoverageCell
 from elfmesh.srt.parts import ENTRIES_MAX, Part, add_counts
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PartShare:
     """Contribution of one part to one interval."""
 
     coverage: int
@@ -38,7 +38,7 @@ class Drop:
 
 
 @dataclass(slots=True)
-class Job:
+class MergeJob:
     """Merge of one range.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job:
     stop: int
     coverage: int
     claims: bool
-    shares: dict[int, list[Share]]
+    shares: dict[int, list[PartShare]]
     waiting: int = 0
     drops: list[Drop] = field(default_factory=list)
 
@@ -100,11 +100,11 @@ class Merger:
         self._request = request
         self._payload_bytes_max = payload_bytes_max
         self._count = count
-        self._out: dict[int, tuple[Job, int]] = {}
+        self._out: dict[int, tuple[MergeJob, int]] = {}
 
     def begin(
         self, start: int, stop: int, parts: list[Part], coverage: int, *, claims: bool
-    ) -> Iterator[Job]:
+    ) -> Iterator[MergeJob]:
         """Begin jobs over a range of constant coverage, in pieces of at most ENTRIES_MAX intervals.
 
         Args:
@@ -125,18 +125,18 @@ class Merger:
             if job.waiting == 0:
                 yield job
 
-    def _start(self, start: int, stop: int, parts: list[Part], coverage: int, claims: bool) -> Job:
-        shares: dict[int, list[Share]] = {}
+    def _start(self, start: int, stop: int, parts: list[Part], coverage: int, claims: bool) -> MergeJob:
+        shares: dict[int, list[PartShare]] = {}
         for part in parts:
             for item in part.items:
-                share = Share(part.coverage, item.counts, item.payload)
+                share = PartShare(part.coverage, item.counts, item.payload)
                 shares.setdefault(item.interval, []).append(share)
-        job = Job(start, stop, coverage, claims, shares)
+        job = MergeJob(start, stop, coverage, claims, shares)
         for interval, each in shares.items():
             self._merge(job, interval, each)
         return job
 
-    def merged(self, token: int, payload: bytes | None, error: str) -> Job | None:
+    def merged(self, token: int, payload: bytes | None, error: str) -> MergeJob | None:
         """Process the host's answer; returns the job if this completes it. An unknown token is ignored."""
         if token not in self._out:
             return None
@@ -158,7 +158,7 @@ class Merger:
         """Forget all jobs; later answers are ignored."""
         self._out.clear()
 
-    def _merge(self, job: Job, interval: int, shares: list[Share]) -> None:
+    def _merge(self, job: MergeJob, interval: int, shares: list[PartShare]) -> None:
         full = [share for share in shares if share.payload]
         empty = [share for share in shares if not share.payload]
         if len(full) <= 1:
@@ -171,7 +171,7 @@ class Merger:
         token = self._request(interval, tuple(share.payload for share in full))
         self._out[token] = (job, interval)
 
-    def _keep_widest(self, job: Job, interval: int, shares: list[Share], error: str) -> None:
+    def _keep_widest(self, job: MergeJob, interval: int, shares: list[PartShare], error: str) -> None:
         """Handle shares that the host cannot merge: keep the one with most agents, and report the others."""
         kept = max(shares, key=lambda share: share.coverage.bit_count())
         lost = 0
@@ -184,11 +184,11 @@ class Merger:
 
 
 def still_wanted(
-    part: Part, claims: bool, released: int, cells: Iterable[Cell]
+    part: Part, claims: bool, released: int, cells: Iterable[CoverageCell]
 ) -> Iterator[tuple[Part, bool]]:
     """Yield the wanted parts of a merged first attempt; only the claim where it is closed or superseded."""
     position = part.start
-    for cell in (Cell(part.start, released, 1), *cells):
+    for cell in (CoverageCell(part.start, released, 1), *cells):
         if cell.attempt and position < cell.stop:
             yield part.cut(position, max(position, cell.start)), claims
             position = min(cell.stop, part.stop)
@@ -196,10 +196,10 @@ def still_wanted(
     yield part.cut(position, part.stop), claims
 
 
-def _sum(shares: list[Share], payload: bytes) -> Share:
+def _sum(shares: list[PartShare], payload: bytes) -> PartShare:
     coverage = 0
     counts: tuple[int, ...] = ()
     for share in shares:
         coverage |= share.coverage
         counts = add_counts(counts, share.counts)
-    return Share(coverage, counts, payload)
+    return PartShare(coverage, counts, payload)

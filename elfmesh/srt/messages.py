@@ -19,7 +19,7 @@ FIRST = -(2**62)
 """Interval index before all others. Founding members contribute from here on."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
     """Contribution of a segment to one interval.
 
     Attributes:
@@ -52,7 +52,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     start: Index
     stop: Index
     coverage: bytes
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SegmentEntry, ...] = ()
 
 
 class ReceivedUpTo(msgspec.Struct, frozen=True, array_like=True):

@@ -33,7 +33,7 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Delivered, PublishDone
 from elfmesh.srt.messages import Multicast, MulticastAck, Pull, ReceivedUpTo
-from elfmesh.srt.multicast_log import LOG_MAX, Hop, Logged, Record, Window
+from elfmesh.srt.multicast_log import LOG_MAX, Logged, PendingChild, ReceivedNumbers, Record
 
 ERAS_MAX = 64
 """Maximum number of eras that are remembered: more than the log can contain, so that no replay is delivered
@@ -94,7 +94,7 @@ class Multicasts:
         self.era = 0
         self._seq = 0
         self._log: dict[tuple[int, int], Logged] = {}
-        self._received: dict[int, Window] = {}
+        self._received: dict[int, ReceivedNumbers] = {}
         self._records: dict[tuple[int, int], Record] = {}
         self._delivered: dict[tuple[int, int], None] = {}
         self._pulled_at = float("-inf")
@@ -180,7 +180,7 @@ class Multicasts:
         self._context.emit(Delivered(self._tree, seq, body))
 
     def _pass_on(self, record: Record, child: Contact, now: float) -> None:
-        hop = record.hops.setdefault(child.id, Hop(child, now))
+        hop = record.hops.setdefault(child.id, PendingChild(child, now))
         budget = max(0.0, (record.deadline - now) * SHRINK) if record.collects else 0.0
         wait = PATIENCE_S if hop.reached else retry_s(hop.tries)
         wait *= self._context.rng.uniform(0.9, 1.1)
@@ -315,10 +315,10 @@ class Multicasts:
             self._context.count("pulls")
             self._context.send(parent, Pull(self._tree, self.received_upto))
 
-    def _window(self, era: int, seq: int) -> Window:
+    def _window(self, era: int, seq: int) -> ReceivedNumbers:
         window = self._received.get(era)
         if window is None:
-            window = self._received[era] = Window(max(0, seq - LOG_MAX))
+            window = self._received[era] = ReceivedNumbers(max(0, seq - LOG_MAX))
             while len(self._received) > ERAS_MAX:
                 self._received.pop(next(iter(self._received)))
         return window

@@ -13,7 +13,7 @@ LOG_MAX = 32
 """Multicasts that are replayed to an agent that joins later."""
 
 
-class Window:
+class ReceivedNumbers:
     """Received sequence numbers of an era: all up to `upto`, and some beyond."""
 
     def __init__(self, upto: int) -> None:
@@ -40,7 +40,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class Hop:
+class PendingChild:
     """Child whose answer is pending."""
 
     contact: Contact
@@ -75,7 +75,7 @@ class Record:
     token: int = 0
     collects: bool = True
     own: bool = False
-    hops: dict[bytes, Hop] = field(default_factory=dict)
+    hops: dict[bytes, PendingChild] = field(default_factory=dict)
     answers: dict[bytes, bytes] = field(default_factory=dict)
     expected: int = 0
     done: bool = False

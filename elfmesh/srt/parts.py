@@ -16,7 +16,7 @@ from elfmesh.contribution import Contribution, split, within
 from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of, bits_of
-from elfmesh.srt.messages import FIRST, Entry, Segment
+from elfmesh.srt.messages import FIRST, Segment, SegmentEntry
 
 LAST = -FIRST
 """Greater than any interval index."""
@@ -98,11 +98,11 @@ class Part:
         yield self.cut(start, self.stop)
 
 
-def entries_of(run: Iterable[Contribution]) -> tuple[Entry, ...]:
-    return tuple(Entry(each.interval, each.counts, len(each.payload), each.rev) for each in run)
+def entries_of(run: Iterable[Contribution]) -> tuple[SegmentEntry, ...]:
+    return tuple(SegmentEntry(each.interval, each.counts, len(each.payload), each.rev) for each in run)
 
 
-def run_of(entries: Iterable[Entry], payloads: Iterable[bytes]) -> tuple[Contribution, ...]:
+def run_of(entries: Iterable[SegmentEntry], payloads: Iterable[bytes]) -> tuple[Contribution, ...]:
     """Return contributions from the entries of a segment and their payloads."""
     return tuple(
         Contribution(entry.interval, entry.counts, payload, entry.rev)

@@ -30,7 +30,7 @@ class Above(Protocol):
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None: ...
 
 
-class Owner(Protocol):
+class TreeOwner(Protocol):
     """Interface of the tree at its root."""
 
     def collected(self, part: Part) -> None: ...

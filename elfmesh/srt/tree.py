@@ -41,7 +41,7 @@ from elfmesh.srt.uplink import Uplink
 
 
 class Tree:
-    """Tree at one agent. Implements `ports.Tenant` and `ports.Owner`."""
+    """Tree at one agent. Implements `ports.Tenant` and `ports.TreeOwner`."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class Tree:
         load = len(self.membership.children)
         return Joined(self.id, token, depth, load, self.barrier.epoch, self.barrier.released)
 
-    # -- ports.Owner
+    # -- ports.TreeOwner
 
     def collected(self, part: Part) -> None:
         payloads = tuple(item.payload for item in part.items)

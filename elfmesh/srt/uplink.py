@@ -21,7 +21,7 @@ from elfmesh.srt.context import Context
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentUp
 from elfmesh.srt.parts import ENTRIES_MAX, Part
-from elfmesh.srt.ports import Owner
+from elfmesh.srt.ports import TreeOwner
 
 WINDOW = 64
 """Maximum number of messages in transit to a parent: enough to use a connection fully, too few to flood it
@@ -41,7 +41,7 @@ Upward = Frontier | SegmentUp | Overlap | Fault
 
 
 @dataclass(slots=True)
-class Waiting:
+class Unacknowledged:
     """Message that is not acknowledged yet; `due` is None before it is first sent."""
 
     message: Upward
@@ -53,7 +53,7 @@ class Waiting:
 class Uplink:
     """Uplink of one tree. Implements `ports.Above`."""
 
-    def __init__(self, context: Context, tree: bytes, owner: Owner, payload_bytes_max: int) -> None:
+    def __init__(self, context: Context, tree: bytes, owner: TreeOwner, payload_bytes_max: int) -> None:
         self._context = context
         self._tree = tree
         self._owner = owner
@@ -64,8 +64,8 @@ class Uplink:
         self.root = False
         self._seq = 0
         self._unsent: deque[int] = deque()
-        self._waiting: dict[int, Waiting] = {}
-        self._sent: dict[int, Waiting] = {}
+        self._waiting: dict[int, Unacknowledged] = {}
+        self._sent: dict[int, Unacknowledged] = {}
         self._sent_bytes = 0
 
     def next_seq(self) -> int:
@@ -193,12 +193,12 @@ class Uplink:
         if len(self._waiting) >= QUEUE_MAX:
             self._context.count("uplink_dropped")
             return
-        self._waiting[message.seq] = Waiting(message, payload)
+        self._waiting[message.seq] = Unacknowledged(message, payload)
         self._unsent.append(message.seq)
         self.pump()
 
     @safeguard("retransmit")
-    def _transmit(self, parent: Contact, waiting: Waiting) -> None:
+    def _transmit(self, parent: Contact, waiting: Unacknowledged) -> None:
         wait = min(RETRY_S_MAX, RETRY_S * 2**waiting.tries) * self._context.rng.uniform(0.9, 1.2)
         waiting.tries += 1
         waiting.due = self._context.now + wait + len(waiting.payload) / BYTES_PER_S

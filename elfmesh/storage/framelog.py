@@ -28,7 +28,7 @@ from elfmesh.errors import DiskFull, StorageError
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.frames import Forgotten, Frame, Released, Sealed
-from elfmesh.storage.framescan import FRAME_BYTES_MAX, Found, is_torn, pack, scan, unpack
+from elfmesh.storage.framescan import FRAME_BYTES_MAX, FileStretch, is_torn, pack, scan, unpack
 from elfmesh.storage.storage import AppendFile, Storage
 from elfmesh.wire import UNREADABLE
 
@@ -72,7 +72,7 @@ class _Job:
 
 
 @dataclass
-class Recovery:
+class LogRecovery:
     """Result of opening the log.
 
     Attributes:
@@ -313,17 +313,17 @@ class FrameLog:
             raise StorageError(f"the frame at byte {place.offset} has changed on disk", where=where)
         return frame if place.void_from is None else frame.below(place.void_from)
 
-    def _recover(self) -> Recovery:
-        recovery = Recovery()
+    def _recover(self) -> LogRecovery:
+        recovery = LogRecovery()
         ends: dict[str, tuple[int, int]] = {}
-        damaged: Found | None = None
+        damaged: FileStretch | None = None
         for found in scan(self._file, self._file.size()):
             frame = _decode(found.body)
             if frame is not None and self._is_foreign(frame):
                 return self._set_aside()
             if frame is None:
                 start = found.offset if damaged is None else damaged.offset
-                damaged = Found(start, found.offset + found.size - start, None)
+                damaged = FileStretch(start, found.offset + found.size - start, None)
                 continue
             if damaged is not None:
                 recovery.gaps.append((damaged.offset, damaged.size))
@@ -341,9 +341,9 @@ class FrameLog:
             self._size = damaged.offset
         return recovery
 
-    def _set_aside(self) -> Recovery:
+    def _set_aside(self) -> LogRecovery:
         self._jobs, self._size = {}, self._file.size()
-        recovery = Recovery(cut_bytes=self._size, rotten=True)
+        recovery = LogRecovery(cut_bytes=self._size, rotten=True)
         self._report(recovery)
         self._file.cut(0)
         self._size = 0
@@ -352,7 +352,7 @@ class FrameLog:
     def _is_foreign(self, frame: Frame) -> bool:
         return isinstance(frame, Sealed) and bool(self._owner) and frame.owner not in (b"", self._owner)
 
-    def _report(self, recovery: Recovery) -> None:
+    def _report(self, recovery: LogRecovery) -> None:
         end = [(self._size - recovery.cut_bytes, recovery.cut_bytes)] if recovery.rotten else []
         for offset, size in [*recovery.gaps, *end]:
             where = self._storage.where(FILE_NAME)
@@ -362,7 +362,7 @@ class FrameLog:
                 self._storage.write(DAMAGED, self._file.read(0, self._size))
 
     @staticmethod
-    def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: Recovery) -> bool:
+    def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: LogRecovery) -> bool:
         """Whether a frame continues its job's last one. A duplicated block contains old frames."""
         if isinstance(frame, Forgotten):
             ends.pop(frame.job, None)

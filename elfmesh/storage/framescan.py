@@ -27,7 +27,7 @@ SECTOR = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileStretch:
     """A range of a file: a frame with a valid checksum, or (without a body) bytes that contain no frame."""
 
     offset: int
@@ -81,18 +81,18 @@ def is_torn(file: AppendFile, at: int, end: int) -> bool:
     return any(not any(tail[start - at : start - at + SECTOR]) for start in sectors)
 
 
-def scan(file: AppendFile, end: int) -> Iterator[Found]:
+def scan(file: AppendFile, end: int) -> Iterator[FileStretch]:
     """Yield all ranges of a file of `end` bytes in order: frames, and bytes between them."""
     at = 0
     while at < end:
         body = unpack(file, at, end)
         if body is not None:
             size = HEAD.size + len(body)
-            yield Found(at, size, body)
+            yield FileStretch(at, size, body)
             at += size
             continue
         following = _next_good(file, at + 1, end)
-        yield Found(at, following - at, None)
+        yield FileStretch(at, following - at, None)
         at = following
 
 

@@ -60,7 +60,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
         return f"{zlib.crc32(f'{self.id} {self.incarnation} {self.rewritten}'.encode()):08x}"
 
 
-class Restored(msgspec.Struct, frozen=True):
+class RestoredFrom(msgspec.Struct, frozen=True):
     """The agents from whose backups a data directory was created: ids in hexadecimal, the last one first."""
 
     agents: tuple[str, ...]
@@ -147,7 +147,7 @@ def _check_same(stored: bytes, named: bytes) -> None:
 def restored_from(raw: bytes | None) -> tuple[str, ...]:
     """Return the agents from whose backups a data directory was created; empty if it was not restored."""
     try:
-        return msgspec.json.decode(raw, type=Restored).agents if raw else ()
+        return msgspec.json.decode(raw, type=RestoredFrom).agents if raw else ()
     except msgspec.MsgspecError as error:
         raise StorageError(f"is damaged: {error}", where=RESTORED_FILE) from None
 

@@ -11,13 +11,13 @@ import pytest
 import zstandard
 
 from elfmesh.api import savepoint
-from elfmesh.api.savepoint import Head, read_head, read_results, write
+from elfmesh.api.savepoint import SavepointHeader, read_head, read_results, write
 from elfmesh.cli.entry import run as elf
 from elfmesh.errors import DataError
 
 TEXT = "CREATE JOB shop.top AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
 
-HEAD = Head(
+HEAD = SavepointHeader(
     elf="1",
     job="shop/top",
     creator="local",

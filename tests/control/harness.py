@@ -262,7 +262,7 @@ class World:
                 self._through_the_barrier(effect.stop)
             case srt.Publish():
                 self._publish(agent, effect)
-            case srt.Answer():
+            case srt.MulticastAnswer():
                 self._answer(agent, effect)
             case _:
                 self._host_effect(agent, effect)
@@ -278,7 +278,7 @@ class World:
             self.post(HOP_S, member, srt.Delivered(effect.tree, seq, effect.body))
         self.post(effect.timeout_s, agent, _Over(effect.tree, seq))
 
-    def _answer(self, agent: Agent, effect: srt.Answer) -> None:
+    def _answer(self, agent: Agent, effect: srt.MulticastAnswer) -> None:
         open_ = self._published.get((effect.tree, effect.seq))
         if open_ is None:
             return

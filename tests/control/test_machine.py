@@ -26,7 +26,7 @@ from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
-from elfmesh.srt.events import Answer, Delivered, Subscribe
+from elfmesh.srt.events import Delivered, MulticastAnswer, Subscribe
 from tests.control.member.support import TEXT
 
 ME = Contact(b"\x01" * 20, "127.0.0.1", 7400)
@@ -67,7 +67,7 @@ def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> N
     )
     epoch = ctl.Persist("epoch", job.job_id, (1).to_bytes(8))
     assert effects[:3] == [epoch, Subscribe(job.job_id), ctl.StartWorker(job, FIRST, begun=1)]
-    (answer,) = [effect for effect in effects if isinstance(effect, Answer)]
+    (answer,) = [effect for effect in effects if isinstance(effect, MulticastAnswer)]
     assert answer.seq == 4
     verdict = unpack(answer.body)
     assert isinstance(verdict, Verdict)

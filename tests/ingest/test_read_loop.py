@@ -26,7 +26,7 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import StorageError
 from elfmesh.ingest.host import ThreadExecutor
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.sources import Delivery, StreamReader
+from elfmesh.ingest.sources import BlockDelivery, StreamReader
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ingest.workers import WorkerHost
@@ -42,7 +42,7 @@ GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
 class SmallPolls(StreamReader):
     """Reads a few lines a poll, so that there are many."""
 
-    def poll(self, *args: Any, **options: Any) -> list[Delivery]:
+    def poll(self, *args: Any, **options: Any) -> list[BlockDelivery]:
         return super().poll(3_000)
 
 
@@ -190,7 +190,7 @@ async def test_a_block_is_parsed_while_the_one_before_it_is_evaluated(
     overlapped: list[bool] = []
     poll, feed = SmallPolls.poll, JobWorker.feed
 
-    def counted(self: SmallPolls, *args: Any, **options: Any) -> list[Delivery]:
+    def counted(self: SmallPolls, *args: Any, **options: Any) -> list[BlockDelivery]:
         found = poll(self, *args, **options)
         if found:
             polls.release()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 from elfmesh.machine import Contact, Message
-from elfmesh.overlay.calls import TIMEOUT_MAX_S, TIMEOUT_MIN_S, Calls, Lateness, Timers, learn_round_trip
+from elfmesh.overlay.calls import TIMEOUT_MAX_S, TIMEOUT_MIN_S, Calls, LoopDelay, Timers, learn_round_trip
 from elfmesh.overlay.messages import Found, Pong
 from elfmesh.overlay.table import Peer
 
@@ -13,7 +13,7 @@ PEER = Contact(b"p" * 20, "p", 1)
 class Asker:
     def __init__(self) -> None:
         self.timers = Timers()
-        self.lateness = Lateness()
+        self.lateness = LoopDelay()
         self.calls = Calls(self.timers, self.lateness, 100)
         self.answers: list[Message | None] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.ingest.sources import Delivery
+from elfmesh.ingest.sources import BlockDelivery
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream import Stream
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -65,7 +65,7 @@ class SlowReader(MemoryReader):
 
     clock_us = 0
 
-    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[BlockDelivery]:
         self.clock_us += 10_000_000
         return super().poll(bytes_max)
 

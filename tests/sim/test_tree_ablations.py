@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.srt.coverage import Verdict
+from elfmesh.srt.coverage import PartialOverlap
 from tests.sim.swarm.ablations import control, trees
 from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.world.grove import Grove
@@ -64,8 +64,11 @@ def lossy_multicast(seeds: int) -> None:
 
 
 ABLATIONS: dict[str, tuple[Scenario, Callable[[], list[Patch]]]] = {
-    "duplicates": (rough_run, lambda: control.blind("duplicates", Verdict.DUPLICATE)),
-    "disjoint-merge:trees": (partitions, lambda: control.blind("disjoint-merge:trees", Verdict.OVERLAP)),
+    "duplicates": (rough_run, lambda: control.blind("duplicates", PartialOverlap.DUPLICATE)),
+    "disjoint-merge:trees": (
+        partitions,
+        lambda: control.blind("disjoint-merge:trees", PartialOverlap.OVERLAP),
+    ),
     "repair:trees": (partitions, always(("repair:trees", nothing))),
     "retransmit": (rough_run, control.sent_once),
     "shelf": (crashes, always(("shelf", lambda self: iter(())))),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.spark_bridge.filters import COLUMN, STATE, Bounds, narrow
+from elfmesh.spark_bridge.filters import COLUMN, STATE, IntervalBounds, narrow
 
 
 @dataclass
@@ -38,7 +38,7 @@ def condition(kind: str, value: Any, column: tuple[str, ...] = COLUMN) -> Condit
 def test_taken_filters_leave_exactly_the_intervals_they_mean(
     filters: list[tuple[str, int]], after: int, length: int
 ) -> None:
-    bounds = Bounds()
+    bounds = IntervalBounds()
     for kind, value in filters:
         narrowed = narrow(bounds, condition(kind, value))
         assert narrowed is not None
@@ -61,17 +61,17 @@ def test_taken_filters_leave_exactly_the_intervals_they_mean(
     ],
 )
 def test_what_bounds_cannot_say_goes_back_to_spark(given: Any) -> None:
-    assert narrow(Bounds(), given) is None
+    assert narrow(IntervalBounds(), given) is None
 
 
 def test_the_interval_is_never_null() -> None:
-    assert narrow(Bounds(1, 2), condition("IsNotNull", None)) == Bounds(1, 2)
+    assert narrow(IntervalBounds(1, 2), condition("IsNotNull", None)) == IntervalBounds(1, 2)
 
 
 def test_filters_on_the_state_are_the_states_that_are_read() -> None:
-    bounds = narrow(Bounds(), condition("In", ("FINAL", "FINAL_PARTIAL"), STATE))
-    assert bounds == Bounds(states=frozenset({"FINAL", "FINAL_PARTIAL"}))
-    assert narrow(bounds, condition("EqualTo", "FINAL", STATE)) == Bounds(states=frozenset({"FINAL"}))
-    assert narrow(bounds, condition("EqualTo", "OPEN", STATE)) == Bounds(states=frozenset())
+    bounds = narrow(IntervalBounds(), condition("In", ("FINAL", "FINAL_PARTIAL"), STATE))
+    assert bounds == IntervalBounds(states=frozenset({"FINAL", "FINAL_PARTIAL"}))
+    assert narrow(bounds, condition("EqualTo", "FINAL", STATE)) == IntervalBounds(states=frozenset({"FINAL"}))
+    assert narrow(bounds, condition("EqualTo", "OPEN", STATE)) == IntervalBounds(states=frozenset())
     for kind, value in (("GreaterThan", "FINAL"), ("In", ("FINAL", None)), ("EqualTo", None)):
         assert narrow(bounds, condition(kind, value, STATE)) is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from elfmesh.srt import (
     Contribute,
-    Entry,
     Merged,
     MergeRequest,
     Segment,
+    SegmentEntry,
     Subscribe,
 )
 from tests.srt.rig import TREE, Wire
@@ -16,7 +16,7 @@ from tests.srt.rig import TREE, Wire
 def segment(start: int, stop: int, *agents: int, epoch: int = 1, attempt: int = 0, **sizes: int) -> Segment:
     """segment(0, 2, 5, _1=3): agent 5 has three bytes for interval 1."""
     coverage = sum(1 << agent for agent in agents)
-    entries = tuple(Entry(int(name[1:]), (size,), size) for name, size in sizes.items())
+    entries = tuple(SegmentEntry(int(name[1:]), (size,), size) for name, size in sizes.items())
     bitmap = coverage.to_bytes((coverage.bit_length() + 7) // 8, "little")
     return Segment(epoch, attempt, start, stop, bitmap, entries)
 

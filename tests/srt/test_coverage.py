@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.srt.coverage import Cell, Cells, bitmap_of, bits_of
+from elfmesh.srt.coverage import Cells, CoverageCell, bitmap_of, bits_of
 from elfmesh.srt.messages import FIRST
 
 RANGES = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
@@ -25,7 +25,7 @@ def test_bit_order_is_little_endian() -> None:
 def test_cells_agree_with_a_plain_table(puts: list[tuple[list[int], int, int]], released: int) -> None:
     cells, model = Cells(), dict.fromkeys(range(13), (0, 0))
     for (start, stop), attempt, known in puts:
-        cells.put(Cell(start, stop, attempt, known))
+        cells.put(CoverageCell(start, stop, attempt, known))
         model.update(dict.fromkeys(range(start, stop), (attempt, known)))
     cells.drop_below(released)
     model.update(dict.fromkeys(range(released), (0, 0)))
@@ -42,6 +42,6 @@ def test_cells_agree_with_a_plain_table(puts: list[tuple[list[int], int, int]], 
 
 def test_astronomic_ranges_cost_nothing() -> None:
     cells = Cells()
-    cells.put(Cell(FIRST, 5, 0, 1))
-    cells.put(Cell(3, 2**62, 0, 3))
-    assert cells.pieces(FIRST, 2**62) == [Cell(FIRST, 3, 0, 1), Cell(3, 2**62, 0, 3)]
+    cells.put(CoverageCell(FIRST, 5, 0, 1))
+    cells.put(CoverageCell(3, 2**62, 0, 3))
+    assert cells.pieces(FIRST, 2**62) == [CoverageCell(FIRST, 3, 0, 1), CoverageCell(3, 2**62, 0, 3)]

@@ -13,7 +13,6 @@ from elfmesh.srt import (
     MESSAGES,
     Collected,
     Contribute,
-    Entry,
     Forest,
     Hasten,
     Merged,
@@ -22,6 +21,7 @@ from elfmesh.srt import (
     Recollecting,
     Release,
     Segment,
+    SegmentEntry,
     Subscribe,
     Unsubscribe,
 )
@@ -38,7 +38,9 @@ def test_contributions_are_merged_and_collected_at_the_root() -> None:
         contribute(wire, number, 1, b"%d" % number)
         wire.deliver()
     merge(wire, 1)
-    assert wire.take(1) == [Collected(TREE, Segment(1, 0, 0, 1, b"\x0e", (Entry(0, (3,), 3),)), (b"321",))]
+    assert wire.take(1) == [
+        Collected(TREE, Segment(1, 0, 0, 1, b"\x0e", (SegmentEntry(0, (3,), 3),)), (b"321",))
+    ]
     assert all(forest.stats()["unacknowledged"] == 0 for forest in wire.forests.values())
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.contribution import Contribution
-from elfmesh.srt.coverage import Cell
-from elfmesh.srt.merging import Drop, Job, Merger, still_wanted
+from elfmesh.srt.coverage import CoverageCell
+from elfmesh.srt.merging import Drop, MergeJob, Merger, still_wanted
 from elfmesh.srt.parts import Part
 
 
@@ -27,7 +27,7 @@ class Host:
         self.asked.append((interval, parts))
         return len(self.asked)
 
-    def answer(self, payload: bytes | None = None, error: str = "") -> list[Job]:
+    def answer(self, payload: bytes | None = None, error: str = "") -> list[MergeJob]:
         """The answers to all requests, a join of what was given if no other is said."""
         jobs = []
         for token, (_, parts) in enumerate(self.asked, 1):
@@ -47,7 +47,7 @@ def items_of(part: Part) -> list[tuple[int, tuple[int, ...], bytes]]:
     return [(item.interval, item.counts, item.payload) for item in part.items]
 
 
-def shown(jobs: list[Job]) -> list[tuple[int, int, int, list[tuple[int, tuple[int, ...], bytes]]]]:
+def shown(jobs: list[MergeJob]) -> list[tuple[int, int, int, list[tuple[int, tuple[int, ...], bytes]]]]:
     return [
         (
             each.start,
@@ -138,12 +138,12 @@ def test_every_interval_has_each_agent_once_and_all_records(given_: list[dict[in
         (0, [], [(0, 10, True)]),
         (4, [], [(0, 4, False), (4, 10, True)]),
         (10, [], [(0, 10, False), (10, 10, True)]),
-        (0, [Cell(3, 5, 2)], [(0, 3, True), (3, 5, False), (5, 10, True)]),
-        (0, [Cell(3, 5, 0)], [(0, 10, True)]),
+        (0, [CoverageCell(3, 5, 2)], [(0, 3, True), (3, 5, False), (5, 10, True)]),
+        (0, [CoverageCell(3, 5, 0)], [(0, 10, True)]),
     ],
 )
 def test_what_is_closed_or_collected_again_only_claims(
-    released: int, cells: list[Cell], expected: list[tuple[int, int, bool]]
+    released: int, cells: list[CoverageCell], expected: list[tuple[int, int, bool]]
 ) -> None:
     found: list[Any] = list(still_wanted(Part(0, 10, 1, ()), True, released, cells))
     assert [(each.start, each.stop, bool(each.coverage)) for each, _ in found if each.start < each.stop] == [

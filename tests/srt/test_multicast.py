@@ -6,10 +6,10 @@ import pytest
 
 from elfmesh.machine import Received, Tick
 from elfmesh.overlay import Digest, PeerDown
-from elfmesh.srt import Answer, Delivered, Publish, PublishDone, Subscribe, Unsubscribe
+from elfmesh.srt import Delivered, MulticastAnswer, Publish, PublishDone, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Multicast, MulticastAck, Pull
 from elfmesh.srt.multicast import BODY_BYTES_MAX, PATIENCE_S, PULLS_MAX, RETRY_S, SHRINK
-from elfmesh.srt.multicast_log import LOG_MAX, Window
+from elfmesh.srt.multicast_log import LOG_MAX, ReceivedNumbers
 from tests.srt.rig import TREE, Wire, contact
 
 
@@ -34,7 +34,7 @@ def test_a_root_alone_answers_itself_at_once() -> None:
     wire = line(1)
     assert wire.give(1, Publish(TREE, b"hello", 1.0, 7)) == [Delivered(TREE, 1, b"hello")]
     done = PublishDone(TREE, 1, ((contact(1).id, b"ok"),), 1, 7)
-    assert wire.give(1, Answer(TREE, 1, b"ok")) == [done]
+    assert wire.give(1, MulticastAnswer(TREE, 1, b"ok")) == [done]
 
 
 def test_a_root_that_is_no_member_and_alone_has_nobody_to_wait_for() -> None:
@@ -50,11 +50,11 @@ def test_a_root_that_is_no_member_and_alone_has_nobody_to_wait_for() -> None:
 def test_answers_are_aggregated_on_the_way_up() -> None:
     wire = line(1, 5, 9)
     wire.give(1, Publish(TREE, b"q", 1.0))
-    wire.give(1, Answer(TREE, 1, b"a1"))
+    wire.give(1, MulticastAnswer(TREE, 1, b"a1"))
     wire.deliver()
     for number in (9, 5):
         assert delivered(wire, number) == [b"q"]
-        wire.give(number, Answer(TREE, 1, b"a%d" % number))
+        wire.give(number, MulticastAnswer(TREE, 1, b"a%d" % number))
     finals = [(source, to) for source, to, message, _ in wire.dispatcher if getattr(message, "final", False)]
     assert finals == [(9, 5)], "5 waits for its subtree"
     wire.deliver()
@@ -67,10 +67,10 @@ def test_a_forwarder_neither_delivers_nor_answers() -> None:
     wire = line(1, 5, 9)
     wire.give(5, Unsubscribe(TREE))
     wire.give(1, Publish(TREE, b"q", 1.0))
-    wire.give(1, Answer(TREE, 1))
+    wire.give(1, MulticastAnswer(TREE, 1))
     wire.deliver()
     assert delivered(wire, 5) == []
-    wire.give(9, Answer(TREE, 1))
+    wire.give(9, MulticastAnswer(TREE, 1))
     wire.deliver()
     (done,) = [effect for effect in wire.take(1) if isinstance(effect, PublishDone)]
     assert {agent for agent, _ in done.answers} == {contact(1).id, contact(9).id}
@@ -93,9 +93,9 @@ def test_a_dead_grandchild_costs_its_own_branch_only() -> None:
     wire = line(1, 5, 9)
     del wire.forests[9]
     wire.give(1, Publish(TREE, b"q", 1.0))
-    wire.give(1, Answer(TREE, 1, b"a1"))
+    wire.give(1, MulticastAnswer(TREE, 1, b"a1"))
     wire.deliver()
-    wire.give(5, Answer(TREE, 1, b"a5"))
+    wire.give(5, MulticastAnswer(TREE, 1, b"a5"))
     wire.now = SHRINK + 0.01
     wire.give(5, Tick())
     wire.deliver()
@@ -129,9 +129,9 @@ def test_a_lost_multicast_is_sent_again_and_delivered_once() -> None:
 def test_a_lost_answer_is_asked_for_again() -> None:
     wire = line(1, 5)
     wire.give(1, Publish(TREE, b"q", 9.0))
-    wire.give(1, Answer(TREE, 1))
+    wire.give(1, MulticastAnswer(TREE, 1))
     wire.deliver()
-    wire.give(5, Answer(TREE, 1, b"a"))
+    wire.give(5, MulticastAnswer(TREE, 1, b"a"))
     wire.deliver(lose=[MulticastAck])
     wire.now = RETRY_S + PATIENCE_S * 1.1
     wire.give(1, Tick())
@@ -143,7 +143,7 @@ def test_a_lost_answer_is_asked_for_again() -> None:
 def test_the_death_of_a_child_ends_the_wait_for_it() -> None:
     wire = line(1, 5)
     wire.give(1, Publish(TREE, b"q", 9.0))
-    wire.give(1, Answer(TREE, 1))
+    wire.give(1, MulticastAnswer(TREE, 1))
     assert [e for e in wire.give(1, PeerDown(contact(5).id)) if isinstance(e, PublishDone)]
 
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_pulled_is_given_up_and_counted() -> None:
 
 def test_an_answer_to_nothing_is_counted() -> None:
     wire = line(1)
-    wire.give(1, Answer(TREE, 3, b""))
+    wire.give(1, MulticastAnswer(TREE, 3, b""))
     assert wire.forests[1].stats()["answer_late"] == 1
 
 
@@ -236,7 +236,7 @@ def test_malformed_answers_and_bodies_are_the_peers_fault() -> None:
 
 
 def test_a_window_remembers_what_was_heard_within_the_log() -> None:
-    window = Window(0)
+    window = ReceivedNumbers(0)
     for seq in (1, 3, 4):
         window.add(seq)
     assert (window.upto, window.newest) == (1, 4)

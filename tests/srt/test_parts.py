@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import ProtocolError
-from elfmesh.srt.messages import FIRST, Entry, Segment
+from elfmesh.srt.messages import FIRST, Segment, SegmentEntry
 from elfmesh.srt.parts import Part, Shelf, add_counts, unpack
 from tests.srt.rig import items, part
 
@@ -39,7 +39,7 @@ def test_split_pieces_join_up_and_keep_the_limits(payloads: list[bytes], entries
 def test_a_segment_and_its_payload_come_back_as_the_part() -> None:
     sent = part(3, 9, 1, 4, source=7, _4="ab", _7="c")
     segment = sent.segment(epoch=2)
-    assert segment == Segment(2, 0, 3, 9, b"\x12", (Entry(4, (1,), 2), Entry(7, (1,), 1)))
+    assert segment == Segment(2, 0, 3, 9, b"\x12", (SegmentEntry(4, (1,), 2), SegmentEntry(7, (1,), 1)))
     assert unpack(segment, b"abc", b"\x07", alone=False) == sent
 
 
@@ -50,11 +50,11 @@ def test_a_segment_and_its_payload_come_back_as_the_part() -> None:
         (Segment(0, 0, FIRST - 1, 4, b"\x01"), b""),
         (Segment(0, -1, 0, 4, b"\x01"), b""),
         (Segment(-1, 0, 0, 4, b"\x01"), b""),
-        (Segment(0, 0, 0, 4, b"\x01", (Entry(4, (1,)),)), b""),
-        (Segment(0, 0, 0, 4, b"\x01", (Entry(2, (1,)), Entry(2, (1,)))), b""),
-        (Segment(0, 0, 0, 4, b"\x01", (Entry(2, (1,), 3),)), b"ab"),
-        (Segment(0, 0, 0, 4, b"\x01", (Entry(2, (1,), -2),)), b""),
-        (Segment(0, 0, 0, 4, b"", (Entry(2, (1,), 2),)), b"ab"),
+        (Segment(0, 0, 0, 4, b"\x01", (SegmentEntry(4, (1,)),)), b""),
+        (Segment(0, 0, 0, 4, b"\x01", (SegmentEntry(2, (1,)), SegmentEntry(2, (1,)))), b""),
+        (Segment(0, 0, 0, 4, b"\x01", (SegmentEntry(2, (1,), 3),)), b"ab"),
+        (Segment(0, 0, 0, 4, b"\x01", (SegmentEntry(2, (1,), -2),)), b""),
+        (Segment(0, 0, 0, 4, b"", (SegmentEntry(2, (1,), 2),)), b"ab"),
     ],
 )
 def test_a_malformed_segment_is_the_peers_fault(segment: Segment, payload: bytes) -> None:

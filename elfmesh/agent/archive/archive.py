@@ -36,7 +36,7 @@ from elfmesh.control.jobs.spark_types import plain_type
 from elfmesh.errors import ConfigError, ProtocolError, RuntimeFailure, StorageError
 from elfmesh.ingest.archive_settings import ArchiveConfig
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.sources import Delivery, FilePosition, StreamReader
+from elfmesh.ingest.sources import BlockDelivery, FilePosition, StreamReader
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.sources.tail import ReadFrom
 from elfmesh.storage.failpoints import reach
@@ -51,7 +51,7 @@ READER = "archive"
 STATE, LOCK = "_state.json", "_lock"
 
 
-class State(msgspec.Struct, forbid_unknown_fields=True):
+class ArchiveState(msgspec.Struct, forbid_unknown_fields=True):
     """Content of `_state.json`.
 
     Attributes:
@@ -118,7 +118,7 @@ class Archive:
         self._lock = self._locked()
         try:
             found = self._read_state()
-            self.state = State() if found is None else found
+            self.state = ArchiveState() if found is None else found
             self._remove_from(self.state.next)
             self._settle_types()
         except BaseException:
@@ -226,7 +226,7 @@ class Archive:
         self._tables, self._held, self._since, self._new = [], 0, None, Counter()
         self._reader = self._new_reader("resume")
 
-    def _take(self, delivery: Delivery) -> None:
+    def _take(self, delivery: BlockDelivery) -> None:
         block, framing = delivery.block, self._formats.framing
         if self.config.what == "parsed":
             table = parsed_rows(block, framing, self._host, delivery.parsed, self._columns)
@@ -270,7 +270,7 @@ class Archive:
         self.state = after
         self._new = Counter()
 
-    def _read_state(self) -> State | None:
+    def _read_state(self) -> ArchiveState | None:
         path = self.directory / STATE
         if not path.exists():
             # The state is written before the first file. Without it, the archived lines are unknown.
@@ -336,8 +336,8 @@ class Archive:
         return handle
 
 
-def decode_state(raw: bytes) -> State:
-    return msgspec.json.decode(json_checked(raw), type=State)
+def decode_state(raw: bytes) -> ArchiveState:
+    return msgspec.json.decode(json_checked(raw), type=ArchiveState)
 
 
 def newest_file(directory: Path) -> int:

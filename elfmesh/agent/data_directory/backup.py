@@ -1,6 +1,6 @@
 """Backs up the parts of a data directory that another agent can use; the agent may be running.
 
-  FILE = zstd(tar): elf-backup.json (`Head`) | files, their names relative to the directory | sums.json
+  FILE = zstd(tar): elf-backup.json (`BackupHeader`) | files, names relative to the directory | sums.json
 
 The backup does not contain what would take the fleet back in time (votes, terms, contributions, the id); the
 head counts these. Each file in the backup is a complete file of the directory, or a prefix of it that ends
@@ -63,7 +63,7 @@ _FRAME = msgspec.msgpack.Decoder(Frame)
 _PACK = msgspec.msgpack.Encoder()
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class BackupHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a backup.
 
     Attributes:
@@ -108,7 +108,7 @@ class ReadOnlyFile(MemoryFile):
         self._file.close()
 
 
-def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
+def backup(directory: Path, target: Path, wall_us: int) -> tuple[BackupHeader, int]:
     """Write the backup of a data directory durably with mode 0600.
 
     Returns the head and the number of files. Cost: memory for the results of one job at a time.
@@ -142,9 +142,11 @@ def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
     return head, count
 
 
-def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryIO) -> tuple[Head, int]:
+def _write(
+    directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryIO
+) -> tuple[BackupHeader, int]:
     kept, votes = _remembered(directory / STATE)
-    head = Head(
+    head = BackupHeader(
         format=FORMAT,
         elf=VERSION,
         agent=agents[0],

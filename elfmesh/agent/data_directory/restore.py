@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from elfmesh.agent.data_directory.backup import FORMAT, HEAD_NAME, SUMS_NAME, Head
+from elfmesh.agent.data_directory.backup import FORMAT, HEAD_NAME, SUMS_NAME, BackupHeader
 from elfmesh.errors import DataError, DiskFull, StorageError
-from elfmesh.storage.identity import RESTORED_FILE, Restored
+from elfmesh.storage.identity import RESTORED_FILE, RestoredFrom
 from elfmesh.storage.results.segment import sync_directory
 from elfmesh.text import printable
 
@@ -53,7 +53,7 @@ BLOCK_BYTES = 4096
 WINDOW_BYTES_MAX = 1 << 27
 
 
-def restore(source: Path, directory: Path) -> tuple[Head, int]:
+def restore(source: Path, directory: Path) -> tuple[BackupHeader, int]:
     """Create a data directory from a backup. The directory must be empty or missing.
 
     Returns the backup's head and the number of files.
@@ -78,7 +78,7 @@ def restore(source: Path, directory: Path) -> tuple[Head, int]:
             head, names = _unpack(source, beside)
             _put(
                 beside / RESTORED_FILE,
-                msgspec.json.encode(Restored((head.agent, *head.earlier), head.made_us)),
+                msgspec.json.encode(RestoredFrom((head.agent, *head.earlier), head.made_us)),
             )
             for root, _, _ in os.walk(beside):
                 sync_directory(Path(root))
@@ -93,9 +93,9 @@ def restore(source: Path, directory: Path) -> tuple[Head, int]:
     return head, names
 
 
-def _unpack(source: Path, root: Path) -> tuple[Head, int]:
+def _unpack(source: Path, root: Path) -> tuple[BackupHeader, int]:
     found: dict[str, str] = {}
-    head: Head | None = None
+    head: BackupHeader | None = None
     sums: dict[str, str] | None = None
     room = GROWTH_FREE_BYTES + GROWTH_MAX * source.stat().st_size
     try:
@@ -169,7 +169,7 @@ def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo, source: Path, fou
     return data
 
 
-def _head(name: str, data: bytes, source: Path) -> Head:
+def _head(name: str, data: bytes, source: Path) -> BackupHeader:
     reported = msgspec.json.decode(data)
     form = reported.get("format") if isinstance(reported, dict) else None
     if isinstance(form, int) and form > FORMAT:
@@ -178,7 +178,7 @@ def _head(name: str, data: bytes, source: Path) -> Head:
             where=str(source),
             hint="Restore it with the release that wrote it, or a newer one.",
         )
-    return msgspec.json.decode(data, type=Head)
+    return msgspec.json.decode(data, type=BackupHeader)
 
 
 def _put(path: Path, data: bytes) -> None:

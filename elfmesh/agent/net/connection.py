@@ -81,7 +81,7 @@ class Hello(Message, frozen=True, tag="tp.hello"):
             raise HelloRefused(f"{wanted.host}:{wanted.port} is now another agent")
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Interface of the transport that owns connections and decides which of them remain."""
 
     receive_buffer: bytearray
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
 
     HELLO_CODEC = Codec([Hello])
 
-    def __init__(self, owner: Owner, *, dialled: Contact | None, serial: int = 0) -> None:
+    def __init__(self, owner: ConnectionOwner, *, dialled: Contact | None, serial: int = 0) -> None:
         self._owner = owner
         self.dialled = dialled
         self.serial = serial

@@ -1,7 +1,7 @@
 """Assembles the parts of one agent, in the same way for a real host and for the simulator.
 
 The module owns the wiring and the description that an agent gives of itself. Everything that differs between
-a host and the simulator comes in as `Parts`.
+a host and the simulator comes in as `AgentParts`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.load import is_insecure, load_of
 from elfmesh.control.machine import Control
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
-from elfmesh.ingest.authority.gate import Gate, open_gate
+from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
 from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.host import SLOW, Executor
 from elfmesh.ingest.lookups import LookupTables
@@ -60,7 +60,7 @@ def no_logs(effect: Recompute) -> Recomputed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class AgentParts:
     """Parts of one agent.
 
     Attributes:
@@ -122,7 +122,7 @@ class Parts:
     disk_bytes: int | None = None
     cpu_s: Callable[[], float] = lambda: 0.0
     budget: HostBudget | None = None
-    gate: Gate | None = None
+    gate: AuthorityGate | None = None
     guard: CrashGuard | NoGuard = NO_GUARD
     fanout: int = FANOUT_MAX
     security: Callable[[], Mapping[str, Any]] = dict
@@ -138,7 +138,7 @@ class LocalAgent:
         core: the state machines.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AgentParts) -> None:
         self._parts = parts
         me, rng = parts.me, parts.rng
 

@@ -44,7 +44,7 @@ _TO_FOREST = (
     srt.Recollect,
     srt.Hasten,
     srt.Publish,
-    srt.Answer,
+    srt.MulticastAnswer,
     ov.PeerDown,
     ov.Digest,
     ov.SiblingsChanged,

@@ -24,7 +24,7 @@ from elfmesh.agent.metrics.page import AgentPage
 from elfmesh.agent.net.api_server import ApiServer, cannot_bind
 from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.agent.runtime import engine
-from elfmesh.agent.runtime.assembly import LocalAgent, Parts
+from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.agent.runtime.core import codec
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service
@@ -41,7 +41,7 @@ from elfmesh.control.protocol.events import Recompute, Recomputed, StreamInfo
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.ingest import traces
 from elfmesh.ingest.authority.audit import AuditedApi, open_audit
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.settings import sink_may_carry
 from elfmesh.ingest.budget import cgroup
 from elfmesh.ingest.budget.host import HostBudget
@@ -191,7 +191,7 @@ async def _main(
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
         lookups, limits = LookupTables(config.lookups), config.limits
         agent = LocalAgent(
-            Parts(
+            AgentParts(
                 me=me,
                 name=config.name or f"{socket.gethostname()}-{me.id.hex()[:6]}",
                 labels=config.labels,
@@ -291,7 +291,7 @@ def _ways(
 
 
 def _recheck(
-    config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate, guard: CrashGuard
+    config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: AuthorityGate, guard: CrashGuard
 ) -> Callable[[Recompute], Recomputed]:
     def recheck(effect: Recompute) -> Recomputed:
         from elfmesh.ingest.worker.recheck import Recheck

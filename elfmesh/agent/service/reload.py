@@ -21,7 +21,7 @@ Apply = Callable[[AgentConfig], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReloadResult:
     """Result of a reload: settings that were applied, and settings that need a restart.
 
     `problem` is not empty if nothing was changed.
@@ -47,7 +47,7 @@ class Reload:
     ) -> None:
         self._now, self._read, self._settings = flat(config), read, settings
 
-    def again(self) -> Outcome:
+    def again(self) -> ReloadResult:
         """Read the configuration, apply what can be applied, and log the outcome.
 
         Settings that need a restart are named each time.
@@ -56,11 +56,11 @@ class Reload:
             config = self._read()
             outcome = self._apply(config)
         except (ElfError, OSError) as error:
-            outcome = Outcome(problem=" ".join(str(error).split()))
+            outcome = ReloadResult(problem=" ".join(str(error).split()))
         log.log(logging.ERROR if outcome.problem else logging.INFO, "reload: %s", outcome)
         return outcome
 
-    def _apply(self, config: AgentConfig) -> Outcome:
+    def _apply(self, config: AgentConfig) -> ReloadResult:
         new = flat(config)
         names = sorted(name for name in self._now.keys() | new.keys() if self._now.get(name) != new.get(name))
         applied = []
@@ -71,7 +71,7 @@ class Reload:
                 applied += ours
         for name in applied:
             self._now[name] = new.get(name)
-        return Outcome(tuple(sorted(applied)), tuple(name for name in names if name not in applied))
+        return ReloadResult(tuple(sorted(applied)), tuple(name for name in names if name not in applied))
 
 
 def flat(config: AgentConfig) -> dict[str, Any]:

@@ -22,7 +22,7 @@ SIGNS = 4
 """Signs of life per period, so that one or two may be late on a busy host."""
 
 
-class Stream(Protocol):
+class WatchedStream(Protocol):
     """Interface of the read loop of a stream (`elfmesh.ingest.read_loop.Ingest`)."""
 
     def stalled_s(self, now: float) -> float:
@@ -34,7 +34,7 @@ class Streams(Protocol):
     """Interface of the workers (`elfmesh.ingest.workers.WorkerHost`)."""
 
     @property
-    def ingests(self) -> Mapping[str, Stream]: ...
+    def ingests(self) -> Mapping[str, WatchedStream]: ...
 
     @property
     def problem(self) -> str: ...

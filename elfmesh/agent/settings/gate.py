@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from elfmesh.agent.settings.config import AgentConfig
 from elfmesh.control.jobs import signing
 from elfmesh.ingest.authority.audit import AuditLog
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.settings import policy_of
 from elfmesh.ingest.authority.signatures import Signatures, Signers, Trust
 from elfmesh.ingest.functions.host import FunctionHost
@@ -20,7 +20,7 @@ log = logging.getLogger("elf.functions")
 
 def gate_of(
     config: AgentConfig, storage: Storage, wall_us: Callable[[], int], audit: AuditLog | None = None
-) -> Gate:
+) -> AuthorityGate:
     """Return the gate for a checked configuration. Raises the same errors as `Signatures`."""
     functions = config.functions
     limits = Limits(functions.time_s, functions.memory_bytes, not functions.dangerously_without_sandbox)
@@ -40,7 +40,7 @@ def gate_of(
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
     if host.problem or host.risk:
         log.error("%s", host.problem or host.risk)
-    return Gate(policy, host, config.streams, audit)
+    return AuthorityGate(policy, host, config.streams, audit)
 
 
 def _keys(keys: Sequence[str]) -> tuple[bytes, ...]:

@@ -55,7 +55,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SinkItem:
     """A record and its rows (Arrow IPC, b"" for none). `parts` is the number of pages of its rows."""
 
     record: ResultRecord
@@ -89,15 +89,15 @@ class Item:
         names = [name.lower() for name in schema.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise Refused(f"two columns are called {twice[0]!r}: rename the query's with AS")
+            raise RecordRefused(f"two columns are called {twice[0]!r}: rename the query's with AS")
         try:
             return spark_types.result_rows(self.record, table, schema)
         except pa.ArrowException as error:
-            raise Refused(f"a value does not fit its column: {error}") from None
+            raise RecordRefused(f"a value does not fit its column: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostIntervals:
     """Intervals `first` to `last`, which a sink will never have, and the reason."""
 
     first: int
@@ -105,11 +105,11 @@ class Lost:
     why: str
 
 
-class Refused(RemoteError):
+class RecordRefused(RemoteError):
     """Raised if the sink will never accept this record. It may accept the next one."""
 
 
-class Fenced(RemoteError):
+class RecordFenced(RemoteError):
     """Raised for a record of a master that was replaced (D-5)."""
 
 
@@ -124,7 +124,7 @@ class Sink(Protocol):
         """Return the position, or None if the sink has nothing of this log. Raises Unavailable."""
         ...
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         """Store a record and advance the position. Both are durable on return.
 
         Returns False if the sink already has this record, or a later one of its interval.
@@ -136,7 +136,7 @@ class Sink(Protocol):
         """
         ...
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         """Record lost intervals and advance the position. Durable on return. Raises Unavailable."""
         ...
 
@@ -149,7 +149,7 @@ class Sink(Protocol):
     def describe(self) -> Mapping[str, Any]: ...
 
 
-def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) -> bool:
+def admit(position: Position | None, shown: tuple[int, int] | None, item: SinkItem) -> bool:
     """Whether a sink needs a record.
 
     `shown` is the `Item.order` of the record of this interval that the sink has and may replace. Raises
@@ -160,20 +160,20 @@ def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) 
         if record.index < position.next:
             return False
         if record.epoch < position.epoch:
-            raise Fenced(f"interval {record.index} is of epoch {record.epoch}, after {position.epoch}")
+            raise RecordFenced(f"interval {record.index} is of epoch {record.epoch}, after {position.epoch}")
     if item.terminal or shown is None:
         return True
     if record.epoch < shown[0]:
-        raise Fenced(f"interval {record.index} is of epoch {record.epoch}, after {shown[0]}")
+        raise RecordFenced(f"interval {record.index} is of epoch {record.epoch}, after {shown[0]}")
     return item.order > shown
 
 
-def behind(position: Position | None, item: Item) -> Position | None:
+def behind(position: Position | None, item: SinkItem) -> Position | None:
     if not item.terminal:
         return position
     return Position(item.record.index + 1, item.record.epoch)
 
 
-def past(position: Position | None, lost: Lost) -> Position:
+def past(position: Position | None, lost: LostIntervals) -> Position:
     known = position or Position(lost.first)
     return Position(max(known.next, lost.last + 1), known.epoch)

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.sinks.base import Item, Lost, Position, Unavailable, past
+from elfmesh.agent.sinks.base import LostIntervals, Position, SinkItem, Unavailable, past
 from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.storage.results.segment import sync_directory, write_all
 
@@ -58,7 +58,7 @@ class Commits:
         finally:
             os.close(handle)
 
-    def append(self, item: Item, *, file: str | None, rows: int, sha256: str | None) -> None:
+    def append(self, item: SinkItem, *, file: str | None, rows: int, sha256: str | None) -> None:
         record = item.record
         line = {
             "interval": record.index,
@@ -76,7 +76,7 @@ class Commits:
         }
         self._append(line)
 
-    def declare(self, lost: Lost) -> None:
+    def declare(self, lost: LostIntervals) -> None:
         self._append({"lost": [lost.first, lost.last], "why": lost.why})
 
     def compacted(self, note: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class Commits:
             return
         if "lost" in reported:
             first, last = reported["lost"]
-            self.position = past(self.position, Lost(first, last, reported["why"]))
+            self.position = past(self.position, LostIntervals(first, last, reported["why"]))
         elif reported["state"] == "TENTATIVE":
             self.shown[reported["interval"]] = reported["epoch"], reported["rev"]
             while len(self.shown) > SHOWN_MAX:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elfmesh.agent.sinks.base import Item, LogName
+from elfmesh.agent.sinks.base import LogName, SinkItem
 from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
 from elfmesh.errors import DiskFull, ProtocolError
 from elfmesh.storage.storage import DiskStorage
@@ -29,7 +29,7 @@ class SinkDeadLetters:
         files = sorted((path.stat().st_mtime_ns, name, path.stat().st_size) for path, name in found)
         self._sizes = {name: size for _, name, size in files}
 
-    def keep(self, log: LogName, item: Item, reason: str) -> None:
+    def keep(self, log: LogName, item: SinkItem, reason: str) -> None:
         """Write a dead letter durably. On a full disk, the letter is dropped and counted."""
         record = item.record
         try:

@@ -15,7 +15,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elfmesh.agent.sinks.base import Fenced, Item, LogName, Lost, Refused, Sink, Unavailable
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    RecordFenced,
+    RecordRefused,
+    Sink,
+    SinkItem,
+    Unavailable,
+)
 from elfmesh.api.web.whole_rows import Asker, RowsLost, whole
 from elfmesh.control.answers import GONE, NOT_FOUND, OK
 from elfmesh.control.jobs.pages import decode_page
@@ -80,7 +88,7 @@ class Follower:
         job: dict[str, str],
         state: str,
         ask: Asker,
-        keep: Callable[[LogName, Item, str], Awaitable[None]],
+        keep: Callable[[LogName, SinkItem, str], Awaitable[None]],
         *,
         newest: bool = False,
     ) -> None:
@@ -171,7 +179,11 @@ class Follower:
             reply = await self._answer("results", question | {"from": following})
             if reply is None or reply.body["incarnation"] != source.incarnation:
                 return False
-            lost = _lost(reply.body, following) if reply.payload else Lost(following, latest, RENUMBERED)
+            lost = (
+                _lost(reply.body, following)
+                if reply.payload
+                else LostIntervals(following, latest, RENUMBERED)
+            )
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1
@@ -190,10 +202,10 @@ class Follower:
             try:
                 found = await whole(self._ask, job, record, rows)
             except RowsLost as error:
-                await self._declare(source, Lost(record.index, record.index, str(error)))
+                await self._declare(source, LostIntervals(record.index, record.index, str(error)))
                 following = record.index + 1
                 continue
-            item = Item(record, found, 1 if table is None else len(table.pages))
+            item = SinkItem(record, found, 1 if table is None else len(table.pages))
             if record.lost:
                 await self._declare(source, _declared(record, following))
             elif not await self._write(source, item):
@@ -225,23 +237,25 @@ class Follower:
                 self.progress.problem = str(reply.body.get("error") or f"status {reply.status}")
             await asyncio.sleep(MASTER_S)
 
-    async def _write(self, source: LogName, item: Item) -> bool:
+    async def _write(self, source: LogName, item: SinkItem) -> bool:
         try:
             self.progress.written += await self._sink.write(source, item)
-        except Fenced as error:
+        except RecordFenced as error:
             self.progress.fenced += 1
             log.warning("sink %s: %s: refused: %s", self._name, source.job, error)
             if item.terminal:
                 await asyncio.sleep(MASTER_S)
             return not item.terminal
-        except (Refused, ProtocolError) as error:
+        except (RecordRefused, ProtocolError) as error:
             self.progress.refused += 1
             if item.terminal:
                 await self._keep(source, item, str(error))
-                await self._sink.declare(source, Lost(item.record.first, item.record.index, str(error)))
+                await self._sink.declare(
+                    source, LostIntervals(item.record.first, item.record.index, str(error))
+                )
         return True
 
-    async def _declare(self, source: LogName, lost: Lost) -> None:
+    async def _declare(self, source: LogName, lost: LostIntervals) -> None:
         await self._sink.declare(source, lost)
         self.progress.lost += lost.last - lost.first + 1
         log.error(
@@ -255,7 +269,7 @@ class Follower:
         self.progress.lag = max(0, latest - since + 1)
 
 
-def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
+def _lost(body: dict[str, Any], following: int | None) -> LostIntervals | None:
     """Return the intervals that the log has dropped beyond a sink's position, or from the first one on.
 
     A log that was copied from another agent does not know what it has dropped. In this case, if the record
@@ -269,9 +283,9 @@ def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
     last = int(expired) if expired is not None else earliest - 1
     if last < following:
         return None
-    return Lost(following, last, "the results log did not keep them long enough")
+    return LostIntervals(following, last, "the results log did not keep them long enough")
 
 
-def _declared(record: ResultRecord, following: int | None) -> Lost:
+def _declared(record: ResultRecord, following: int | None) -> LostIntervals:
     first = record.first if following is None else max(record.first, following)
-    return Lost(first, record.index, record.reason)
+    return LostIntervals(first, record.index, record.reason)

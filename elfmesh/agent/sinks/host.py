@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elfmesh.agent.sinks.base import Item, LogName, Sink
+from elfmesh.agent.sinks.base import LogName, Sink, SinkItem
 from elfmesh.agent.sinks.config import PrometheusSink, SinkConfig
 from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.agent.sinks.follow import Follower
@@ -154,5 +154,5 @@ class Sinks:
         task = asyncio.get_running_loop().create_task(follower.run())
         each.followers[job] = follower, task
 
-    async def _keep(self, letters: SinkDeadLetters, source: LogName, item: Item, reason: str) -> None:
+    async def _keep(self, letters: SinkDeadLetters, source: LogName, item: SinkItem, reason: str) -> None:
         await self._disk.run(partial(letters.keep, source, item, reason))

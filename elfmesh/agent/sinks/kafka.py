@@ -19,7 +19,17 @@ from typing import Any, TypeVar
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordRefused,
+    SinkItem,
+    Unavailable,
+    admit,
+    behind,
+    past,
+)
 from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.ingest.worker_thread import WorkerThread
@@ -49,10 +59,10 @@ class KafkaTopic:
     async def position(self, log: LogName) -> Position | None:
         return await self._run(partial(self._position, log))
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         return await self._run(partial(self._write, log, item))
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None:
@@ -124,7 +134,7 @@ class KafkaTopic:
         self._open()
         return self._known.get(_key(log))
 
-    def _write(self, log: LogName, item: Item) -> bool:
+    def _write(self, log: LogName, item: SinkItem) -> bool:
         self._open()
         index, shown = item.record.index, self._shown.get(log, {})
         position = self._known.get(_key(log))
@@ -138,7 +148,7 @@ class KafkaTopic:
             self._shown[log] = {**shown, index: item.order}
         return True
 
-    def _declare(self, log: LogName, lost: Lost) -> None:
+    def _declare(self, log: LogName, lost: LostIntervals) -> None:
         self._open()
         position = self._known.get(_key(log))
         if position is not None and lost.last < position.next:
@@ -160,7 +170,9 @@ class KafkaTopic:
         except KafkaException as error:
             producer.abort_transaction(ANSWER_S)
             if error.args[0].code() in TOO_LARGE:
-                raise Refused(f"{max(map(len, values))} bytes are more than a message may have") from None
+                raise RecordRefused(
+                    f"{max(map(len, values))} bytes are more than a message may have"
+                ) from None
             raise
         reach("sink.written", "kafka")
         if position is not None:

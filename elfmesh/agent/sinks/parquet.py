@@ -21,7 +21,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordRefused,
+    SinkItem,
+    Unavailable,
+    admit,
+)
 from elfmesh.agent.sinks.commits import Commits, make_directory
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, to_json
@@ -49,11 +57,11 @@ class ParquetFiles:
     async def position(self, log: LogName) -> Position | None:
         return await self._run(partial(self._position, log))
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         """Write a file, then its commit. Cost: two syncs of files and one or two of directories."""
         return await self._run(partial(self._write, log, item))
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None:
@@ -92,13 +100,13 @@ class ParquetFiles:
         with commits.locked():
             return commits.position
 
-    def _declare(self, log: LogName, lost: Lost) -> None:
+    def _declare(self, log: LogName, lost: LostIntervals) -> None:
         commits = self._open(log)
         with commits.locked():
             if commits.position is None or lost.last >= commits.position.next:
                 commits.declare(lost)
 
-    def _write(self, log: LogName, item: Item) -> bool:
+    def _write(self, log: LogName, item: SinkItem) -> bool:
         commits, record = self._open(log), item.record
         with commits.locked():
             if not admit(commits.position, commits.shown.get(record.index), item):
@@ -125,7 +133,7 @@ def _date(record: ResultRecord) -> str:
         return NO_DATE
 
 
-def _with_record(table: pa.Table, log: LogName, item: Item) -> pa.Table:
+def _with_record(table: pa.Table, log: LogName, item: SinkItem) -> pa.Table:
     reported = to_json(item.record, ipc_to_table(b"")) | {"incarnation": log.incarnation}
     del reported["rows"]
     return table.replace_schema_metadata({"elf.record": encode_json(reported)})
@@ -137,7 +145,7 @@ def _put(path: Path, table: pa.Table) -> str:
     try:
         pq.write_table(table, buffer, compression="zstd")
     except pa.ArrowException as error:
-        raise Refused(f"cannot be written as Parquet: {error}") from None
+        raise RecordRefused(f"cannot be written as Parquet: {error}") from None
     data = buffer.getvalue()
     with whole_file(path) as file:
         reach("sink.write", "parquet")

@@ -21,9 +21,19 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordRefused,
+    SinkItem,
+    Unavailable,
+    admit,
+    behind,
+    past,
+)
 from elfmesh.agent.sinks.config import PostgresSink
-from elfmesh.agent.sinks.postgres_connection import SILENT, Connection, connect
+from elfmesh.agent.sinks.postgres_connection import SILENT, PostgresConnection, connect
 from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
 from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
 from elfmesh.ingest.worker_thread import WorkerThread
@@ -61,17 +71,17 @@ class PostgresTables:
     def __init__(self, name: str, config: PostgresSink) -> None:
         self._config = config
         self._thread = WorkerThread(name)
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._columns: dict[str, dict[str, str]] = {}
 
     async def position(self, log: LogName) -> Position | None:
         return await self._run(partial(self._position, log))
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         """Write a record in one transaction. Cost: a round trip per statement; one COPY for all rows."""
         return await self._run(partial(self._write, log, item), writes=True)
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         await self._run(partial(self._declare, log, lost))
 
     def ended(self, log: LogName) -> None: ...
@@ -91,13 +101,13 @@ class PostgresTables:
         def guarded() -> T:
             try:
                 return call()
-            except Refused:
+            except RecordRefused:
                 self._columns.clear()  # tables and columns that were created were rolled back
                 raise
             except psycopg.Error as error:
                 self._columns.clear()
                 if writes and (error.sqlstate or "")[:2] in OF_THE_DATA:
-                    raise Refused(_reason(error)) from None
+                    raise RecordRefused(_reason(error)) from None
                 if error.sqlstate in GONE:
                     self._disconnect()
                 if self._connection is not None and self._connection.silent:
@@ -106,7 +116,7 @@ class PostgresTables:
 
         return await self._thread.run(guarded)
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = None
             try:
@@ -163,7 +173,7 @@ class PostgresTables:
             (position.next, position.epoch, log.job, log.incarnation),
         )  # fmt: skip
 
-    def _declare(self, log: LogName, lost: Lost) -> None:
+    def _declare(self, log: LogName, lost: LostIntervals) -> None:
         with self._connected().transaction():
             position = self._locked(log)
             if position is None or lost.last >= position.next:
@@ -181,7 +191,7 @@ class PostgresTables:
             (log.job, log.incarnation, *values),
         )  # fmt: skip
 
-    def _write(self, log: LogName, item: Item) -> bool:
+    def _write(self, log: LogName, item: SinkItem) -> bool:
         record, table = item.record, item.table()
         reported = to_json(record, ipc_to_table(b""))
         del reported["rows"]
@@ -202,7 +212,7 @@ class PostgresTables:
             self._move(log, behind(position, item))
         return True
 
-    def _replace(self, log: LogName, item: Item, table: pa.Table) -> None:
+    def _replace(self, log: LogName, item: SinkItem, table: pa.Table) -> None:
         name = _table_name(log.job)
         columns = self._table(log, name, table.schema)
         connection, named = self._connected(), self._named(name)
@@ -221,7 +231,7 @@ class PostgresTables:
                 for row in rows_of(table, log.incarnation):
                     copy.write_row(row)
             except (OverflowError, ValueError) as error:
-                raise Refused(f"a value cannot be written to PostgreSQL: {error}") from None
+                raise RecordRefused(f"a value cannot be written to PostgreSQL: {error}") from None
 
     def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
         """Create the job's table or its new columns, and return the columns.
@@ -231,9 +241,9 @@ class PostgresTables:
         wanted = {field.name: column_type(field.type) for field in schema}
         for column in wanted:
             if len(column.encode()) > NAME_BYTES_MAX or "\0" in column or not column:
-                raise Refused(f"{column!r} cannot be the name of a column: rename it with AS")
+                raise RecordRefused(f"{column!r} cannot be the name of a column: rename it with AS")
             if column in KEY:
-                raise Refused(f"a column is called {column!r}, as one of the key is: rename it with AS")
+                raise RecordRefused(f"a column is called {column!r}, as one of the key is: rename it with AS")
         if any(self._columns.get(log.job, {}).get(column) != kind for column, kind in wanted.items()):
             self._columns[log.job] = self._prepared(log, name, wanted)
         return list(wanted)
@@ -242,7 +252,7 @@ class PostgresTables:
         connection, named = self._connected(), self._named(name)
         known = _columns_of(connection, self._config.schema, name)
         if known and not self._ours(log, name):
-            raise Refused(f"table {name!r} already exists and does not belong to this job")
+            raise RecordRefused(f"table {name!r} already exists and does not belong to this job")
         if not known:
             parts: list[sql.Composable] = [sql.SQL("incarnation text NOT NULL, row_number integer NOT NULL")]
             parts += _definitions(wanted)
@@ -256,7 +266,7 @@ class PostgresTables:
             return dict(wanted)
         for column, kind in wanted.items():
             if column in known and known[column] != kind:
-                raise Refused(f"column {column!r} is {known[column]} in the table, and {kind} now")
+                raise RecordRefused(f"column {column!r} is {known[column]} in the table, and {kind} now")
         added = {column: kind for column, kind in wanted.items() if column not in known}
         for definition in _definitions(added):
             connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {}").format(named, definition))
@@ -289,7 +299,7 @@ def _columns_of(connection: psycopg.Connection[tuple[Any, ...]], schema: str, ta
 def _table_name(job: str) -> str:
     name = job.replace("/", "_", 1)
     if len(name) > NAME_BYTES_MAX or name in ("elf_positions", "elf_intervals"):
-        raise Refused(f"{name!r} cannot be the name of a table")
+        raise RecordRefused(f"{name!r} cannot be the name of a table")
     return name
 
 

@@ -34,7 +34,7 @@ KEPT_ALIVE = {
 Settings in the conninfo take precedence."""
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that is closed when its server is silent for too long; `silent` is then true."""
 
     silent = False
@@ -62,11 +62,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return value
 
 
-def connect(conninfo: str) -> Connection:
+def connect(conninfo: str) -> PostgresConnection:
     """Connect. Raises psycopg.ProgrammingError if the conninfo cannot be parsed."""
     given = conninfo_to_dict(conninfo)
     kept = {name: value for name, value in KEPT_ALIVE.items() if name not in given}
-    return Connection.connect(
+    return PostgresConnection.connect(
         make_conninfo(conninfo, **kept),
         autocommit=True,
         connect_timeout=CONNECT_S,

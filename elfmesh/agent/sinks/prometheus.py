@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position
+from elfmesh.agent.sinks.base import LogName, LostIntervals, Position, SinkItem
 from elfmesh.agent.sinks.config import PrometheusSink
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.lazy import lazy_module
@@ -66,7 +66,7 @@ class LastResults:
     async def position(self, log: LogName) -> Position | None:
         return None
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         known = self._shown.get(log)
         if known is not None and known.record.index >= item.record.index:
             return False
@@ -74,7 +74,7 @@ class LastResults:
         self._shown[log] = Shown(log, item.record, samples, left_out)
         return True
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         """Ignored, because only the newest result counts."""
 
     def ended(self, log: LogName) -> None:
@@ -91,7 +91,7 @@ class LastResults:
         }
 
 
-def samples_of(item: Item, config: PrometheusSink) -> tuple[tuple[Sample, ...], int]:
+def samples_of(item: SinkItem, config: PrometheusSink) -> tuple[tuple[Sample, ...], int]:
     """Return the samples of a result and the number of those left out. Cost: one step per sample."""
     table = ipc_to_table(item.rows)
     numbers = [name for name in table.column_names if _is_value(table, name, config)]

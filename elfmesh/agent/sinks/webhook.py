@@ -21,7 +21,17 @@ import aiohttp
 import msgspec
 
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordRefused,
+    SinkItem,
+    Unavailable,
+    admit,
+    behind,
+    past,
+)
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import ProtocolError, StorageError
@@ -50,7 +60,7 @@ class Webhook:
     async def position(self, log: LogName) -> Position | None:
         return await self._run(partial(self._read, log))
 
-    async def write(self, log: LogName, item: Item) -> bool:
+    async def write(self, log: LogName, item: SinkItem) -> bool:
         position = await self.position(log)
         shown = self._shown.setdefault(log, {})
         if not admit(position, shown.get(item.record.index), item):
@@ -70,11 +80,11 @@ class Webhook:
             await self._run(partial(self._store, log, after))
         return True
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         """Report lost intervals to the receiver, unless it refuses the report, then advance the position."""
         body = {"job": log.job, "incarnation": log.incarnation, "lost": [lost.first, lost.last]}
         key = f"{log.job}:{log.incarnation}:{lost.first}-{lost.last}:lost"
-        with contextlib.suppress(Refused):  # the agent's log contains the loss as well
+        with contextlib.suppress(RecordRefused):  # the agent's log contains the loss as well
             await self._post(key, encode_json(body | {"why": lost.why}))
         position = await self.position(log)
         await self._run(partial(self._store, log, past(position, lost)))
@@ -116,11 +126,11 @@ class Webhook:
     def _store(self, log: LogName, position: Position) -> None:
         self._storage.write(self._place(log), json_with_sum(msgspec.json.encode(position)))
 
-    def _bodies(self, log: LogName, item: Item) -> list[bytes]:
+    def _bodies(self, log: LogName, item: SinkItem) -> list[bytes]:
         bodies = [encode_json(shown) for shown in item.shown(log)]
         size = max(map(len, bodies))
         if size > self._config.body_bytes_max:
-            raise Refused(f"{size} bytes of JSON are more than body_max")
+            raise RecordRefused(f"{size} bytes of JSON are more than body_max")
         return bodies
 
     # -- requests ------------------------------------------------------------------------------------------
@@ -160,11 +170,11 @@ class Webhook:
             reason = getattr(cause, "strerror", None) or f"{type(error).__name__}: {error}"
             raise Unavailable(reason[:300]) from None
         if status in REFUSED:
-            raise Refused(f"the receiver answered {status}")
+            raise RecordRefused(f"the receiver answered {status}")
         if not 200 <= status < 300:
             raise Unavailable(f"the receiver answered {status}")
 
 
-def _key(log: LogName, item: Item) -> str:
+def _key(log: LogName, item: SinkItem) -> str:
     """Return the idempotency key of a revision. Equal keys mean the same interval or the same part of it."""
     return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"

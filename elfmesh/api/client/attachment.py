@@ -72,7 +72,7 @@ class Attachment:
         self._messages: dict[str, asyncio.Queue[program_frames.Deliver]] = {
             verb: asyncio.Queue() for verb in get_args(program_frames.Verb)
         }
-        self._place: program_frames.Place | None = None
+        self._place: program_frames.ResultPosition | None = None
 
     async def run(self, attached: Callable[[], None]) -> None:
         """Stay attached until cancelled. `attached` is called after the first attachment.
@@ -162,7 +162,7 @@ class Attachment:
         self._groups[group] = None
         await self._send(program_frames.Join(group))
 
-    async def reached(self, place: program_frames.Place) -> None:
+    async def reached(self, place: program_frames.ResultPosition) -> None:
         """Report to the agent up to which result the master side has come."""
         self._place = place
         await self._send(program_frames.Reached(place))

@@ -116,7 +116,7 @@ class Leading:
             if not self._leads(term) or not await self._handle_result(result_of(each)):
                 break
             text = f"{incarnation}:{each['interval']['index']}"
-            reached = program_frames.Place(max(term, place.term), place.count + 1, text)
+            reached = program_frames.ResultPosition(max(term, place.term), place.count + 1, text)
             self.role = msgspec.structs.replace(self.role, place=max(reached, self.role.place))
             await self._attached.reached(reached)
         if not page and start is None:

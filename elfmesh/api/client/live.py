@@ -30,7 +30,7 @@ POLL_S = 0.2
 FINAL = ("FINAL", "FINAL_PARTIAL")
 
 
-class Results(Protocol):
+class ResultSource(Protocol):
     """Interface of a client that reads results."""
 
     @property
@@ -68,7 +68,7 @@ class LiveAnswer(HoldsTable):
 
 
 def query(
-    client: Results,
+    client: ResultSource,
     text: str,
     *,
     min_fidelity: float | None = None,
@@ -108,7 +108,7 @@ _ADDED = frozenset({*HEAD.names, TIME_COLUMN})
 
 
 def _awaited(
-    client: Results, job: str, min_fidelity: float | None, deadline: float, *, tentative: bool
+    client: ResultSource, job: str, min_fidelity: float | None, deadline: float, *, tentative: bool
 ) -> dict[str, Any]:
     while True:
         head = _newest(client, job, tentative=tentative)
@@ -129,7 +129,7 @@ def _awaited(
     )
 
 
-def _newest(client: Results, job: str, *, tentative: bool) -> dict[str, Any] | None:
+def _newest(client: ResultSource, job: str, *, tentative: bool) -> dict[str, Any] | None:
     offsets = client.offsets(job)
     latest = offsets["latest"]
     known = latest is not None and latest >= offsets["earliest"]
@@ -146,7 +146,7 @@ def _age(result: dict[str, Any]) -> tuple[int, int]:
     return result["interval"]["index"], result["rev"]
 
 
-def _rows(client: Results, job: str, head: dict[str, Any], *, tentative: bool) -> pa.Table:
+def _rows(client: ResultSource, job: str, head: dict[str, Any], *, tentative: bool) -> pa.Table:
     index = head["interval"]["index"]
     question: dict[str, Any] = {"from": index - 1, "to": index, "types": "own"}
     question |= {"state": "all"} if tentative else {}
@@ -160,7 +160,7 @@ def _rows(client: Results, job: str, head: dict[str, Any], *, tentative: bool) -
     return table
 
 
-def _tables(client: Results, target: str) -> Iterator[pa.Table]:
+def _tables(client: ResultSource, target: str) -> Iterator[pa.Table]:
     connection, response = client.open("GET", target, timeout_s=30.0)
     try:
         if response.status != http.client.OK:

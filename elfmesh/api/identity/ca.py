@@ -44,7 +44,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CertificateRequest:
     """Content of a certificate to be issued.
 
     Attributes:
@@ -105,7 +105,7 @@ class Authority:
         dns: Sequence[str] = (),
         ips: Sequence[str] = (),
         agent: bytes | None = None,
-    ) -> Wanted:
+    ) -> CertificateRequest:
         """Return the content of a certificate.
 
         Args:
@@ -133,7 +133,7 @@ class Authority:
         if not server and (dns or ips):
             raise ConfigError("--dns and --ip are for agents", hint="A user has no address.")
         own = (name, "localhost") if server else ()
-        return Wanted(
+        return CertificateRequest(
             name,
             tuple(dict.fromkeys(uris)),
             tuple(dict.fromkeys((*own, *dns))),
@@ -141,7 +141,7 @@ class Authority:
             server,
         )
 
-    def sign(self, wanted: Wanted, public: PublicKey, days: float = CERT_DAYS) -> bytes:
+    def sign(self, wanted: CertificateRequest, public: PublicKey, days: float = CERT_DAYS) -> bytes:
         """Issue a certificate (PEM) for a key. It is in `issued` and in the list on return."""
         now = datetime.datetime.now(datetime.UTC)
         until = min(now + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
@@ -165,7 +165,7 @@ class Authority:
         self._keep(wanted, certificate, pem)
         return pem
 
-    def renewed(self, pem: bytes) -> tuple[Wanted, PublicKey]:
+    def renewed(self, pem: bytes) -> tuple[CertificateRequest, PublicKey]:
         """Return the content and the key of a certificate, for issuing it again.
 
         Raises:
@@ -189,7 +189,7 @@ class Authority:
         if not isinstance(public, PublicKey):
             raise DataError("has no elliptic curve key")
         name = str(old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
-        wanted = Wanted(
+        wanted = CertificateRequest(
             check_name(name, "name"),
             tuple(uris),
             tuple(alternative.get_values_for_type(x509.DNSName)),
@@ -239,7 +239,7 @@ class Authority:
             path.chmod(0o644)
         return list(found)
 
-    def _keep(self, wanted: Wanted, certificate: x509.Certificate, pem: bytes) -> None:
+    def _keep(self, wanted: CertificateRequest, certificate: x509.Certificate, pem: bytes) -> None:
         place = self.directory / "issued" / wanted.name
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         entry = {

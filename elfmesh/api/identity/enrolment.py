@@ -30,7 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from elfmesh.api.client.client_base import api_address
 from elfmesh.api.identity.bearer import read_private
-from elfmesh.api.identity.ca import CERT_DAYS, Authority, Wanted, new_key, write_public
+from elfmesh.api.identity.ca import CERT_DAYS, Authority, CertificateRequest, new_key, write_public
 from elfmesh.api.identity.joining import CSR_BYTES_MAX, NotAdmitted, Token, admit
 from elfmesh.api.identity.names import SCHEME
 from elfmesh.api.identity.trust import facts_of
@@ -103,7 +103,7 @@ class Listener:
 
     def _context(self) -> ssl.SSLContext:
         """Create the listener's own certificate, which is used until the listener stops and is not kept."""
-        wanted = Wanted(_KEPT_AS, (_listener_name(self._authority.cluster),), server=True)
+        wanted = CertificateRequest(_KEPT_AS, (_listener_name(self._authority.cluster),), server=True)
         with tempfile.TemporaryDirectory() as place:
             key = new_key(Path(place) / "key.pem")
             (Path(place) / "cert.pem").write_bytes(

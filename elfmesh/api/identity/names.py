@@ -63,14 +63,14 @@ class Bearer:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class NamePattern:
     """A line of `[tls.names]`: a name that contains {name} or {namespace}, and its role."""
 
     expression: re.Pattern[str]
     role: Role
 
 
-def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> tuple[Pattern, ...]:
+def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> tuple[NamePattern, ...]:
     """Parse the patterns of a configuration.
 
     Args:
@@ -98,11 +98,11 @@ def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> 
             else re.escape(part)
             for number, part in enumerate(_PLACEHOLDER.split(text))
         )  # fmt: skip
-        found.append(Pattern(re.compile(expression), role))
+        found.append(NamePattern(re.compile(expression), role))
     return tuple(found)
 
 
-def bearer(names: Sequence[str], cluster: str, patterns: Sequence[Pattern] = ()) -> Bearer:
+def bearer(names: Sequence[str], cluster: str, patterns: Sequence[NamePattern] = ()) -> Bearer:
     """Return the holder of a certificate with these names.
 
     Args:
@@ -169,7 +169,7 @@ def _someone(role: Role, name: str) -> Bearer | None:
     return None if name == EVERY_NAMESPACE else Bearer(name, frozenset({role}))
 
 
-def _mapped(text: str, cluster: str, patterns: Sequence[Pattern]) -> Bearer | None:
+def _mapped(text: str, cluster: str, patterns: Sequence[NamePattern]) -> Bearer | None:
     for pattern in patterns:
         if found := pattern.expression.fullmatch(text):
             parts = found.groupdict()

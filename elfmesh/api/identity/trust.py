@@ -21,7 +21,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from elfmesh.api.identity.names import Bearer, Nameless, Pattern, bearer
+from elfmesh.api.identity.names import Bearer, Nameless, NamePattern, bearer
 from elfmesh.api.identity.principal import NotBelieved
 from elfmesh.api.identity.tls import client_context, server_context
 from elfmesh.errors import ConfigError
@@ -101,7 +101,7 @@ class Trust:
         self,
         files: Files,
         cluster: str,
-        patterns: Sequence[Pattern] = (),
+        patterns: Sequence[NamePattern] = (),
         *,
         now_s: Callable[[], float] = time.time,
     ) -> None:

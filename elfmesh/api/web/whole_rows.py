@@ -11,7 +11,7 @@ from typing import Any
 
 from elfmesh.control.answers import GONE, OK, UNAVAILABLE
 from elfmesh.control.jobs.records import ResultRecord, partials_of
-from elfmesh.control.jobs.row_pages import Page, joined, table_of
+from elfmesh.control.jobs.row_pages import RowPage, joined, table_of
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import RuntimeFailure, Unreachable
 
@@ -25,7 +25,7 @@ class RowsLost(RuntimeFailure):
 
 
 async def pages_of(
-    ask: Asker, job: dict[str, Any], index: int, pages: Sequence[Page]
+    ask: Asker, job: dict[str, Any], index: int, pages: Sequence[RowPage]
 ) -> AsyncIterator[bytes]:
     """Yield the pages of an interval's rows in order.
 

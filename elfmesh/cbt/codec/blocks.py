@@ -45,7 +45,7 @@ _PARAMETERS = zstandard.ZstdCompressionParameters(
 )
 
 
-class Head(msgspec.Struct, array_like=True, frozen=True):
+class BlockHeader(msgspec.Struct, array_like=True, frozen=True):
     """Head of a block: the sizes of its chunks, and the header of its rows, which a reader needs first."""
 
     sizes: tuple[int, ...]
@@ -53,14 +53,14 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode_head = msgspec.msgpack.Encoder().encode
-_decode_head = msgspec.msgpack.Decoder(Head).decode
+_decode_head = msgspec.msgpack.Decoder(BlockHeader).decode
 
 
 def encode_head(packed: Packed) -> bytes:
-    return _encode_head(Head(tuple(len(chunk) for chunk in packed.chunks), packed.header))
+    return _encode_head(BlockHeader(tuple(len(chunk) for chunk in packed.chunks), packed.header))
 
 
-def decode_head(data: bytes | memoryview) -> Head:
+def decode_head(data: bytes | memoryview) -> BlockHeader:
     return _decode_head(data)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from elfmesh.cbt.codec.blocks import read_block, write_block
 from elfmesh.cbt.keys import KeyForm, form_of, unify_forms
 from elfmesh.cbt.laws import LAWS
-from elfmesh.cbt.partial.partial_walk import STEP_BITS, BlockStream, Stream, merge_streams
+from elfmesh.cbt.partial.partial_walk import STEP_BITS, BlockStream, SortedBlocks, merge_streams
 from elfmesh.cbt.rows import Layout, Rows, Types, combine, empty_rows, finish_rows
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, reform, sort_rows, to_rows
 
@@ -216,18 +216,18 @@ def _width(data_type: pa.DataType) -> int:
     return 0 if pa.types.is_null(data_type) else 1
 
 
-def stream_of(content: Content, form: KeyForm, types: Types) -> Stream:
+def stream_of(content: Content, form: KeyForm, types: Types) -> SortedBlocks:
     if not form.has_bytes_of(content.form):
         return BlockStream(_regrouped(content, form, types))
     own = getattr(content, "stream", None)
-    stream: Stream = own() if own is not None else BlockStream(content.sorted())
+    stream: SortedBlocks = own() if own is not None else BlockStream(content.sorted())
     return stream if (content.form, content.types) == (form, types) else _Retyped(stream, form, types)
 
 
 class _Retyped:
     """Stream whose states are promoted; its keys are unchanged."""
 
-    def __init__(self, stream: Stream, form: KeyForm, types: Types) -> None:
+    def __init__(self, stream: SortedBlocks, form: KeyForm, types: Types) -> None:
         self._stream, self._form, self._types = stream, form, types
         self.peek = stream.peek
 

@@ -35,7 +35,7 @@ PIECES_MAX = 16
 """Maximum factor by which a block that will be split may be larger, because it is in memory as a whole."""
 
 
-class Stream(Protocol):
+class SortedBlocks(Protocol):
     """Blocks of one table in the order of their prefixes."""
 
     def peek(self) -> tuple[int, int] | None:
@@ -65,7 +65,7 @@ class BlockStream:
         return block
 
 
-def merge_streams(streams: Sequence[Stream], pieces: int = 1) -> Iterator[SortedRows]:
+def merge_streams(streams: Sequence[SortedBlocks], pieces: int = 1) -> Iterator[SortedRows]:
     """Merge several streams of one layout, form and types. Cost: a k-way merge per prefix.
 
     If each block will be split into `pieces`, blocks are larger by this factor, within limits.
@@ -82,7 +82,7 @@ class _Walk:
     bytes_wanted: int
 
     def over(
-        self, bits: int, prefix: int, held: list[SortedRows], streams: Sequence[Stream]
+        self, bits: int, prefix: int, held: list[SortedRows], streams: Sequence[SortedBlocks]
     ) -> Iterator[SortedRows]:
         finer = []
         for stream in streams:
@@ -102,7 +102,7 @@ class _Walk:
         return cut_block(rows, self.bytes_wanted)
 
     def _children(
-        self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
+        self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[SortedBlocks]
     ) -> Iterator[SortedRows]:
         pieces: list[list[SortedRows]] = [[] for _ in range(1 << STEP_BITS)]
         while held:

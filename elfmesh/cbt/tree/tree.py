@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.budget import ROOT_SHARE, Budget, NoLock, Share
+from elfmesh.cbt.budget import ROOT_SHARE, Budget, NoLock, TreeShare
 from elfmesh.cbt.keys import KeyForm, KeyTooLong, encode, form_of, unify_forms
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.partial.contents import all_rows, finished
-from elfmesh.cbt.plan import Aggregates, Plan
+from elfmesh.cbt.plan import Aggregates, TreePlan
 from elfmesh.cbt.rows import Layout, Rows, Types, from_table, to_table
 from elfmesh.cbt.sorted_rows import SortedRows, reform
 from elfmesh.cbt.tree.body import Body
@@ -59,12 +59,12 @@ class CompressedBufferTree:
         budget: Budget | None = None,
         seed: int = 0,
     ) -> None:
-        self._plan = Plan(keys, aggregates)
+        self._plan = TreePlan(keys, aggregates)
         self._limits = limits or TreeLimits()
         self._seed = seed
         self._budget = budget
         self._lock = NoLock() if budget is None else budget.new_lock()
-        self._share: Share | None = None if budget is None else budget.join(self)
+        self._share: TreeShare | None = None if budget is None else budget.join(self)
         # None until something is inserted, because neither form nor types are known before.
         self._body: Body | None = None
         self._kept: Body | None = None  # empty body with a reusable root for the same form and types

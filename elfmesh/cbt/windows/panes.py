@@ -25,7 +25,7 @@ import pyarrow as pa
 from elfmesh.cbt.budget import Budget
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.partial.contents import Content, MergedContent, RowsContent, all_rows, narrowed
-from elfmesh.cbt.plan import Aggregates, Plan
+from elfmesh.cbt.plan import Aggregates, TreePlan
 from elfmesh.cbt.rows import Layout, Rows, Types, empty_rows
 from elfmesh.cbt.tree.tree import CompressedBufferTree
 from elfmesh.cbt.windows.panes_split import Columns, check_key_lengths, split_by_pane
@@ -232,13 +232,13 @@ class Panes:
         spare = sum(tree.nbytes for tree in chain.from_iterable(self._spare.values()))
         return trees + spare + sum(table.nbytes for table in self._sliding.values())
 
-    def _plan(self, table: TableSpec) -> Plan:
+    def _plan(self, table: TableSpec) -> TreePlan:
         aggregates = dict(table.aggregates)
         if self._slides and ("count", None) not in aggregates.values():
             aggregates[_RECORDS] = ("count", None)
-        return Plan(table.keys, aggregates)
+        return TreePlan(table.keys, aggregates)
 
-    def _new_sliding(self, plan: Plan) -> SlidingTable:
+    def _new_sliding(self, plan: TreePlan) -> SlidingTable:
         records = list(plan.aggregates.values()).index(("count", None))
         return SlidingTable(
             plan.layout, records, seed=self._seed, bytes_max=self._slide_bytes_max, budget=self._budget

@@ -22,7 +22,7 @@ DIFFERENCES_SHOWN = 5
 
 
 @dataclass(slots=True)
-class Verdict:
+class JobComparison:
     """Result of comparing one job with the oracle.
 
     Attributes:
@@ -42,7 +42,7 @@ class Verdict:
         return bool(self.compared) and not self.differences
 
 
-def compare(records: Sequence[dict[str, Any]], logs: Mapping[str, Path], oracle: Oracle) -> Verdict:
+def compare(records: Sequence[dict[str, Any]], logs: Mapping[str, Path], oracle: Oracle) -> JobComparison:
     """Compare the results of a job with those of the oracle.
 
     Args:
@@ -50,7 +50,7 @@ def compare(records: Sequence[dict[str, Any]], logs: Mapping[str, Path], oracle:
         logs: log file of each agent, by name.
         oracle: called once for each distinct set of missing agents.
     """
-    verdict = Verdict()
+    verdict = JobComparison()
     answers: dict[tuple[str, ...], Mapping[int, Rows]] = {}
     for record in records:
         missing = tuple(sorted(record["agents"]["missing"]))

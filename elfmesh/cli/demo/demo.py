@@ -36,7 +36,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from elfmesh.api.client.client import Client, connect
-from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, Rows, Verdict, compare
+from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, JobComparison, Rows, compare
 from elfmesh.cli.demo.fleet import Fleet
 from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
 from elfmesh.errors import ElfError, RuntimeFailure
@@ -78,7 +78,7 @@ busy."""
 
 
 @dataclass(slots=True)
-class Job:
+class DemoJob:
     """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads."""
 
     name: str
@@ -91,11 +91,11 @@ class Job:
         return [self.records[index] for index in sorted(self.records)]
 
 
-def demo_jobs() -> list[Job]:
+def demo_jobs() -> list[DemoJob]:
     return [
-        Job("shop/micro_promotion", MICRO_PROMOTION, 5_000_000),
-        Job("shop/product_bundling", PRODUCT_BUNDLING, 10_000_000),
-        Job(
+        DemoJob("shop/micro_promotion", MICRO_PROMOTION, 5_000_000),
+        DemoJob("shop/product_bundling", PRODUCT_BUNDLING, 10_000_000),
+        DemoJob(
             "shop/sale_prediction",
             SALE_PREDICTION,
             10_000_000,
@@ -179,7 +179,7 @@ def _story(
     return 0 if outcome else 1
 
 
-def _wait_for_all(console: Console, client: Client, jobs: list[Job], agents: int) -> None:
+def _wait_for_all(console: Console, client: Client, jobs: list[DemoJob], agents: int) -> None:
     """Wait until every agent takes part in every job, before the traffic starts.
 
     An agent that was still joining when a job was applied takes part from a later, declared interval on.
@@ -198,7 +198,9 @@ def _wait_for_all(console: Console, client: Client, jobs: list[Job], agents: int
             time.sleep(0.2)
 
 
-def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds: float, victim: str) -> None:
+def _watch(
+    fleet: Fleet, client: Client, jobs: list[DemoJob], view: View, *, seconds: float, victim: str
+) -> None:
     """Run the traffic, show results as intervals close, and kill the victim half-way.
 
     Returns when the last interval has closed.
@@ -242,7 +244,7 @@ def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds
         over.set()
 
 
-def _done(job: Job, last_us: int) -> bool:
+def _done(job: DemoJob, last_us: int) -> bool:
     return max(job.records, default=-1) >= last_us // job.slide_us
 
 
@@ -260,7 +262,7 @@ def _follow(
             results.put(error)
 
 
-def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job], view: View) -> None:
+def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, DemoJob], view: View) -> None:
     try:
         item = results.get(timeout=0.1)
         while True:
@@ -273,13 +275,13 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, Job],
         pass
 
 
-def _check(console: Console, jobs: list[Job], fleet: Fleet, victim: str) -> bool:
+def _check(console: Console, jobs: list[DemoJob], fleet: Fleet, victim: str) -> bool:
     _tell(console, f"\nThe same queries in one process (`elf run`) over the {len(fleet.agents)} log files:")
     equal, by_name = True, {job.name: job for job in jobs}
     for job in jobs:
         published = job_rows([by_name[name] for name in job.reads])
 
-        def oracle(paths: Any, job: Job = job, published: JobRows = published) -> dict[int, Rows]:
+        def oracle(paths: Any, job: DemoJob = job, published: JobRows = published) -> dict[int, Rows]:
             return answers_of(job.text, paths, published)
 
         verdict = compare(job.ordered(), fleet.traffic.paths, oracle)
@@ -294,7 +296,7 @@ def _check(console: Console, jobs: list[Job], fleet: Fleet, victim: str) -> bool
     return equal and bool(partial)
 
 
-def _tell_verdict(console: Console, job: Job, verdict: Verdict) -> None:
+def _tell_verdict(console: Console, job: DemoJob, verdict: JobComparison) -> None:
     for missing, count in verdict.compared.items():
         files = f"the files without {', '.join(missing)}'s" if missing else "all files"
         files = "what the other two have published" if job.reads else files
@@ -305,7 +307,7 @@ def _tell_verdict(console: Console, job: Job, verdict: Verdict) -> None:
         click.echo(f"  {job.name}: {line}", err=True)
 
 
-def job_rows(jobs: Sequence[Job]) -> JobRows:
+def job_rows(jobs: Sequence[DemoJob]) -> JobRows:
     from elfmesh.ingest.job_rows import JobRows
     from elfmesh.ql import parse
 
@@ -335,7 +337,7 @@ def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int
     }
 
 
-def _spark(console: Console, jobs: list[Job], api: str) -> bool:
+def _spark(console: Console, jobs: list[DemoJob], api: str) -> bool:
     """Show the first job's results as a DataFrame. False if its rows differ from the published ones."""
     from elfmesh import spark_bridge
 

@@ -9,7 +9,7 @@ import click
 
 from elfmesh.cli.common import output_option, print_rows, say
 from elfmesh.errors import DataError, RuntimeFailure
-from elfmesh.ingest.authority.audit import Entry, files_of, read_entries, verify
+from elfmesh.ingest.authority.audit import AuditEntry, files_of, read_entries, verify
 
 COLUMNS = ("seq", "time", "who", "source", "what", "allowed", "job", "version", "digest", "why")
 
@@ -49,7 +49,7 @@ def show_command(place: Path, refused: bool, job: str | None, output: str) -> No
     print_rows(output, COLUMNS, [_row(each) for each in wanted])
 
 
-def _row(entry: Entry) -> dict[str, object]:
+def _row(entry: AuditEntry) -> dict[str, object]:
     time = datetime.datetime.fromtimestamp(entry.at / 1e6, datetime.UTC)
     row: dict[str, object] = {name: getattr(entry, name, None) for name in COLUMNS}
     row |= {"time": f"{time:%Y-%m-%dT%H:%M:%S.%f}Z", "version": entry.version or None}

@@ -90,11 +90,11 @@ def measure(
             agent = agents.agents[0]
             rss_idle = rss_bytes(agent.process.pid)
             connect(agent.api).apply(JOB)
-            return _under_load(agent, Writer(log, format_name, rate), seconds, rss_idle, progress)
+            return _under_load(agent, LogWriter(log, format_name, rate), seconds, rss_idle, progress)
 
 
 def _under_load(
-    agent: AgentProcess, writer: Writer, seconds: float, rss_idle: int, progress: Callable[[str], None]
+    agent: AgentProcess, writer: LogWriter, seconds: float, rss_idle: int, progress: Callable[[str], None]
 ) -> HostCost:
     pid, lags = agent.process.pid, Lags(agent.api)
     progress("idle")
@@ -156,7 +156,7 @@ class Lags:
             return  # the agent has stopped
 
 
-class Writer:
+class LogWriter:
     """Appends lines to a log at a constant rate in a thread.
 
     Used as a context manager, it ends the thread on exit.
@@ -174,7 +174,7 @@ class Writer:
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._slowest = 0.0
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> LogWriter:
         self._thread.start()
         return self
 

@@ -36,13 +36,13 @@ def page_command(port: int, opens: bool, api: str | None) -> None:
 
 
 async def _serve(api: str | None, port: int, opens: bool) -> None:
-    from elfmesh.api.web.page.relay import Relay
+    from elfmesh.api.web.page.relay import PageRelay
 
     done = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, done.set)
     try:
-        async with Relay(api, default_credentials(), port) as relay:
+        async with PageRelay(api, default_credentials(), port) as relay:
             click.echo(f"page {relay.url}")
             with tempfile.TemporaryDirectory(prefix="elf-page-") as place:
                 if opens:

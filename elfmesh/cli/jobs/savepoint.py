@@ -37,7 +37,7 @@ def savepoint_group() -> None:
 @api_option
 def create_command(job: str, path: Path, last: int | None, api: str | None) -> None:
     """Write a savepoint of JOB up to its first open interval. The job continues to run."""
-    from elfmesh.api.savepoint import Head, write
+    from elfmesh.api.savepoint import SavepointHeader, write
     from elfmesh.control.jobs.plan import read_plan
     from elfmesh.control.jobs.resuming import why_not
 
@@ -48,7 +48,7 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
         raise RuntimeFailure(f"no savepoint of {name}: {problem}")
     if first is None:
         raise RuntimeFailure(f"{name} has not closed an interval yet", hint="Wait for its first result.")
-    head = Head(
+    head = SavepointHeader(
         elf=VERSION,
         job=name,
         creator=str(reported["creator"]),

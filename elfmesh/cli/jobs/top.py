@@ -23,7 +23,7 @@ from elfmesh.cli.jobs.top_rows import (
     AGENT_SORTS,
     JOB_COLUMNS,
     JOB_SORTS,
-    Look,
+    FleetView,
     agent_rows,
     fitted,
     job_rows,
@@ -74,8 +74,8 @@ def top_command(view: str, sort: str | None, once: bool, every: float, output: s
         Screen(client, view, sort, every).run()
 
 
-def look(client: Client) -> Look:
-    return Look(client.get("agents"), client.get("jobs"))
+def look(client: Client) -> FleetView:
+    return FleetView(client.get("agents"), client.get("jobs"))
 
 
 def _answer(client: Client, view: str, sort: str | None, output: str) -> None:
@@ -94,7 +94,7 @@ def _answer(client: Client, view: str, sort: str | None, output: str) -> None:
         print_rows(output, columns, shown)
 
 
-def _rows(view: str, before: Look | None, now: Look) -> tuple[str, list[dict[str, Any]]]:
+def _rows(view: str, before: FleetView | None, now: FleetView) -> tuple[str, list[dict[str, Any]]]:
     return ("job", job_rows(before, now)) if view == "jobs" else ("agent", agent_rows(before, now))
 
 
@@ -113,8 +113,8 @@ class Screen:
         self._view, self._sort = view, {"agents": "cpu_percent", "jobs": "cpu_percent"}
         if sort is not None:
             self._sort[view] = sort
-        self._before: Look | None = None
-        self._now: Look | None = None
+        self._before: FleetView | None = None
+        self._now: FleetView | None = None
         self._problem = ""
 
     def run(self) -> None:

@@ -45,14 +45,14 @@ GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FleetView:
     """A sample: the rows of `get agents` and of `get jobs`."""
 
     agents: Sequence[Mapping[str, Any]]
     jobs: Sequence[Mapping[str, Any]]
 
 
-def agent_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
+def agent_rows(before: FleetView | None, now: FleetView) -> list[dict[str, Any]]:
     """Return one row per agent. Cost: one pass over the agents."""
     earlier = {row.get("id"): row for row in before.agents} if before else {}
     return [_agent(earlier.get(row.get("id")), row) for row in now.agents]
@@ -108,7 +108,7 @@ def _rates(
     return rate
 
 
-def job_rows(before: Look | None, now: Look) -> list[dict[str, Any]]:
+def job_rows(before: FleetView | None, now: FleetView) -> list[dict[str, Any]]:
     """Return one row per job. Its processor time is that of agents where it is among the costliest."""
     spent: dict[str, float] = {}
     earlier = {row.get("id"): row for row in before.agents} if before else {}

@@ -17,7 +17,7 @@ from elfmesh.errors import QueryError, UsageError
 from elfmesh.local.text_input import read_text
 
 if TYPE_CHECKING:
-    from elfmesh.spark_bridge.history.inputs import Input
+    from elfmesh.spark_bridge.history.inputs import HistoryInput
 
 EXAMPLE = """elf spark run "SELECT status, count(*) FROM log GROUP BY status" --stream log=access.log"""
 
@@ -106,8 +106,8 @@ def run_command(
 def answered(
     text: str,
     source: str,
-    inputs: Mapping[str, Input],
-    tables: Mapping[str, Input],
+    inputs: Mapping[str, HistoryInput],
+    tables: Mapping[str, HistoryInput],
     *,
     python: bool = False,
     master: str | None = None,
@@ -129,7 +129,7 @@ def answered(
             history.close()
 
 
-def named_inputs(given: Sequence[str], option: str) -> dict[str, Input]:
+def named_inputs(given: Sequence[str], option: str) -> dict[str, HistoryInput]:
     from elfmesh.cli.local.run import option_of
     from elfmesh.ingest.stream_settings import parse_stream
     from elfmesh.spark_bridge.history.inputs import given_inputs

@@ -13,7 +13,7 @@ from elfmesh.errors import UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
-    from elfmesh.local.job_tests import Outcome
+    from elfmesh.local.job_tests import CaseResult
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -56,7 +56,7 @@ def test_command(paths: tuple[str, ...], output: str, python: bool) -> int:
     return 1 if counts[False] else 0
 
 
-def _object(outcome: Outcome) -> dict[str, object]:
+def _object(outcome: CaseResult) -> dict[str, object]:
     return {
         "file": outcome.file,
         "line": outcome.line or None,
@@ -67,7 +67,7 @@ def _object(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: CaseResult) -> None:
     place = f"{outcome.file}:{outcome.line}" if outcome.line else outcome.file
     click.echo(printable(f"{'ok  ' if outcome.passed else 'FAIL'} {place} {outcome.name}".rstrip()))
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -15,7 +15,7 @@ from elfmesh.control.closing.ports import Leader
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
-from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 
@@ -42,7 +42,9 @@ class ClosingTerm:
         latency_stats: where the time of an interval goes.
     """
 
-    def __init__(self, context: Context, terms: Terms, plan: Plan, book: RosterBook, leader: Leader) -> None:
+    def __init__(
+        self, context: Context, terms: Terms, plan: JobPlan, book: RosterBook, leader: Leader
+    ) -> None:
         self.context, self.plan, self.book, self.leader = context, plan, book, leader
         self.stages, self.epoch, self.start = terms.stages, terms.epoch, terms.closed
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)

@@ -9,10 +9,10 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 from __future__ import annotations
 
 from elfmesh.control.closing.closing_term import ClosingTerm
-from elfmesh.control.closing.copy_recovery import Recovery
+from elfmesh.control.closing.copy_recovery import CopyRecovery
 from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
 from elfmesh.control.closing.ports import Failed, Frontiers
-from elfmesh.control.closing.progress import Seen
+from elfmesh.control.closing.progress import FrontierHistory
 from elfmesh.control.closing.revisions import Revising
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.jobs.records import BUCKETS
@@ -44,9 +44,9 @@ class Collection:
             horizon_s=plan.horizon_s,
         )  # fmt: skip
         self.trees = [PartialStore(term.start) for _ in range(term.stages[-1].manifest.partitions)]
-        self.seen, self.frontiers, self.failed = Seen(), Frontiers(), Failed()
+        self.seen, self.frontiers, self.failed = FrontierHistory(), Frontiers(), Failed()
         self.revising = Revising(term, self.trees, self.failed)
-        self.recovery = Recovery(term, self.straggler_policy)
+        self.recovery = CopyRecovery(term, self.straggler_policy)
         self._resumed_at = float("-inf")
 
     @property

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import Cell, Close, Refused
+from elfmesh.control.jobs.register_value import ChangeRefused, Close, RegisterCell
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
 from elfmesh.control.register.proposer import Proposer
@@ -40,7 +40,7 @@ class Committed(Protocol):
         """So many of the oldest records that were ready are published; `closed` may have grown."""
         ...
 
-    def deposed(self, refused: Refused) -> None: ...
+    def deposed(self, refused: ChangeRefused) -> None: ...
 
 
 class Committer:
@@ -53,7 +53,7 @@ class Committer:
         master: who leads.
     """
 
-    def __init__(self, context: Context, proposer: Proposer, cell: Cell, master: Committed) -> None:
+    def __init__(self, context: Context, proposer: Proposer, cell: RegisterCell, master: Committed) -> None:
         self._context, self._proposer, self._master = context, proposer, master
         self.cell = cell
         self._ready: deque[tuple[ResultRecord, bytes]] = deque()
@@ -97,7 +97,7 @@ class Committer:
         if self._timer is not None:
             self._timer.cancel()
 
-    def changed(self, cell: Cell) -> None:
+    def changed(self, cell: RegisterCell) -> None:
         self.cell = cell
 
     def _watermark(self) -> None:
@@ -133,11 +133,13 @@ class Committer:
         self._committing, self._since = True, self._context.now
         self._proposer.submit(change, lambda outcome: self._decided(outcome, batch), terms)
 
-    def _decided(self, outcome: Cell | Refused, batch: list[tuple[ResultRecord, bytes]]) -> None:
+    def _decided(
+        self, outcome: RegisterCell | ChangeRefused, batch: list[tuple[ResultRecord, bytes]]
+    ) -> None:
         self._committing = False
         if self._stopped:
             return
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, ChangeRefused):
             self._master.deposed(outcome)
             return
         self.cell = outcome

@@ -59,7 +59,7 @@ class _Asked:
     failures: int = 0
 
 
-class Recovery:
+class CopyRecovery:
     """Fetches for one job.
 
     Args:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
 from elfmesh.control.jobs.records import State
-from elfmesh.control.upstream.buffer import Piece
+from elfmesh.control.upstream.buffer import UpstreamPiece
 
 OVERFULL = "too much is held for members that are behind; not waiting any longer"
 
@@ -45,7 +45,7 @@ class Decision:
     torn: int = 0
     since: int | None = None
     outside: int = 0
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[UpstreamPiece, ...] = ()
 
     @property
     def index(self) -> int:
@@ -96,7 +96,7 @@ def decide(
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class MissingMembers:
     """What is known of an interval that lacks members.
 
     Attributes:
@@ -133,7 +133,7 @@ class LateDecision:
     problem: str = ""
 
 
-def decide_late(known: Lateness) -> LateDecision:
+def decide_late(known: MissingMembers) -> LateDecision:
     """What becomes of an interval that lacks members."""
     state, again_at = known.state, known.again_at
     # The missing have to be behind themselves, and not only held up on the way to us.

@@ -19,7 +19,7 @@ from sortedcontainers import SortedDict
 
 from elfmesh.interval_map import END, CoverMap
 from elfmesh.safeguards import safeguard
-from elfmesh.srt.coverage import Verdict, bits_of
+from elfmesh.srt.coverage import PartialOverlap, bits_of
 from elfmesh.srt.messages import Segment
 
 HELD_BYTES_MAX = 256 << 20
@@ -36,12 +36,16 @@ class PartitionStore:
     rev: int = 1
 
     @safeguard("disjoint-merge:root")
-    def judge(self, new: PartitionStore) -> Verdict:
+    def judge(self, new: PartitionStore) -> PartialOverlap:
         if new.rev > 1 and self.mask == new.mask:
-            return Verdict.NEW if self.rev < new.rev else Verdict.DUPLICATE
+            return PartialOverlap.NEW if self.rev < new.rev else PartialOverlap.DUPLICATE
         if new.rev == 1 and self.mask & new.mask == new.mask:
-            return Verdict.DUPLICATE
-        return Verdict.OVERLAP if new.rev > 1 or self.rev > 1 or self.mask & ~new.mask else Verdict.NEW
+            return PartialOverlap.DUPLICATE
+        return (
+            PartialOverlap.OVERLAP
+            if new.rev > 1 or self.rev > 1 or self.mask & ~new.mask
+            else PartialOverlap.NEW
+        )
 
 
 class PartialStore:
@@ -73,9 +77,9 @@ class PartialStore:
                 newest[mask] = max(entry.rev, newest.get(mask, 1))
             met = [part for part in parts if part.mask & mask]
             verdicts = [part.judge(new) for part in met]
-            if Verdict.DUPLICATE in verdicts:
+            if PartialOverlap.DUPLICATE in verdicts:
                 continue
-            if Verdict.OVERLAP in verdicts:
+            if PartialOverlap.OVERLAP in verdicts:
                 conflicts.append(entry.interval)
                 continue
             self.nbytes += len(payload) - sum(len(part.payload) for part in met)

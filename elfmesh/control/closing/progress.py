@@ -12,7 +12,7 @@ SEEN_MAX = 4096
 """Moments that are told apart; beyond them the last one is moved."""
 
 
-class Seen:
+class FrontierHistory:
     """The frontiers of one job, by the moment at which each was first seen."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
-from elfmesh.control.closing.decisions import LateDecision, Lateness, decide_late
+from elfmesh.control.closing.decisions import LateDecision, MissingMembers, decide_late
 from elfmesh.control.closing.flush_orders import FlushOrders
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.closing.revisions import REPAIR_S
@@ -52,7 +52,7 @@ class Stragglers:
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
         overdue = now >= due + self._deadline_s
         decision = decide_late(
-            Lateness(
+            MissingMembers(
                 now=now,
                 due_since=due,
                 state=state,

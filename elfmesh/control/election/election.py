@@ -23,10 +23,10 @@ from msgspec.structs import replace
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.register_value import (
-    Cell,
     Change,
+    ChangeRefused,
     Create,
-    Refused,
+    RegisterCell,
     RegisterValue,
     TakeOver,
     plan_digest,
@@ -207,7 +207,7 @@ class Elections:
         timer = self._context.after(within_s, late)
         self._running[job] = _Running(timer, proposer, then)
 
-        def decided(outcome: Cell | Refused) -> None:
+        def decided(outcome: RegisterCell | ChangeRefused) -> None:
             timer.cancel()
             self._attempts.pop(job, None)
             self._end(job, then, self._outcome(terms, proposer, outcome))
@@ -228,10 +228,10 @@ class Elections:
         change = TakeOver(terms.manifest.incarnation, self._context.me, terms.epoch, self._epoch(job))
         self._submit(proposer, change, terms, TAKE_OVER_S, then)
 
-    def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
-        cell = outcome.cell if isinstance(outcome, Refused) else outcome
+    def _outcome(self, terms: Terms, proposer: Proposer, outcome: RegisterCell | ChangeRefused) -> Won | Lost:
+        cell = outcome.cell if isinstance(outcome, ChangeRefused) else outcome
         named = None if cell is None else _named(cell, proposer, terms)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, ChangeRefused):
             return Lost(str(outcome), cell, terms=named)
         if outcome.value.master.id != self._context.me.id:
             return Lost("another agent leads the job", outcome, terms=named)
@@ -257,7 +257,7 @@ class Elections:
         then(outcome)
 
 
-def _named(cell: Cell, proposer: Proposer, own: Terms) -> Terms | None:
+def _named(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
     """The terms that a register names, of those that this agent or who voted holds; None: none of them.
 
     Others are not terms of its epoch: by them, members would begin a version again that another has followed.

@@ -23,20 +23,20 @@ from elfmesh.control.election.election import Elections
 from elfmesh.control.election.handover import HandoverPolicy
 from elfmesh.control.election.leader_discovery import LeaderDiscovery
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.register_value import (
-    Cell,
+    ChangeRefused,
     Create,
     Look,
-    Refused,
+    RegisterCell,
     RegisterValue,
     generation,
     next_generation,
 )
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
-from elfmesh.control.master.rollout import Wanted
+from elfmesh.control.master.rollout import WantedVersion
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
@@ -120,7 +120,7 @@ class Leadership:
             self._context.emit(Unsubscribe(master.job))
         self._leader_discovery.later(master.job)
 
-    def _deposed(self, master: Master, refused: Refused) -> None:
+    def _deposed(self, master: Master, refused: ChangeRefused) -> None:
         if self.masters.get(master.job) is not master:
             return
         self._context.stats["control.deposed"] += 1
@@ -128,7 +128,7 @@ class Leadership:
         if refused.cell is not None:
             self._learn(master.manifest, refused)
 
-    def _learn(self, manifest: Manifest, lost: Lost | Refused) -> bool:
+    def _learn(self, manifest: Manifest, lost: Lost | ChangeRefused) -> bool:
         """What the register says of who leads; False if this incarnation is over or was never there."""
         job = manifest.job_id
         value = None if lost.cell is None else lost.cell.value
@@ -260,7 +260,7 @@ class Leadership:
             master.begin()
         return master
 
-    def _lead(self, won: Won, plan: Plan) -> Master:
+    def _lead(self, won: Won, plan: JobPlan) -> Master:
         """The master of a term that the register has chosen; its copy of the log may lack something yet."""
         terms = won.terms
         job = terms.manifest.job_id
@@ -272,14 +272,16 @@ class Leadership:
         master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
         return master
 
-    def _renew(self, master: Master, terms: Terms, cell: Cell, wanted: Wanted, prepared_at: float) -> None:
+    def _renew(
+        self, master: Master, terms: Terms, cell: RegisterCell, wanted: WantedVersion, at: float
+    ) -> None:
         """The register has the next version of a job led here: its term begins (D-16)."""
         del self.masters[master.job]
         master.give_way()
         terms = replace(terms, closed=max(cell.value.closed, terms.start))
         self.replicas[master.job] = JobReplica(self._context, terms, master.copy)
         renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
-        renewed.go_on_from(master, wanted, prepared_at)
+        renewed.go_on_from(master, wanted, at)
 
     def ended(self, master: Master) -> None:
         self.masters.pop(master.job, None)
@@ -322,7 +324,7 @@ class Leadership:
             return
         self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
-    def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:
+    def _elected(self, terms: Terms, plan: JobPlan, outcome: Won | Lost) -> None:
         job = terms.manifest.job_id
         offered = self._offered.pop(job, None)
         if isinstance(outcome, Lost):
@@ -356,7 +358,7 @@ class Leadership:
             job_replica.begin()
         return job_replica
 
-    def _cell(self, job: bytes) -> Cell | None:
+    def _cell(self, job: bytes) -> RegisterCell | None:
         master = self.masters.get(job)
         return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
 

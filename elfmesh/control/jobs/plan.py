@@ -29,7 +29,7 @@ PARTITIONS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobPlan:
     """The control plane's view of a job.
 
     Attributes:
@@ -90,7 +90,7 @@ class Plan:
         return -(-end_us // self.slide_us)
 
 
-def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
+def read_job(text: str, *, source: str = "query") -> tuple[JobNames, JobPlan]:
     """The names and the plan of a CREATE JOB statement.
 
     Raises:
@@ -116,7 +116,7 @@ def _refuse_unclear_names(statement: ql.Statement) -> None:
             raise statement.origin.error(message, each.at, each.remedy)
 
 
-def _read(text: str, source: str) -> tuple[JobNames, Plan]:
+def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
     if len(text.encode()) > TEXT_BYTES_MAX:
         raise QueryError(f"the text is longer than {TEXT_BYTES_MAX} bytes", source=source)
     statement = ql.parse(text, source=source)
@@ -146,7 +146,7 @@ def _read(text: str, source: str) -> tuple[JobNames, Plan]:
         hint = "Feed results back with a job of its own."
         raise statement.origin.error("a job cannot read its own results", statement.offset, hint)
     apart = {at for at, part in enumerate(statement.parts) if part.stream in statement.latest}
-    plan = Plan(
+    plan = JobPlan(
         inputs=() if reads else tuple(each for each in statement.inputs if not ql.job_read(each[0])),
         size_us=window.size_us,
         slide_us=window.slide_us,
@@ -174,7 +174,7 @@ def has_no_members(text: str) -> bool:
     return _says(text, lambda plan: bool(plan.reads))
 
 
-def _says(text: str, what: Callable[[Plan], bool]) -> bool:
+def _says(text: str, what: Callable[[JobPlan], bool]) -> bool:
     try:
         return what(read_plan(text))
     except QueryError:  # who has it led says so
@@ -226,7 +226,7 @@ def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[s
 
 
 @lru_cache(maxsize=PLANS_MAX)
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> JobPlan:
     """The plan of a text that was accepted. Soft state is said again often: texts are kept.
 
     Raises:

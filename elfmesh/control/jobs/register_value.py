@@ -77,7 +77,7 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RegisterCell:
     """A value with the records closed last, as a page."""
 
     value: RegisterValue
@@ -106,10 +106,10 @@ class Cell:
         return tuple(both.values())
 
 
-class Refused(RemoteError):
+class ChangeRefused(RemoteError):
     """The value found, `cell`, does not allow the change; `over`: by it the incarnation is over."""
 
-    def __init__(self, reason: str, cell: Cell | None, *, over: bool = False) -> None:
+    def __init__(self, reason: str, cell: RegisterCell | None, *, over: bool = False) -> None:
         super().__init__(reason)
         self.cell, self.over = cell, over
 
@@ -122,7 +122,7 @@ class Change(Protocol):
         """Of the register that it is meant for: acceptors that know a later one refuse it."""
         ...
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """The value that shall follow; `certain`: the one found is known to be chosen."""
         ...
 
@@ -149,7 +149,7 @@ def plan_digest(manifest: Manifest, effective: int = FIRST, evaluated: int = 0) 
     return digest(b"%d %d " % (effective, evaluated) + manifest.canonical())
 
 
-def read_tail(cell: Cell) -> list[tuple[ResultRecord, bytes]]:
+def read_tail(cell: RegisterCell) -> list[tuple[ResultRecord, bytes]]:
     """The records of a tail.
 
     Raises:
@@ -167,7 +167,7 @@ def read_tail(cell: Cell) -> list[tuple[ResultRecord, bytes]]:
     return records
 
 
-def check_cell(job: bytes, cell: Cell) -> None:
+def check_cell(job: bytes, cell: RegisterCell) -> None:
     """Refuse what no proposer of ours would propose.
 
     Raises:
@@ -183,12 +183,12 @@ def check_cell(job: bytes, cell: Cell) -> None:
 
 
 @safeguard("tombstone:voted")
-def live(found: Cell | None, incarnation: str) -> RegisterValue:
+def live(found: RegisterCell | None, incarnation: str) -> RegisterValue:
     """The value found, if the incarnation is not over. Raises Refused."""
     if found is None:
-        raise Refused("there is no such job", None)
+        raise ChangeRefused("there is no such job", None)
     if found.value.deleted or found.value.incarnation != incarnation:
-        raise Refused("this incarnation of the job is over", found, over=True)
+        raise ChangeRefused("this incarnation of the job is over", found, over=True)
     return found.value
 
 
@@ -226,29 +226,29 @@ class Create:
     def generation(self) -> int:
         return generation(self.value.epoch)
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """A live job is another's, unless it is this very one."""
         if found is None:
-            return Cell(self.value)
+            return RegisterCell(self.value)
         old = found.value
         if old.incarnation == self.value.incarnation and not old.deleted:
             return found
         if not old.deleted:
-            raise Refused("the job exists", found)
+            raise ChangeRefused("the job exists", found)
         if old.incarnation == self.value.incarnation:
-            raise Refused("this incarnation of the job is over", found, over=True)
+            raise ChangeRefused("this incarnation of the job is over", found, over=True)
         if not ends_as_seen(old.incarnation, self.seen):
-            raise Refused(ENDED_SINCE, found)
+            raise ChangeRefused(ENDED_SINCE, found)
         epoch = max(self.value.epoch, old.epoch + 1)
-        return Cell(replace(self.value, epoch=epoch, acceptors=old.acceptors, former=old.former))
+        return RegisterCell(replace(self.value, epoch=epoch, acceptors=old.acceptors, former=old.former))
 
 
 @dataclass(frozen=True, slots=True)
 class Look(Create):
     """What there is of a job that shall begin: it changes nothing, and is refused with the value found."""
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
-        raise Refused("nothing was changed", found)
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
+        raise ChangeRefused("nothing was changed", found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +267,18 @@ class TakeOver:
     def generation(self) -> int:
         return generation(self.expected)
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """Only from the epoch that the new master has judged to be over."""
         old = live(found, self.incarnation)
         assert found is not None
         if old.master == self.master and old.epoch > self.expected:
             return found
         if old.epoch != self.expected:
-            raise Refused("another took over", found)
+            raise ChangeRefused("another took over", found)
         epoch = max(old.epoch, self.floor) + 1
         if generation(epoch) != generation(old.epoch):
-            raise Refused("the job has gone on with other voters", found)
-        return Cell(replace(old, master=self.master, epoch=epoch), found.tail)
+            raise ChangeRefused("the job has gone on with other voters", found)
+        return RegisterCell(replace(old, master=self.master, epoch=epoch), found.tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,24 +293,24 @@ class Close(_InTerm):
     latest: int | None
     tail: bytes = b""
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """Only by the epoch's master, only behind the interval that was closed last."""
         old = live(found, self.incarnation)
         assert found is not None
         if old.epoch != self.epoch:
-            raise Refused("another epoch", found)
+            raise ChangeRefused("another epoch", found)
         roster, closed = max(old.roster, self.roster), max(old.closed, self.closed)
         if not self.tail:
-            return Cell(replace(old, roster=roster, closed=closed), found.tail)
+            return RegisterCell(replace(old, roster=roster, closed=closed), found.tail)
         watermark = digest(self.tail)
         if (old.latest, old.before, old.digest) == (self.latest, self.before, watermark):
             return found
         if old.latest != self.before:
-            raise Refused("another interval was closed last", found)
+            raise ChangeRefused("another interval was closed last", found)
         value = replace(
             old, roster=roster, closed=closed, before=self.before, latest=self.latest, digest=watermark
         )
-        return Cell(value, self.tail)
+        return RegisterCell(value, self.tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,17 +323,17 @@ class Advance(_InTerm):
     version: int
     plan: bytes
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """By the master of the epoch; `roster` is that of the terms in which the version stands."""
         old = live(found, self.incarnation)
         assert found is not None
         if (old.epoch, old.version, old.plan) == (self.epoch + 1, self.version, self.plan):
             return found
         if old.epoch != self.epoch:
-            raise Refused("another epoch", found)
+            raise ChangeRefused("another epoch", found)
         roster, epoch = max(old.roster, self.roster), old.epoch + 1
         value = replace(old, epoch=epoch, roster=roster, version=self.version, plan=self.plan)
-        return Cell(value, found.tail)
+        return RegisterCell(value, found.tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,13 +343,13 @@ class Delete(_InTerm):
     incarnation: str
     epoch: int
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         if found is not None and found.value.deleted and found.value.incarnation == self.incarnation:
             return found
         old = live(found, self.incarnation)
         if old.epoch != self.epoch:
-            raise Refused("another epoch", found)
-        return Cell(replace(old, deleted=True, before=old.latest, digest=b""))
+            raise ChangeRefused("another epoch", found)
+        return RegisterCell(replace(old, deleted=True, before=old.latest, digest=b""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,17 +361,17 @@ class Exchange(_InTerm):
     comes: Contact | None = None
     goes: bytes | None = None
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         old = live(found, self.incarnation)
         assert found is not None
         if old.epoch != self.epoch:
-            raise Refused("another epoch", found)
+            raise ChangeRefused("another epoch", found)
         kept = tuple(contact for contact in old.acceptors if contact.id != self.goes)
         come = () if self.comes is None or self.comes.id in {c.id for c in kept} else (self.comes,)
         acceptors = (*kept, *come)
         if old.former or not acceptors or acceptors == old.acceptors:
-            raise Refused("the acceptors are these already, or are changing", found)
-        return Cell(replace(old, acceptors=acceptors, former=old.acceptors), found.tail)
+            raise ChangeRefused("the acceptors are these already, or are changing", found)
+        return RegisterCell(replace(old, acceptors=acceptors, former=old.acceptors), found.tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +381,8 @@ class Settle(_InTerm):
     incarnation: str
     epoch: int
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """Only of a joint value that is chosen; until then it is proposed as it is, which makes it so."""
         old = live(found, self.incarnation)
         assert found is not None
-        return Cell(replace(old, former=()), found.tail) if certain else found
+        return RegisterCell(replace(old, former=()), found.tail) if certain else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.errors import QueryError
 
@@ -13,7 +13,7 @@ INDEX_MAX = 1 << 55
 """Far beyond any interval, and far below what an index may be."""
 
 
-def why_not(plan: Plan) -> str:
+def why_not(plan: JobPlan) -> str:
     """Why a job has state that no savepoint holds, "" if all of it can be made again from logs."""
     if plan.sessions:
         return "a job with SESSION has open sessions, which are in no log any more"

@@ -48,7 +48,7 @@ _END_BYTES = 8
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 
-class Page(msgspec.Struct, frozen=True, array_like=True):
+class RowPage(msgspec.Struct, frozen=True, array_like=True):
     """One page, as the table names it.
 
     Attributes:
@@ -78,12 +78,12 @@ class PageTable(msgspec.Struct, frozen=True, array_like=True):
     """
 
     columns: bytes
-    pages: Annotated[tuple[Page, ...], msgspec.Meta(min_length=1, max_length=PAGES_MAX)]
-    partials: Annotated[tuple[Page, ...], msgspec.Meta(max_length=PAGES_MAX)] = ()
+    pages: Annotated[tuple[RowPage, ...], msgspec.Meta(min_length=1, max_length=PAGES_MAX)]
+    partials: Annotated[tuple[RowPage, ...], msgspec.Meta(max_length=PAGES_MAX)] = ()
     partial_columns: bytes = b""
 
     @property
-    def all(self) -> tuple[Page, ...]:
+    def all(self) -> tuple[RowPage, ...]:
         return (*self.pages, *self.partials)
 
     @property
@@ -182,8 +182,8 @@ def packed(
     partials = partials_of(tail)
     table = PageTable(
         table_to_ipc(rows.schema.empty_table()),
-        tuple(Page(digest_of(each), len(each), count) for each, count in found),
-        tuple(Page(digest_of(each), len(each)) for each in behind),
+        tuple(RowPage(digest_of(each), len(each), count) for each, count in found),
+        tuple(RowPage(digest_of(each), len(each)) for each in behind),
         table_to_ipc(ipc_schema(partials).empty_table()) if partials else b"",
     )
     return MAGIC + _PACK.encode(table), (*(each for each, _ in found), *behind)

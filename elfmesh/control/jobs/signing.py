@@ -105,11 +105,11 @@ TEXTS_MAX = 64
 REVOKED, EXPIRED = "they were revoked", "its signature has expired"
 
 
-class Refused(RemoteError):
+class EnvelopeRefused(RemoteError):
     """An envelope is not admitted; the message says why."""
 
 
-class Ended(Refused):
+class EnvelopeEnded(EnvelopeRefused):
     """It was good, and a tombstone or its own time has ended it.
 
     Args:
@@ -173,28 +173,28 @@ def admit(
     """
     reported = _verified(envelope, cluster, keys, needed)
     if reported.tombstone:
-        raise Refused("it is a tombstone of the job")
+        raise EnvelopeRefused("it is a tombstone of the job")
     if reported.job != job:
-        raise Refused(f"it was signed for the job {reported.job}, not for {job}")
+        raise EnvelopeRefused(f"it was signed for the job {reported.job}, not for {job}")
     if reported.sha256 != text_digest(text):
-        raise Refused("it was signed for another text")
+        raise EnvelopeRefused("it was signed for another text")
     if reported.serial <= remembered.buried:
-        raise Ended(
+        raise EnvelopeEnded(
             f"serial {reported.serial} was revoked, together with all serials up to {remembered.buried}",
             REVOKED,
         )
     digest = payload_digest(envelope)
     if now_s >= reported.expires:
         if digest in accepted:
-            raise Ended(EXPIRED, EXPIRED)
-        raise Refused(EXPIRED)
+            raise EnvelopeEnded(EXPIRED, EXPIRED)
+        raise EnvelopeRefused(EXPIRED)
     known = dict(remembered.texts)
     if known.get(reported.serial, digest) != digest:
-        raise Refused(f"serial {reported.serial} was used for another text")
+        raise EnvelopeRefused(f"serial {reported.serial} was used for another text")
     if digest in accepted:
         return remembered
     if reported.serial < remembered.floor:
-        raise Refused(
+        raise EnvelopeRefused(
             f"serial {reported.serial} is older than a version that ran here; the lowest allowed serial is "
             f"{remembered.floor}"
         )
@@ -220,9 +220,9 @@ def bury(
     """
     reported = _verified(envelope, cluster, keys, needed)
     if not reported.tombstone:
-        raise Refused("it is not a tombstone")
+        raise EnvelopeRefused("it is not a tombstone")
     if reported.job != job:
-        raise Refused(f"it is the tombstone of the job {reported.job}, not of {job}")
+        raise EnvelopeRefused(f"it is the tombstone of the job {reported.job}, not of {job}")
     floor = max(remembered.floor, reported.serial + 1)
     kept = tuple(each for each in remembered.texts if each[0] >= floor)
     return Remembered(floor, kept, max(remembered.buried, reported.serial))
@@ -253,16 +253,16 @@ def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed:
                 try:
                     Ed25519PublicKey.from_public_bytes(key).verify(signature.sig, signed)
                 except InvalidSignature:
-                    raise Refused(f"the signature of the key {signature.keyid} is wrong") from None
+                    raise EnvelopeRefused(f"the signature of the key {signature.keyid} is wrong") from None
                 good.add(key)
     if len(good) < max(1, needed):
-        raise Refused(f"{len(good)} trusted keys have signed it, and {needed} are required")
+        raise EnvelopeRefused(f"{len(good)} trusted keys have signed it, and {needed} are required")
     try:
         reported = envelope.reported
     except DataError as error:
-        raise Refused(error.message) from None
+        raise EnvelopeRefused(error.message) from None
     if reported.cluster != cluster:
-        raise Refused(f"it was signed for the cluster {reported.cluster!r}, and this is {cluster!r}")
+        raise EnvelopeRefused(f"it was signed for the cluster {reported.cluster!r}, and this is {cluster!r}")
     return reported
 
 

@@ -38,7 +38,7 @@ REPEAT_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass(slots=True)
-class Applicant:
+class WaitingClient:
     """A client that waits for the job to be active."""
 
     origin: Contact
@@ -69,7 +69,7 @@ class Activation:
     ) -> None:
         self._context, self._book, self._terms = context, book, terms
         self._epoch = epoch
-        self._applicants: dict[tuple[int, bytes], Applicant] = {}
+        self._applicants: dict[tuple[int, bytes], WaitingClient] = {}
         self._prepared_at: float | None = None
         self._round = 0
         self._stopped = False
@@ -99,7 +99,7 @@ class Activation:
             return
         timer = self._context.after(APPLY_S, lambda: self._tell((token, origin.id)))
         asked_at = self._context.now if since is None else since
-        applicant = Applicant(origin, token, state, asked_at, timer, prepared_at, extra)
+        applicant = WaitingClient(origin, token, state, asked_at, timer, prepared_at, extra)
         self._applicants[token, origin.id] = applicant
         self.check()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.register_value import Cell, Delete, Refused
+from elfmesh.control.jobs.register_value import ChangeRefused, Delete, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.successors import Replicator
@@ -59,7 +59,7 @@ class Deletion:
         self._finish: Callable[[PublishDone | None], None] | None = None
 
     def begin(
-        self, then: Ended, over: Callable[[], None], deposed: Callable[[Refused], None], *, retire: bool
+        self, then: Ended, over: Callable[[], None], deposed: Callable[[ChangeRefused], None], *, retire: bool
     ) -> None:
         """End the job; `over` is called before those who wait.
 
@@ -75,8 +75,8 @@ class Deletion:
         self.begun, self._retires = True, retire
         terms = self._terms()
 
-        def registered(outcome: Cell | Refused) -> None:
-            if isinstance(outcome, Refused):
+        def registered(outcome: RegisterCell | ChangeRefused) -> None:
+            if isinstance(outcome, ChangeRefused):
                 deposed(outcome)
                 return
             stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)

@@ -25,18 +25,18 @@ from elfmesh.control.closing.outcomes import serve_outcomes
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
-from elfmesh.control.jobs.register_value import Cell, Refused
+from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.deletion import Deletion, Ended
 from elfmesh.control.master.founding import Founding
-from elfmesh.control.master.members import Membership
+from elfmesh.control.master.members import JobMembers
 from elfmesh.control.master.quiesce import Quiesce
 from elfmesh.control.master.result_service import ResultService
-from elfmesh.control.master.rollout import Rollouts, Wanted
+from elfmesh.control.master.rollout import Rollouts, WantedVersion
 from elfmesh.control.master.successors import Replicator
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.term_state import TermState
@@ -69,7 +69,7 @@ class Master:
     """
 
     def __init__(
-        self, context: Context, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
+        self, context: Context, plan: JobPlan, terms: Terms, copy: LogCopy, won: Won, voters: int
     ) -> None:
         self._context = context
         self.plan = plan
@@ -97,7 +97,7 @@ class Master:
             changed=self._changed,
             refused=lambda: self.end(lambda ended: self.on_refused() if ended else None),
         )
-        self.members = Membership(
+        self.members = JobMembers(
             context,
             lambda: self.terms,
             self.book,
@@ -122,7 +122,7 @@ class Master:
             context, won.proposer, lambda: self.terms, self.book, self.replicas, plan.streams
         )
         self.on_refused: Callable[[], None] = lambda: None
-        self.on_deposed: Callable[[Refused], None] = lambda refused: None
+        self.on_deposed: Callable[[ChangeRefused], None] = lambda refused: None
         feed = DownstreamFeed(context, plan, lambda: self.terms)
         self.result_service = ResultService(
             context, self.manifest, copy, self.closer.tentative, feed,
@@ -318,16 +318,16 @@ class Master:
         self.advanced()
         self.trees.watermark_soon()
 
-    def deposed(self, refused: Refused) -> None:
+    def deposed(self, refused: ChangeRefused) -> None:
         """The register says that another leads, or that the job is over."""
         self.on_deposed(refused)
 
     def _nearest(self, nearest: tuple[Contact, ...]) -> None:
         self.electorate.upkeep(nearest)
 
-    def _elected(self, outcome: Cell | Refused) -> None:
+    def _elected(self, outcome: RegisterCell | ChangeRefused) -> None:
         """Who votes has changed, or may not be changed by us any more."""
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, ChangeRefused):
             self.deposed(outcome)
         elif self._alive:
             self.committer.changed(outcome)
@@ -366,7 +366,7 @@ class Master:
         """The share of unusable records in what a version has published of late."""
         return self.tally.unusable_share(version)
 
-    def go_on_from(self, before: Master, wanted: Wanted, prepared_at: float) -> None:
+    def go_on_from(self, before: Master, wanted: WantedVersion, prepared_at: float) -> None:
         """Begin the term of a new version: what its master knew in the term before is not lost."""
         self.tally, self.closing_term.rates = before.tally, before.closing_term.rates
         self.closer.errors.extend(before.closer.errors)

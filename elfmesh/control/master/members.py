@@ -21,7 +21,7 @@ ENROLL_S = 0.02
 """New members are gathered for so long: one roster for all of them."""
 
 
-class Membership:
+class JobMembers:
     """Takes members into one job and lets them go.
 
     Args:

@@ -29,7 +29,7 @@ from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
-from elfmesh.control.jobs.register_value import Advance, Cell, Refused
+from elfmesh.control.jobs.register_value import Advance, ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.signing import is_tombstone
 from elfmesh.control.jobs.stages import STAGES_MAX, followed, stage_at, trimmed
@@ -61,7 +61,7 @@ JUDGED_RECORDS_MIN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedVersion:
     """A version that a client wants.
 
     Attributes:
@@ -104,14 +104,14 @@ class Led(Protocol):
         """Nothing else changes until the register has decided about these terms."""
         ...
 
-    def deposed(self, refused: Refused) -> None: ...
+    def deposed(self, refused: ChangeRefused) -> None: ...
 
     def usual_share(self, version: int) -> float:
         """The share of unusable records in what a version has published of late."""
         ...
 
 
-Renewed = Callable[[Terms, Cell, Wanted, float], None]
+Renewed = Callable[[Terms, RegisterCell, WantedVersion, float], None]
 """Called with the terms and the register's value that begin the version's term, and when it was prepared."""
 
 
@@ -127,7 +127,7 @@ class Rollouts:
     def __init__(self, context: Context, proposer: Proposer, master: Led) -> None:
         self._context, self._proposer, self._master = context, proposer, master
         self.on_renewed: Renewed = lambda terms, cell, wanted, prepared: None
-        self._wanted: Wanted | None = None
+        self._wanted: WantedVersion | None = None
         self._waiting: dict[tuple[int, bytes], Callable[[], None]] = {}
         self._timer: Timer | None = None
         self._prepared_at = 0.0
@@ -137,14 +137,14 @@ class Rollouts:
         self._halting = False
 
     @property
-    def running(self) -> Wanted | None:
+    def running(self) -> WantedVersion | None:
         return self._wanted
 
     def later(self, message: Submit | Ask, call: Callable[[], None]) -> None:
         """Call when no change is under way any more; once for a request that comes again."""
         self._waiting[message.token, message.origin.id] = call
 
-    def begin(self, wanted: Wanted) -> None:
+    def begin(self, wanted: WantedVersion) -> None:
         """Have a version rehearsed, and then brought into force."""
         terms = self._master.terms
         if len(trimmed(terms.older, terms.effective, terms.closed)) + 2 > STAGES_MAX:
@@ -189,7 +189,7 @@ class Rollouts:
         change = Advance(manifest.incarnation, terms.epoch, terms.version, manifest.version, plan_of(terms))
         self._proposer.submit(change, lambda outcome: self._decided(terms, outcome), terms)
 
-    def _next_terms(self, wanted: Wanted) -> Terms:
+    def _next_terms(self, wanted: WantedVersion) -> Terms:
         old = self._master.terms
         first = self._first(wanted)
         manifest, stages = wanted.manifest, old.stages
@@ -228,7 +228,7 @@ class Rollouts:
             members=tuple(self._stays(entry, first) for entry in old.members),
         )
 
-    def _first(self, wanted: Wanted) -> int:
+    def _first(self, wanted: WantedVersion) -> int:
         closer, start = self._master.closer, self._master.terms.start
         frontier = self._master.collection.frontier
         begun = [each for each in (closer.next, frontier, *self._frontiers) if each is not None]
@@ -242,11 +242,11 @@ class Rollouts:
             return replace(entry, until=max(first, entry.start))
         return entry
 
-    def _decided(self, terms: Terms, outcome: Cell | Refused) -> None:
+    def _decided(self, terms: Terms, outcome: RegisterCell | ChangeRefused) -> None:
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, ChangeRefused):
             self._refuse(wanted, UNAVAILABLE, "the job has another master since a moment ago; ask again")
             self._master.deposed(outcome)
         else:
@@ -262,7 +262,7 @@ class Rollouts:
         self._refuse(wanted, status, why)
         self._go_on()
 
-    def _refuse(self, wanted: Wanted, status: int, why: str | dict[str, Any]) -> None:
+    def _refuse(self, wanted: WantedVersion, status: int, why: str | dict[str, Any]) -> None:
         wanted.refused()
         if wanted.origin is not None:
             body = error_body(why, code=Unreachable.exit_code) if isinstance(why, str) else why
@@ -314,12 +314,12 @@ class Rollouts:
 
 def going_back(
     terms: Terms, now: float, *, origin: Contact | None = None, token: int = 0, halted: str = ""
-) -> Wanted:
+) -> WantedVersion:
     """The version before the newest, wanted again as the next one; `terms.older` is not empty."""
     before = terms.older[-1].manifest
     manifest = replace(before, version=terms.manifest.version + 1, asked=())
     state = ql.compare(terms.manifest.text, before.text).state
-    return Wanted(manifest, state, origin, token, now, soon=True, halted=halted)
+    return WantedVersion(manifest, state, origin, token, now, soon=True, halted=halted)
 
 
 def _answer(body: bytes) -> Rehearsed | None:

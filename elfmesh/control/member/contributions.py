@@ -41,7 +41,7 @@ BURST_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Kept:
+class SealedContribution:
     """One sealed range, and the number it goes up (or went up) under."""
 
     event: Sealed
@@ -69,8 +69,8 @@ class Contributions:
         self._context, self._trees, self._sent = context, trees, sent
         self.frontier: int | None = None
         self.until: int | None = None
-        self._kept: deque[Kept] = deque()
-        self._backlog: deque[Kept] = deque()
+        self._kept: deque[SealedContribution] = deque()
+        self._backlog: deque[SealedContribution] = deque()
         self._closed: int | None = None
         self._sealed: int | None = None
         """The worker has sealed everything below. `frontier` lies beyond it where a term begins there: the
@@ -113,7 +113,9 @@ class Contributions:
         self._pace()
 
     @safeguard("decided-by-its-number:kept")
-    def _decided_as_it_went_up(self, each: Kept, number: int, first: int) -> list[Kept]:
+    def _decided_as_it_went_up(
+        self, each: SealedContribution, number: int, first: int
+    ) -> list[SealedContribution]:
         """What this term does not expect of us is decided under the number that it went up by.
 
         That may be the same number, where a master did not know the roster of its predecessor.
@@ -122,11 +124,11 @@ class Contributions:
             return [each]
         if each.number == number or each.event.start >= first:
             return []
-        return [Kept(each.event.within(each.event.start, first), each.number, each.sent)]
+        return [SealedContribution(each.event.within(each.event.start, first), each.number, each.sent)]
 
-    def _again(self, each: Kept, number: int, first: int) -> None:
+    def _again(self, each: SealedContribution, number: int, first: int) -> None:
         if each.number != number:
-            each = Kept(each.event.within(first, END), number, each.sent)
+            each = SealedContribution(each.event.within(first, END), number, each.sent)
         self._kept.append(each)
         self._backlog.append(each)
 
@@ -141,7 +143,7 @@ class Contributions:
             return
         # What lies before is closed, or the worker was begun again and says it again.
         event = event.within(self.frontier, END)
-        kept = Kept(event, self._number)
+        kept = SealedContribution(event, self._number)
         if self._backlog or event.again:
             self._backlog.append(kept)
             if not event.again:
@@ -158,7 +160,7 @@ class Contributions:
         assert self._sealed is not None
         start, stop = max(event.start, self._sealed), min(event.stop, frontier)
         if start < stop:
-            self._kept.append(Kept(event.within(start, stop), self._number))
+            self._kept.append(SealedContribution(event.within(start, stop), self._number))
         self._sealed = max(self._sealed, event.stop)
 
     def joined(self, event: Sealed) -> Sealed | None:
@@ -201,7 +203,7 @@ class Contributions:
                 return True
         return False
 
-    def release(self, closed: int) -> list[Kept]:
+    def release(self, closed: int) -> list[SealedContribution]:
         """Everything below `closed` is closed: the ranges that are not open any more, oldest first."""
         self._closed = closed
         done = []
@@ -241,7 +243,7 @@ class Contributions:
         if self._backlog:
             self._timer = self._context.after(PACE_S, self._pace)
 
-    def _send(self, kept: Kept, start: int) -> None:
+    def _send(self, kept: SealedContribution, start: int) -> None:
         event = kept.event if self.until is None else kept.event.within(kept.event.start, self.until)
         if event.stop <= start:
             return

@@ -17,7 +17,7 @@ from elfmesh.contribution import within
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import READ, UsualRate
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
@@ -70,7 +70,7 @@ class Member:
         self,
         context: Context,
         manifest: Manifest,
-        plan: Plan,
+        plan: JobPlan,
         master: Contact,
         epoch: int,
         copy_store: CopyStore,

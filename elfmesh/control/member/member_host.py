@@ -17,7 +17,7 @@ from functools import partial
 from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.plan import Plan, check_columns, read_plan
+from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
@@ -306,11 +306,11 @@ class MemberHost:
             del self.members[job]
             member.stop()
 
-    def _matches(self, plan: Plan, narrowed: tuple[tuple[str, str], ...]) -> bool:
+    def _matches(self, plan: JobPlan, narrowed: tuple[tuple[str, str], ...]) -> bool:
         mine = self.labels.items()
         return bool(plan.read_at(self.streams, self.labels)) and all(label in mine for label in narrowed)
 
-    def _error(self, manifest: Manifest, plan: Plan, *, is_new: bool = False) -> str:
+    def _error(self, manifest: Manifest, plan: JobPlan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
         if error := self.preflight.error(manifest) or self._context.policy.refusal(manifest, self.streams):
             return error

@@ -26,7 +26,7 @@ CHECK_S = 30.0
 LEAVE_AGAIN_S = 1.0
 
 
-class Applicant(Protocol):
+class RosterApplicant(Protocol):
     """What the requests say of a member.
 
     Attributes:
@@ -70,7 +70,7 @@ class RosterRequests:
         leaving: whether the member asks for a last interval.
     """
 
-    def __init__(self, context: Context, member: Applicant) -> None:
+    def __init__(self, context: Context, member: RosterApplicant) -> None:
         self._context, self._member = context, member
         self.leaving, self._stopped, self._by_route = False, False, True
 

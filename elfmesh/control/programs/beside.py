@@ -39,7 +39,7 @@ from elfmesh.control.protocol.messages_programs import (
     Receipt,
 )
 from elfmesh.machine import Contact
-from elfmesh.srt.events import Answer, Attached, Delivered, Detached, Subscribe, Unsubscribe
+from elfmesh.srt.events import Attached, Delivered, Detached, MulticastAnswer, Subscribe, Unsubscribe
 
 KIND = "program"
 """Of what is remembered on disk: how far a program has come."""
@@ -85,7 +85,7 @@ class _Known:
     session: _Session | None = None
     master: Contact | None = None
     term: int = 0
-    place: program_frames.Place = program_frames.NOWHERE
+    place: program_frames.ResultPosition = program_frames.NOWHERE
     last: Broadcast | None = None
 
 
@@ -168,7 +168,7 @@ class Programs:
         gone, known.session = known.session, None
         for pending in gone.pending.values():
             if pending.multicast is not None:
-                self._context.emit(Answer(*pending.multicast))
+                self._context.emit(MulticastAnswer(*pending.multicast))
         self.outbox.drop(session)
         for group in ("", *gone.groups):
             self._context.emit(Unsubscribe(ids.program_tree(key, group)))
@@ -243,7 +243,7 @@ class Programs:
         if pending is None:
             return
         if pending.multicast is not None:
-            self._context.emit(Answer(*pending.multicast, b"" if frame.error else HANDLED))
+            self._context.emit(MulticastAnswer(*pending.multicast, b"" if frame.error else HANDLED))
         elif pending.origin is not None:
             status: program_frames.Status = "failed" if frame.error else "ok"
             receipt = Receipt(frame.process, frame.number, status, frame.error)
@@ -282,7 +282,7 @@ class Programs:
         newest = known.last if known is not None else None
         if known is None or message.term < known.term or len(message.body) > program_frames.MESSAGE_BYTES_MAX:
             self._context.stats["program.fenced"] += 1
-            self._context.emit(Answer(event.tree, event.seq))
+            self._context.emit(MulticastAnswer(event.tree, event.seq))
             return
         if newest is None or (newest.term, newest.number) < (message.term, message.number):
             known.last = message
@@ -300,7 +300,7 @@ class Programs:
         )
         pending = _Pending(len(message.body), multicast=answer)
         if not self._deliver(known, frame, pending) and answer is not None:
-            self._context.emit(Answer(*answer))
+            self._context.emit(MulticastAnswer(*answer))
 
     def _appointed(self, message: Appointed) -> None:
         known = self._known.get(message.program)

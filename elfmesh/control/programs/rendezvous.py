@@ -27,7 +27,7 @@ from elfmesh.control.protocol.messages_programs import (
     Present,
     Receipt,
 )
-from elfmesh.control.protocol.program_frames import NOWHERE, Place
+from elfmesh.control.protocol.program_frames import NOWHERE, ResultPosition
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
@@ -63,7 +63,7 @@ class _Program:
     master_name: str = ""
     received_at: float = 0.0
     term: int = 0
-    place: Place = NOWHERE
+    place: ResultPosition = NOWHERE
 
 
 class ProgramRendezvous:

@@ -43,7 +43,6 @@ from elfmesh.overlay.events import (
     RouteDelivered,
 )
 from elfmesh.srt.events import (
-    Answer,
     Attached,
     BecameRoot,
     Collected,
@@ -52,6 +51,7 @@ from elfmesh.srt.events import (
     Detached,
     Hasten,
     LostRoot,
+    MulticastAnswer,
     PartsDropped,
     Publish,
     PublishDone,
@@ -310,7 +310,7 @@ OUTPUTS: tuple[type[Effect], ...] = (
     Lookup,
     Probe,
     Route,
-    Answer,
+    MulticastAnswer,
     Contribute,
     Hasten,
     Publish,

@@ -6,7 +6,7 @@ said again until a `Receipt` names it.
 
 from __future__ import annotations
 
-from elfmesh.control.protocol.program_frames import Group, Place, Process, Status, Text, Verb
+from elfmesh.control.protocol.program_frames import Group, Process, ResultPosition, Status, Text, Verb
 from elfmesh.machine import Contact, Count, Id, Message
 
 
@@ -30,7 +30,7 @@ class Present(Message, frozen=True, tag="ctl.program_present"):
     leads: bool
     master: Contact | None
     term: Count
-    place: Place
+    place: ResultPosition
 
 
 class Appointed(Message, frozen=True, tag="ctl.program_appointed"):
@@ -40,7 +40,7 @@ class Appointed(Message, frozen=True, tag="ctl.program_appointed"):
     master: Contact
     name: Group
     term: Count
-    place: Place
+    place: ResultPosition
 
 
 class Parcel(Message, frozen=True, tag="ctl.program_parcel"):

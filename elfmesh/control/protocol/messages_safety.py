@@ -10,7 +10,7 @@ import msgspec
 
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Contact, Count, Id, Index, Message
-from elfmesh.srt.messages import Entry
+from elfmesh.srt.messages import SegmentEntry
 
 
 class Verify(Message, frozen=True, tag="ctl.verify"):
@@ -49,7 +49,7 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
     number: Count
     start: Index
     stop: Index
-    parts: tuple[tuple[Entry, ...], ...]
+    parts: tuple[tuple[SegmentEntry, ...], ...]
     evaluated: Count = 1
     rev: Count = 0
     epoch: Count = 0

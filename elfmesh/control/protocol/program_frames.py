@@ -35,7 +35,7 @@ Status: TypeAlias = Literal["ok", "failed", "root", "fenced", "silent", "busy"]
 master side; no agent has answered in time; too much is under way."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
+class ResultPosition(msgspec.Struct, frozen=True, array_like=True, order=True):
     """How far the master side has come with the job's results: the greatest of those told counts.
 
     Attributes:
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
     text: Text = ""
 
 
-NOWHERE = Place()
+NOWHERE = ResultPosition()
 """Before the first result."""
 
 
@@ -89,7 +89,7 @@ class Handled(msgspec.Struct, frozen=True, tag="handled"):
 class Reached(msgspec.Struct, frozen=True, tag="reached"):
     """The master side: results up to here are handled."""
 
-    place: Place
+    place: ResultPosition
 
 
 class Role(msgspec.Struct, frozen=True, tag="role"):
@@ -98,7 +98,7 @@ class Role(msgspec.Struct, frozen=True, tag="role"):
     master: bool
     term: Count
     agent: str
-    place: Place = NOWHERE
+    place: ResultPosition = NOWHERE
 
 
 class Deliver(msgspec.Struct, frozen=True, tag="deliver"):
@@ -148,15 +148,15 @@ def encode(frame: FromProgram | FromAgent) -> bytes:
     return _ENCODER.encode(frame)
 
 
-def pack_place(place: Place) -> bytes:
+def pack_place(place: ResultPosition) -> bytes:
     """A place as it is kept on disk."""
     return _ENCODER.encode(place)
 
 
-def read_place(data: bytes) -> Place | None:
+def read_place(data: bytes) -> ResultPosition | None:
     """A place from disk; None if it is damaged."""
     try:
-        return msgspec.msgpack.decode(data, type=Place)
+        return msgspec.msgpack.decode(data, type=ResultPosition)
     except UNREADABLE:
         return None
 

@@ -28,7 +28,7 @@ from elfmesh.control.consensus.rules import NONE, Ballot, Vote
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.register_value import (
     GENERATION_BITS,
-    Cell,
+    RegisterCell,
     RegisterValue,
     check_cell,
     generation,
@@ -43,7 +43,7 @@ from elfmesh.control.protocol.messages_register import (
     Prepare,
     Promised,
 )
-from elfmesh.control.register.ended import ENDED_MAX, Ended
+from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
@@ -128,17 +128,17 @@ class Acceptors:
 
     def __init__(self, context: Context, custody: Custody) -> None:
         self._context, self._custody = context, custody
-        self._votes: OrderedDict[bytes, Vote[Cell]] = OrderedDict()
+        self._votes: OrderedDict[bytes, Vote[RegisterCell]] = OrderedDict()
         self._behind: dict[bytes, tuple[Contact, Accept, bytes]] = {}
         self.lost = LostVotes()
-        self.ended = Ended()
+        self.ended = EndedJobs()
         self.count = 0
         """Votes given so far, over all boots."""
 
     def __len__(self) -> int:
         return len(self._votes)
 
-    def vote(self, job: bytes) -> Vote[Cell]:
+    def vote(self, job: bytes) -> Vote[RegisterCell]:
         return self._votes.get(job) or Vote(self.ended.floor.ballot)
 
     def voting(self, agent: bytes) -> list[bytes]:
@@ -166,7 +166,7 @@ class Acceptors:
             stored = _UNPACK.decode(data)
         except msgspec.MsgspecError as error:
             raise ProtocolError(f"the vote on job {job.hex()} cannot be read: {error}") from None
-        cell = None if stored.value is None else Cell(stored.value, stored.tail)
+        cell = None if stored.value is None else RegisterCell(stored.value, stored.tail)
         self._votes[job] = Vote(stored.promised, stored.ballot, cell)
         self.ended.voted(job, over=cell is not None and cell.is_over)
 
@@ -235,7 +235,7 @@ class Acceptors:
         self._context.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
-        cell = Cell(message.value, tail)
+        cell = RegisterCell(message.value, tail)
         try:
             check_cell(message.job, cell)
         except ProtocolError:
@@ -296,7 +296,7 @@ class Acceptors:
             return True
         return False
 
-    def _settle(self, cell: Cell) -> None:
+    def _settle(self, cell: RegisterCell) -> None:
         _, copy = self._custody.held(cell.value.job)
         if copy is None or copy.incarnation != cell.value.incarnation:
             return
@@ -324,7 +324,7 @@ class Acceptors:
         it, the proposer asks again until it is decided; each time the sources are tried again.
         """
         value, job = message.value, message.job
-        known = (*message.sources, sender, *Cell(value, tail).contacts, value.master)
+        known = (*message.sources, sender, *RegisterCell(value, tail).contacts, value.master)
         sources = [contact for contact in known if contact.id != self._context.me.id]
 
         def fetched() -> None:
@@ -369,7 +369,7 @@ class Acceptors:
             self._context.emit(Persist(ENDED, b"", self.ended.forget(job, vote.promised, epoch)))
             self._context.emit(Persist("vote", job, b""))
 
-    def _store(self, job: bytes, before: Vote[Cell], vote: Vote[Cell]) -> None:
+    def _store(self, job: bytes, before: Vote[RegisterCell], vote: Vote[RegisterCell]) -> None:
         if vote == before:
             return
         self._votes[job] = vote

@@ -55,7 +55,7 @@ _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Floor)
 
 
-class Ended:
+class EndedJobs:
     """The jobs that are over on which this agent has a vote, those that ended last at the end.
 
     Attributes:

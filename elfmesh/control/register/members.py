@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.register_value import Cell, Exchange, Refused, RegisterValue, Settle
+from elfmesh.control.jobs.register_value import ChangeRefused, Exchange, RegisterCell, RegisterValue, Settle
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
@@ -47,9 +47,9 @@ class Electorate:
         self,
         context: Context,
         proposer: Proposer,
-        cell: Callable[[], Cell],
+        cell: Callable[[], RegisterCell],
         invite: Callable[[Contact], None],
-        changed: Callable[[Cell | Refused], None],
+        changed: Callable[[RegisterCell | ChangeRefused], None],
         *,
         wanted: int,
         gone_s: float = GONE_S,
@@ -166,9 +166,9 @@ class Electorate:
         self._away.pop(contact.id, None)
         self._proposer.met(contact)
 
-    def _exchanged(self, outcome: Cell | Refused) -> None:
+    def _exchanged(self, outcome: RegisterCell | ChangeRefused) -> None:
         self._changed(outcome)
-        if isinstance(outcome, Cell) and not self._stopped:
+        if isinstance(outcome, RegisterCell) and not self._stopped:
             self._context.stats["control.acceptors_changed"] += 1
             self._settle()
 
@@ -176,9 +176,9 @@ class Electorate:
         value = self._cell().value
         self._proposer.submit(Settle(value.incarnation, value.epoch), self._settled)
 
-    def _settled(self, outcome: Cell | Refused) -> None:
+    def _settled(self, outcome: RegisterCell | ChangeRefused) -> None:
         self._changed(outcome)
-        if isinstance(outcome, Cell) and outcome.value.former and not self._stopped:
+        if isinstance(outcome, RegisterCell) and outcome.value.former and not self._stopped:
             self._settle()  # the joint value is chosen now; it may be settled
-        elif isinstance(outcome, Cell):
+        elif isinstance(outcome, RegisterCell):
             self.upkeep(self._nearest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
@@ -22,7 +22,7 @@ class Won:
     """
 
     terms: Terms
-    cell: Cell
+    cell: RegisterCell
     proposer: Proposer
     sources: tuple[Contact, ...] = ()
 
@@ -40,6 +40,6 @@ class Lost:
     """
 
     reason: str
-    cell: Cell | None = None
+    cell: RegisterCell | None = None
     open: bool = False
     terms: Terms | None = None

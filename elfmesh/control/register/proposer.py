@@ -19,7 +19,14 @@ from dataclasses import dataclass
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.register_value import Cell, Change, Create, Refused, RegisterValue, check_cell
+from elfmesh.control.jobs.register_value import (
+    Change,
+    ChangeRefused,
+    Create,
+    RegisterCell,
+    RegisterValue,
+    check_cell,
+)
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_register import (
     Accept,
@@ -30,8 +37,8 @@ from elfmesh.control.protocol.messages_register import (
 )
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.lost_votes import begins_membership
-from elfmesh.control.register.reports import Report, newest_terms
-from elfmesh.control.register.vote_counts import Seen
+from elfmesh.control.register.reports import AcceptorReport, newest_terms
+from elfmesh.control.register.vote_counts import VoterAnswer
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
@@ -54,7 +61,7 @@ BACK_OFF_S_MAX = 2.0
 FAILURES_MAX = 8
 """Losses after which the pause does not grow any more."""
 
-Decided = Callable[[Cell | Refused], None]
+Decided = Callable[[RegisterCell | ChangeRefused], None]
 """Called with the value that was chosen, or with why the change may not be made."""
 
 
@@ -86,15 +93,15 @@ class Proposer:
         boot: int,
         seen: Callable[[], Ballot] = Ballot,
         counter: int = 0,
-        counts: Callable[[bytes], Seen] = lambda agent: Seen(),
+        counts: Callable[[bytes], VoterAnswer] = lambda agent: VoterAnswer(),
     ) -> None:
         self._counts = counts
         self._context, self._job, self._boot, self._seen = context, job, boot, seen
         self._guess = tuple(contact.id for contact in acceptors)
         self._contacts = {contact.id: contact for contact in acceptors}
         self._wanted: deque[_Wanted] = deque()
-        self._round: Round[Cell] | None = None
-        self._won: Round[Cell] | None = None
+        self._round: Round[RegisterCell] | None = None
+        self._won: Round[RegisterCell] | None = None
         self._counter = counter
         self._tries = 0
         self._failures = 0
@@ -102,22 +109,22 @@ class Proposer:
         self._rosters: dict[bytes, int] = {}
         self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
-        self._refusal: Refused | None = None
+        self._refusal: ChangeRefused | None = None
         self._founds = acceptors == (context.me,)
         self._silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
-        self.reports: dict[bytes, Report] = {}
+        self.reports: dict[bytes, AcceptorReport] = {}
         self.lost: dict[bytes, int] = {}
         """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
         self.superseded: set[bytes] = set()
         """Acceptors that vote in a later generation of the job, and in this one no more."""
 
     @property
-    def found(self) -> Cell | None:
+    def found(self) -> RegisterCell | None:
         """The newest value that acceptors have told of in the round that is open."""
         return None if self._round is None else self._round.found
 
     @property
-    def promises(self) -> tuple[Promise[Cell], ...]:
+    def promises(self) -> tuple[Promise[RegisterCell], ...]:
         """What acceptors have told in the round that is open, if no value is proposed in it yet."""
         return () if self._round is None or self._round.proposal is not None else self._round.promises
 
@@ -185,7 +192,7 @@ class Proposer:
         self._refusal = None
         try:
             cell = wanted.change.apply(found, certain=self._round.certain)
-        except Refused as refused:
+        except ChangeRefused as refused:
             if found is None or not refused.over or self._round.finds_chosen:
                 self._round = None
                 self._decide(refused)
@@ -240,11 +247,11 @@ class Proposer:
         )
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
-    def _terms(self, cell: Cell) -> Terms | None:
+    def _terms(self, cell: RegisterCell) -> Terms | None:
         own = self._wanted[0].terms if self._wanted else None
         return newest_terms(self.reports, cell.value, own)
 
-    def _sources(self, cell: Cell, agent: bytes) -> tuple[Contact, ...]:
+    def _sources(self, cell: RegisterCell, agent: bytes) -> tuple[Contact, ...]:
         before = cell.value.before
         found = [
             report
@@ -287,7 +294,7 @@ class Proposer:
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return
-        cell = None if message.value is None else Cell(message.value, tail)
+        cell = None if message.value is None else RegisterCell(message.value, tail)
         try:
             if cell is not None:
                 check_cell(self._job, cell)
@@ -297,7 +304,7 @@ class Proposer:
         self._contacts[sender.id] = sender
         self._silent[sender.id] = ANSWERED
         self.superseded.discard(sender.id)
-        self.reports[sender.id] = Report(sender, message.terms, message.latest)
+        self.reports[sender.id] = AcceptorReport(sender, message.terms, message.latest)
         notified = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
             self._contacts.setdefault(contact.id, contact)
@@ -366,7 +373,7 @@ class Proposer:
     def _stray(self) -> None:
         self._context.stats["control.stray_votes"] += 1
 
-    def _decide(self, outcome: Cell | Refused) -> None:
+    def _decide(self, outcome: RegisterCell | ChangeRefused) -> None:
         self._cancel()
         wanted = self._wanted.popleft()
         before = len(self._wanted)

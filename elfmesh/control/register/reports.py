@@ -14,7 +14,7 @@ from elfmesh.machine import Contact
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AcceptorReport:
     """What an acceptor said it holds for a successor."""
 
     contact: Contact
@@ -22,7 +22,9 @@ class Report:
     latest: int | None
 
 
-def newest_terms(reports: dict[bytes, Report], value: RegisterValue, own: Terms | None) -> Terms | None:
+def newest_terms(
+    reports: dict[bytes, AcceptorReport], value: RegisterValue, own: Terms | None
+) -> Terms | None:
     """The newest terms that acceptors or this agent hold of an incarnation.
 
     Those that know the roster which the register names come first: who has only heard of a new master holds

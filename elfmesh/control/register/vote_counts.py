@@ -44,7 +44,7 @@ LATE_S = 60.0
 """How long answers of one boot may overtake each other."""
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class VoterAnswer(msgspec.Struct, frozen=True, array_like=True):
     """The newest answer of a voter."""
 
     boot: int = 0
@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 
 _PACK = msgspec.msgpack.Encoder()
-_UNPACK = msgspec.msgpack.Decoder(Seen)
+_UNPACK = msgspec.msgpack.Decoder(VoterAnswer)
 
 
 class VoteCounts:
@@ -64,11 +64,11 @@ class VoteCounts:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._seen: OrderedDict[bytes, Seen] = OrderedDict()
+        self._seen: OrderedDict[bytes, VoterAnswer] = OrderedDict()
         self._at: dict[bytes, float] = {}
         self._kept: dict[bytes, float] = {}
 
-    def newer(self, voter: Contact, votes: int) -> Seen | None:
+    def newer(self, voter: Contact, votes: int) -> VoterAnswer | None:
         """What was seen of a voter, if its answer is older than that; else the answer is remembered.
 
         Args:
@@ -82,7 +82,7 @@ class VoteCounts:
         if known is not None and 0 < votes < known.votes:
             late = voter.incarnation == known.boot and now - self._at.get(voter.id, float("-inf")) < LATE_S
             return None if late else known
-        seen = Seen(voter.incarnation, max(votes, 0 if known is None else known.votes))
+        seen = VoterAnswer(voter.incarnation, max(votes, 0 if known is None else known.votes))
         if seen == known:
             return None
         self._seen[voter.id] = seen
@@ -99,8 +99,8 @@ class VoteCounts:
         return None
 
     @safeguard("votes-seen")
-    def seen(self, voter: bytes) -> Seen:
-        return self._seen.get(voter) or Seen()
+    def seen(self, voter: bytes) -> VoterAnswer:
+        return self._seen.get(voter) or VoterAnswer()
 
     def restored(self, agent: bytes, data: bytes) -> None:
         """Seen in an earlier boot of this agent. What cannot be read is left out and counted."""

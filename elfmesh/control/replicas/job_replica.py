@@ -20,7 +20,7 @@ from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import decode_page, names_pages
 from elfmesh.control.jobs.plan import has_no_members
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Append, DropLog, LogInfo, Persist
 from elfmesh.control.protocol.messages import pack
@@ -62,7 +62,7 @@ class LogCopy:
         latest: int | None,
         voters: Callable[[], tuple[Contact, ...] | None],
         first: int | None = None,
-        cell: Callable[[], Cell | None] = lambda: None,
+        cell: Callable[[], RegisterCell | None] = lambda: None,
         pages: tuple[tuple[int, bytes], ...] = (),
     ) -> None:
         self.pages = PageCopies(context, job, incarnation, pages)
@@ -85,7 +85,7 @@ class LogCopy:
         context: Context,
         terms: Terms,
         log: LogInfo | None,
-        cell: Callable[[bytes], Cell | None],
+        cell: Callable[[bytes], RegisterCell | None],
         held: Callable[[bytes], tuple[Terms | None, LogCopy | None]],
     ) -> LogCopy:
         """The copy of a log as it is on disk.
@@ -286,7 +286,7 @@ class LogCopy:
             self.pages.passed(record.index)
 
 
-def _vouched(cell: Cell | None, incarnation: str) -> int | None:
+def _vouched(cell: RegisterCell | None, incarnation: str) -> int | None:
     """The last record that a log must have by what its agent has accepted, None if there is none."""
     value = None if cell is None else cell.value
     return (

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.protocol.events import MendLog
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.machine import Contact
@@ -60,7 +60,7 @@ class LogRepair:
         job: bytes,
         incarnation: str,
         voters: Callable[[], tuple[Contact, ...] | None],
-        cell: Callable[[], Cell | None] = lambda: None,
+        cell: Callable[[], RegisterCell | None] = lambda: None,
     ) -> None:
         self._context, self._job, self._incarnation, self._voters = context, job, incarnation, voters
         self._cell = cell

@@ -9,7 +9,7 @@ from typing import Any
 
 from elfmesh.control.closing.partial_store import frontier_in_all
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, iso_us
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
@@ -99,7 +99,7 @@ def voters_without_votes(master: Master) -> list[str]:
     return [f"{each.host}:{each.port}" for each in master.committer.cell.contacts if each.id in lost]
 
 
-def _labels(plan: Plan) -> dict[str, Any]:
+def _labels(plan: JobPlan) -> dict[str, Any]:
     """What agents must be labelled with; by stream, where the job reads several."""
     if len(plan.streams) == 1:
         return dict(plan.inputs[0][1])

@@ -29,7 +29,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.register_value import Cell, next_generation
+from elfmesh.control.jobs.register_value import RegisterCell, next_generation
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.events import DropLog
 from elfmesh.control.protocol.messages import Ask, Stop, Withdraw
@@ -61,7 +61,7 @@ class _Recovery:
     ask: Ask
     terms: Terms
     report: dict[str, Any]
-    cell: Cell | None
+    cell: RegisterCell | None
     sources: list[Contact]
     fetched: bool = False
 
@@ -152,7 +152,7 @@ class Recoveries:
         terms = with_newest_roster(replace(terms, closed=closed), notified)
         return _Recovery(ask, terms, report, newest, sources)
 
-    def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
+    def _chosen(self, job: bytes, proposer: Proposer) -> list[RegisterCell]:
         """The values of which a majority is known, its proposer counted, as who proposes accepts first.
 
         What this agent has proposed itself, and no other agent has accepted, is not chosen: voters that are
@@ -253,7 +253,7 @@ def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
 
 
 @safeguard("recovered-if-chosen")
-def _is_chosen(cell: Cell, agents: tuple[bytes, ...]) -> bool:
+def _is_chosen(cell: RegisterCell, agents: tuple[bytes, ...]) -> bool:
     return is_quorum(cell.groups, agents)
 
 

@@ -21,7 +21,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Rollout, Terms
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
-from elfmesh.control.master.rollout import Wanted, going_back
+from elfmesh.control.master.rollout import WantedVersion, going_back
 from elfmesh.control.protocol.messages import Ask, Submit
 from elfmesh.control.requests.precondition import Seen, admits, read_seen
 from elfmesh.control.requests.verbs import changes_job
@@ -94,7 +94,9 @@ class VersionHandler:
             )
             extra = (("columns", dict(difference.columns)), ("reasons", list(difference.reasons)))
             now = self._context.now
-            wanted = Wanted(manifest, difference.state, message.origin, message.token, now, extra=extra)
+            wanted = WantedVersion(
+                manifest, difference.state, message.origin, message.token, now, extra=extra
+            )
             master.rollouts.begin(wanted)
 
     def asked(self, master: Master, ask: Ask, tag: str) -> None:
@@ -116,7 +118,7 @@ class VersionHandler:
         else:
             manifest = replace(master.manifest, version=master.manifest.version + 1)
             now = self._context.now
-            master.rollouts.begin(Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
+            master.rollouts.begin(WantedVersion(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
 
     def pause(self, master: Master, ask: Ask, tag: str) -> None:
         """Have members stop reading, or go on: by a master that the register confirms.

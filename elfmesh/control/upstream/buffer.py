@@ -44,7 +44,7 @@ NOTHING = Quality(0.0, 0.0, 0, 1, (), final=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class UpstreamPiece:
     """A record of the job that is read, or a stretch of its log that is gone.
 
     Attributes:
@@ -75,7 +75,7 @@ class Read:
         self.incarnation: str | None = None
         self.until_us: int | None = None
         self.begin_us: int | None = None
-        self.pieces: deque[Piece] = deque()
+        self.pieces: deque[UpstreamPiece] = deque()
         self.nbytes = 0
         self.slide_us = self.size_us = 0
         self.first_us: int | None = None
@@ -85,7 +85,7 @@ class Read:
     def lost(self, until_us: int, *, expired: bool = True) -> None:
         """What begins before `until_us` and was not read is not kept any more, or never was."""
         if self.until_us is not None and self.until_us < until_us:
-            self.pieces.append(Piece(self.name, self.until_us, until_us - 1, NOTHING, b""))
+            self.pieces.append(UpstreamPiece(self.name, self.until_us, until_us - 1, NOTHING, b""))
             self.until_us = until_us
 
     def take(self, records: Iterable[tuple[ResultRecord, bytes]], slide_us: int) -> None:
@@ -110,7 +110,7 @@ class Read:
         self.nbytes = 0
 
 
-def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Piece:
+def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> UpstreamPiece:
     skipped = record.state == "SKIPPED"
     quality = Quality(
         0.0 if skipped else record.completeness,
@@ -123,7 +123,7 @@ def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Piece
     at_us = record.index * slide_us
     since = record.since
     first_us = at_us if since is None or since <= FIRST else since * slide_us
-    return Piece(name, first_us, at_us, quality, b"" if skipped or not has_rows(rows) else rows)
+    return UpstreamPiece(name, first_us, at_us, quality, b"" if skipped or not has_rows(rows) else rows)
 
 
 def has_rows(rows: bytes) -> bool:
@@ -134,7 +134,7 @@ def has_rows(rows: bytes) -> bool:
         return any(batch.num_rows for batch in reader)
 
 
-def combined(pieces: Iterable[Piece]) -> tuple[State, Quality]:
+def combined(pieces: Iterable[UpstreamPiece]) -> tuple[State, Quality]:
     """How an interval made of these pieces stands; of none: it is complete."""
     qualities = [piece.quality for piece in pieces]
     worst = min(
@@ -148,7 +148,7 @@ def combined(pieces: Iterable[Piece]) -> tuple[State, Quality]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BufferStep:
     """What can be done next: the interval `index` is made of `pieces`, or all below `index` has nothing.
 
     Attributes:
@@ -159,10 +159,10 @@ class Step:
 
     index: int
     since: int | None = None
-    pieces: tuple[Piece, ...] | None = None
+    pieces: tuple[UpstreamPiece, ...] | None = None
 
 
-def next_step(reads: Iterable[Read], following: int, size_us: int, slide_us: int) -> Step | None:
+def next_step(reads: Iterable[Read], following: int, size_us: int, slide_us: int) -> BufferStep | None:
     """What is closed next by the job that reads, None if it has to wait.
 
     Args:
@@ -179,17 +179,17 @@ def next_step(reads: Iterable[Read], following: int, size_us: int, slide_us: int
     done = (ready_us - size_us) // slide_us + 1  # every window below ends at or before `ready_us`
     heads = [read.pieces[0] for read in reads if read.pieces]
     if not heads:
-        return Step(done) if done > following else None
+        return BufferStep(done) if done > following else None
     touched = min((head.first_us - size_us) // slide_us + 1 for head in heads)
     index = max(touched, following)
     if index >= done:
-        return Step(done) if done > following else None
+        return BufferStep(done) if done > following else None
     start_us, end_us = index * slide_us, index * slide_us + size_us
     held = [piece for read in reads for piece in read.pieces]
     inside = tuple(piece for piece in held if piece.at_us >= start_us and piece.first_us < end_us)
     if any(start_us <= piece.at_us < end_us for piece in inside):
-        return Step(index, None, inside)
+        return BufferStep(index, None, inside)
     borders = [piece.at_us for piece in inside]
     borders += [piece.first_us for piece in held if piece.first_us >= end_us]
     last = min((min(borders) - size_us) // slide_us, done - 1)
-    return Step(last, index if last > index else None, inside)
+    return BufferStep(last, index if last > index else None, inside)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.plan import Plan
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Terms
 
@@ -33,7 +33,7 @@ class DownstreamFeed:
         terms: the state as it is now.
     """
 
-    def __init__(self, context: Context, plan: Plan, terms: Callable[[], Terms]) -> None:
+    def __init__(self, context: Context, plan: JobPlan, terms: Callable[[], Terms]) -> None:
         self._context, self._plan, self._terms = context, plan, terms
         self._asked: dict[str, float] = {}
         self.until = FIRST

@@ -24,7 +24,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, NOTHING, Piece, Quality, Read, combined
+from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, NOTHING, Quality, Read, UpstreamPiece, combined
 from elfmesh.control.upstream.poller import UpstreamPoller
 
 BACK, BACK_FACTOR = 16, 16
@@ -65,7 +65,7 @@ class LatestRead(Read):
         """Whether it is known what an interval that begins at `start_us` sees."""
         return self._from_us is not None and self._is_read(start_us) and self._reaches_back(start_us)
 
-    def seen_by(self, start_us: int) -> Piece | None:
+    def seen_by(self, start_us: int) -> UpstreamPiece | None:
         """The rows that an interval sees; None: there are none yet."""
         return next((each for each in reversed(self._before(start_us)) if each.rows), None)
 
@@ -93,7 +93,7 @@ class LatestRead(Read):
         else:
             super().lost(until_us)
 
-    def _before(self, start_us: int) -> list[Piece]:
+    def _before(self, start_us: int) -> list[UpstreamPiece]:
         last_us = start_us - self.size_us
         return [
             each for each in self.pieces if each.at_us <= last_us or each.first_us <= last_us < each.at_us
@@ -116,7 +116,7 @@ class LatestRead(Read):
 class SameRead(LatestRead):
     """A job of which the result of the same interval is read: the one that ends when ours does."""
 
-    def seen_by(self, at_us: int) -> Piece | None:
+    def seen_by(self, at_us: int) -> UpstreamPiece | None:
         """The rows that an interval sees that ends then; None: there are none."""
         return next((each for each in self._covering(at_us) if each.rows), None)
 
@@ -129,7 +129,7 @@ class SameRead(LatestRead):
     def prune(self, at_us: int) -> None:
         self.drop_before(at_us - self.size_us)
 
-    def _covering(self, at_us: int) -> list[Piece]:
+    def _covering(self, at_us: int) -> list[UpstreamPiece]:
         begin_us = at_us - self.size_us
         return [each for each in self.pieces if each.first_us <= begin_us <= each.at_us]
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elfmesh.control.answers import GONE, OK, read_answer
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import ResultRecord, encode_json
-from elfmesh.control.jobs.row_pages import Page, joined, table_of
+from elfmesh.control.jobs.row_pages import RowPage, joined, table_of
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.candidate_placements import ask_named
 from elfmesh.errors import ProtocolError
@@ -45,7 +45,7 @@ class WholeRecords:
         self._context, self._candidates, self._bytes_max, self._then = context, candidates, bytes_max, then
         self._left = deque(records)
         self._done: list[tuple[ResultRecord, bytes]] = []
-        self._pages: deque[Page] = deque()
+        self._pages: deque[RowPage] = deque()
         self._rows: list[bytes] = []
 
     def go_on(self) -> None:

@@ -49,7 +49,7 @@ _DAY = 24 * 60
 _JSON = msgspec.json.Encoder(order="deterministic")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Line of the audit log.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     before: str = GENESIS
     hash: str = ""
 
-    def hashed(self) -> Entry:
+    def hashed(self) -> AuditEntry:
         plain = _JSON.encode(msgspec.structs.replace(self, hash=""))
         return msgspec.structs.replace(self, hash=hashlib.sha256(plain).hexdigest())
 
@@ -200,7 +200,7 @@ class AuditLog:
         if self._file.size() >= self._bytes_max:
             self._rotate()
         head = self._head
-        entry = Entry(seq=head.seq + 1, at=self._wall_us(), before=head.hash, **fields).hashed()
+        entry = AuditEntry(seq=head.seq + 1, at=self._wall_us(), before=head.hash, **fields).hashed()
         line = _JSON.encode(entry) + b"\n"
         self._file.append(line)
         self._file.sync()
@@ -235,7 +235,7 @@ class AuditLog:
         if numbers and not lines:
             lines = over.splitlines()
         try:
-            last = msgspec.json.decode(lines[-1], type=Entry) if lines else None
+            last = msgspec.json.decode(lines[-1], type=AuditEntry) if lines else None
         except UNREADABLE as error:
             raise StorageError(f"is damaged: {error}", where=where, hint=AWAY) from None
         if last is not None and last.hashed().hash != last.hash:
@@ -316,15 +316,15 @@ def files_of(place: Path) -> list[Path]:
     return found
 
 
-def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
+def read_entries(path: Path) -> Iterator[tuple[int, AuditEntry]]:
     """Yield the lines of a file with their numbers. Raises DataError for an invalid or changed line."""
     yield from _entries(path, path.read_bytes())
 
 
-def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
+def _entries(path: Path, data: bytes) -> Iterator[tuple[int, AuditEntry]]:
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            entry = msgspec.json.decode(line, type=Entry)
+            entry = msgspec.json.decode(line, type=AuditEntry)
         except UNREADABLE as error:
             raise DataError(f"is not a line of an audit log: {error}", where=f"{path}:{number}") from None
         if entry.hashed().hash != entry.hash or _JSON.encode(entry) != line:
@@ -332,7 +332,7 @@ def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
         yield number, entry
 
 
-def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]:
+def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, AuditEntry | None]:
     """Check the chain of files, oldest first.
 
     Returns the first number and the last line. Raises DataError.

@@ -31,7 +31,7 @@ WRITTEN_MAX = 4096
 """Versions whose lines in the audit log are not repeated when their worker starts again."""
 
 
-class Gate:
+class AuthorityGate:
     """Admission of one agent. Thread-safe. `audit` records the versions that run here (None: no record)."""
 
     def __init__(
@@ -138,6 +138,6 @@ class Gate:
         }
 
 
-def open_gate(storage: Storage, wall_us: Callable[[], int]) -> Gate:
+def open_gate(storage: Storage, wall_us: Callable[[], int]) -> AuthorityGate:
     """Return the gate of an agent without rules: all jobs may run, but no Python functions."""
-    return Gate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))
+    return AuthorityGate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))

@@ -173,7 +173,7 @@ class Signatures:
                         needed=each.needed,
                         remembered=self._memory.jobs.get(job, signing.Remembered()),
                     )
-            except (signing.Refused, DataError) as error:
+            except (signing.EnvelopeRefused, DataError) as error:
                 raise RuntimeFailure(f"{_what(manifest)} cannot be revoked here: {error}") from None
             self._remember(_Memory({**self._memory.jobs, job: after}, self._memory.accepted))
             namespace, _, name = job.partition("/")
@@ -214,9 +214,9 @@ class Signatures:
                     remembered=memory.jobs.get(job, signing.Remembered()),
                     accepted=mine,
                 )
-        except signing.Ended as error:
+        except signing.EnvelopeEnded as error:
             raise EndedHere(f"{_what(manifest)} may not run here: {error}", error.why) from None
-        except (signing.Refused, DataError) as error:
+        except (signing.EnvelopeRefused, DataError) as error:
             raise RuntimeFailure(f"{_what(manifest)} may not run here: {error}") from None
         return envelope, remembered
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from elfmesh.ingest.budget.allowance import Allowance, ProcessAllowance
 from elfmesh.ingest.budget.costs import JobCost
-from elfmesh.ingest.budget.watchdog import Cost, Verdict, Watchdog
+from elfmesh.ingest.budget.watchdog import Cost, ThrottleOrder, Watchdog
 
 log = logging.getLogger("elf.agent")
 WATCH_S = 1.0
@@ -72,7 +72,7 @@ class HostBudget:
         """Return the common allowance of all jobs that are read apart and are not slowed individually."""
         return self._apart
 
-    def watch(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[Verdict], None]) -> None:
+    def watch(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[ThrottleOrder], None]) -> None:
         """Observe the cost of jobs once a second, until `close`. Does nothing without a limit."""
         if self._watchdog is not None:
             self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._look, costs, obey)
@@ -82,7 +82,7 @@ class HostBudget:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[Verdict], None]) -> None:
+    def _look(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[ThrottleOrder], None]) -> None:
         assert self._watchdog is not None
         now = self._clock()
         for stream, since in self._waiting.items():
@@ -103,7 +103,7 @@ class HostBudget:
     def slowed(self) -> dict[str, str]:
         return dict(self._slowed.values())
 
-    def carry_out(self, verdict: Verdict, cost: JobCost, job: str) -> None:
+    def carry_out(self, verdict: ThrottleOrder, cost: JobCost, job: str) -> None:
         if verdict.cores is None:
             cost.allowance, cost.slowed = None, ""
             self._slowed.pop(verdict.job, None)

@@ -48,7 +48,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ThrottleOrder:
     """New allowance of a job in cores; None: no limit. `was_cores` is its use so far."""
 
     job: str
@@ -72,7 +72,7 @@ class Watchdog:
         self._penalty: dict[str, int] = {}
         self.slowed: dict[str, float] = {}
 
-    def observe(self, waited: float, costs: Mapping[str, Cost]) -> Verdict | None:
+    def observe(self, waited: float, costs: Mapping[str, Cost]) -> ThrottleOrder | None:
         """Process the observations of one second.
 
         Args:
@@ -96,10 +96,10 @@ class Watchdog:
             if self._calm >= self._penalty.get(last, CALM):
                 self._calm = 0
                 del self.slowed[last]
-                return Verdict(last, None)
+                return ThrottleOrder(last, None)
         return None
 
-    def _slow_down(self, costs: Mapping[str, Cost]) -> Verdict | None:
+    def _slow_down(self, costs: Mapping[str, Cost]) -> ThrottleOrder | None:
         first, last = self._costs[0], self._costs[-1]
         seconds = len(self._costs) - 1
         used = {job: (cpu_s - first.get(job, cpu_s)) / seconds for job, cpu_s in last.items()}
@@ -120,4 +120,4 @@ class Watchdog:
         self.slowed[worst] = cores
         self._waited.clear()  # new observations decide whether that was enough
         self._costs.clear()
-        return Verdict(worst, cores, used[worst])
+        return ThrottleOrder(worst, cores, used[worst])

@@ -61,13 +61,13 @@ def main() -> NoReturn:
 
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)
-        columns = Columns(pa)
+        columns = ArrowColumns(pa)
         _give_up_rights(parent)
         _limit(order["memory_bytes"], sizes)
         absent += _hold(seccomp.restrict)
         if absent and order["confined"]:
             raise PermissionError("; ".join(absent))
-        functions = [Function(each, columns) for each in order["functions"]]
+        functions = [LoadedFunction(each, columns) for each in order["functions"]]
         if absent:
             _no_more_files()
     except MemoryError:
@@ -90,7 +90,7 @@ def main() -> NoReturn:
             _write(sink, str(error).encode("utf-8", "replace"))
 
 
-class Columns:
+class ArrowColumns:
     """Arrow on one thread.
 
     It is used once before threads and files are forbidden, so that it needs neither later.
@@ -117,10 +117,10 @@ class Columns:
         return data
 
 
-class Function:
+class LoadedFunction:
     """Loaded function."""
 
-    def __init__(self, order: dict[str, Any], columns: Columns) -> None:
+    def __init__(self, order: dict[str, Any], columns: ArrowColumns) -> None:
         self._name, self._columns, self._arrow = order["name"], columns, columns.arrow
         schema = self._arrow.ipc.read_schema(self._arrow.py_buffer(bytes.fromhex(order["gives"])))
         self._gives = schema.field(0).type

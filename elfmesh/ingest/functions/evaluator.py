@@ -20,7 +20,7 @@ import pyarrow as pa
 from elfmesh.control.jobs.signing import EXPIRED
 from elfmesh.errors import DataError
 from elfmesh.ingest.functions import confinement
-from elfmesh.ingest.functions.process import Answer, Limits, WorkerFailed, WorkerProcess
+from elfmesh.ingest.functions.process import CallResult, Limits, WorkerFailed, WorkerProcess
 from elfmesh.ql.expressions.python_function import Computed, PythonFunction
 from elfmesh.ql.plan.statement import Statement
 from elfmesh.ql.values.columns import Bools
@@ -122,7 +122,7 @@ class Evaluator:
         if process is not None:
             process.kill()
 
-    def _batch(self, number: int, columns: list[pa.Array], rows: int) -> Answer | None:
+    def _batch(self, number: int, columns: list[pa.Array], rows: int) -> CallResult | None:
         name = self._functions[number].name
         if self._expires_us is not None and self._wall_us() >= self._expires_us and not self.problem:
             self._off(EXPIRED)

@@ -9,7 +9,7 @@ from elfmesh import ql
 from elfmesh.control.jobs.signing import REVOKED
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.signatures import Admission
 from elfmesh.ingest.functions.evaluator import Evaluator
 
@@ -33,7 +33,7 @@ class JobFunctions:
         self._groups_max: int | None = None
         self._notes: dict[str, None] = {}
 
-    def admit(self, gate: Gate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
+    def admit(self, gate: AuthorityGate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
         """Check all versions. Raises what `Gate.admit` and `check` raise."""
         self.admissions = gate.admit(stages)
         grant = gate.policy.grant(stages[0].manifest.namespace)

@@ -72,7 +72,7 @@ class WorkerFailed(RuntimeFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """Result of a function for one batch: values, bool of the records without one, and the first error."""
 
     values: pa.Array
@@ -124,14 +124,14 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def call(self, number: int, columns: Sequence[pa.Array], rows: int) -> Answer:
+    def call(self, number: int, columns: Sequence[pa.Array], rows: int) -> CallResult:
         """Call one function for one batch. After WorkerFailed there are no values and the process is dead."""
         with self._using:
             if self._closed:
                 raise WorkerFailed("it was ended")
             return self._call(number, columns, rows)
 
-    def _call(self, number: int, columns: Sequence[pa.Array], rows: int) -> Answer:
+    def _call(self, number: int, columns: Sequence[pa.Array], rows: int) -> CallResult:
         deadline = _within(self._limits.seconds)
         function = self._functions[number]
         names = [str(at) for at in range(len(columns))]
@@ -265,7 +265,7 @@ def _written(batch: pa.RecordBatch) -> bytes:
     return data
 
 
-def _read_answer(data: bytes, function: PythonFunction, rows: int) -> Answer:
+def _read_answer(data: bytes, function: PythonFunction, rows: int) -> CallResult:
     with pa.ipc.open_stream(data) as reader:
         batch = reader.read_next_batch()
     batch.validate(full=True)
@@ -274,4 +274,4 @@ def _read_answer(data: bytes, function: PythonFunction, rows: int) -> Answer:
     if kinds != [function.gives, pa.bool_()] or batch.num_rows != rows or batch.column(1).null_count:
         raise ValueError("the answer does not have the requested shape")
     error = metadata.get(b"error", b"")[:TEXT_BYTES_MAX].decode("utf-8", "replace")
-    return Answer(batch.column(0), batch.column(1), error)
+    return CallResult(batch.column(0), batch.column(1), error)

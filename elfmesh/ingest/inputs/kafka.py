@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from elfmesh.errors import StorageError
 from elfmesh.ingest.inputs.kafka_config import KafkaInput
-from elfmesh.ingest.inputs.kafka_place import PLACE, Place, encode_place, read_place
+from elfmesh.ingest.inputs.kafka_place import PLACE, BatchPosition, encode_place, read_place
 from elfmesh.ingest.inputs.messages import one_line
 from elfmesh.ingest.inputs.writer import SpoolWriter, watched
 from elfmesh.ingest.worker_thread import WorkerThread
@@ -130,7 +130,7 @@ class KafkaMessages:
                 known = self._offsets[number] = low
             place.offset = known
             places.append(place)
-        self._store(Place(self._config.topic, self._offsets, *self._writer.spool.end))
+        self._store(BatchPosition(self._config.topic, self._offsets, *self._writer.spool.end))
         self._begun = True
         consumer.assign(places)
         return partitions
@@ -140,7 +140,7 @@ class KafkaMessages:
         self._offsets = found or {}
         return found is not None
 
-    def _store(self, place: Place) -> None:
+    def _store(self, place: BatchPosition) -> None:
         self._storage.write(PLACE, encode_place(place))
 
     async def _take(self, messages: Sequence[Message]) -> None:
@@ -158,7 +158,7 @@ class KafkaMessages:
             lines.append(line)
             batch.append((partition, offset, len(line)))
         inode, size = self._writer.spool.end
-        place = Place(self._config.topic, dict(self._offsets), inode, size, tuple(batch))
+        place = BatchPosition(self._config.topic, dict(self._offsets), inode, size, tuple(batch))
         await self._thread.run(partial(self._store, place))
         reach("kafka.noted")
         if data := b"".join(lines):

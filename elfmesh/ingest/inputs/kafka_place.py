@@ -19,7 +19,7 @@ log = logging.getLogger("elf.agent")
 PLACE = "kafka.place"
 
 
-class Place(msgspec.Struct, frozen=True):
+class BatchPosition(msgspec.Struct, frozen=True):
     """Position that is written before a batch.
 
     Attributes:
@@ -83,9 +83,9 @@ def read_place(storage: Storage, topic: str, inode: int, size: int) -> dict[int,
     return place.reached(inode, size)
 
 
-def decode_place(data: bytes) -> Place:
-    return msgspec.msgpack.decode(packed_checked(data), type=Place)
+def decode_place(data: bytes) -> BatchPosition:
+    return msgspec.msgpack.decode(packed_checked(data), type=BatchPosition)
 
 
-def encode_place(place: Place) -> bytes:
+def encode_place(place: BatchPosition) -> bytes:
     return packed_with_sum(msgspec.structs.asdict(place))

@@ -8,7 +8,7 @@ from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.sources.position import Gap
-from elfmesh.ingest.sources.reader import Delivery
+from elfmesh.ingest.sources.reader import BlockDelivery
 
 
 class SpoolReader(StreamReader):
@@ -21,7 +21,7 @@ class SpoolReader(StreamReader):
         self._lost = lost
         self._notified = notified
 
-    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
+    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[BlockDelivery]:
         """As for files; losses since the last poll become a gap of every job."""
         lost = self._lost()
         if lost > self._notified:

@@ -22,7 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.ingest.parsers.base import TIMESTAMP, Columns, LazyArrays, Parser, read_each, sample, strings
+from elfmesh.ingest.parsers.base import (
+    TIMESTAMP,
+    LazyArrays,
+    ParsedColumns,
+    Parser,
+    read_each,
+    sample,
+    strings,
+)
 from elfmesh.ingest.parsers.cells import Grid, event_times
 from elfmesh.ingest.parsers.lines import SPACE, Lines, Positions
 
@@ -66,28 +74,28 @@ class AccessParser(Parser):
     def known_columns(self) -> tuple[str, ...] | None:
         return self._known
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         """Read unambiguous lines by the fast path and the others line by line.
 
         Rows keep the order of the lines.
         """
         names = [name for name in wanted if name in self._known]
         if not len(lines):
-            return Columns({name: _empty(name) for name in names})
+            return ParsedColumns({name: _empty(name) for name in names})
         if lines.scan is not None:
             return self._scanned(lines, names)
         scan = _Scan(lines, self._combined)
         if scan.certain.all():
-            return Columns({name: scan.column(name) for name in names})
+            return ParsedColumns({name: scan.column(name) for name in names})
         slow_rows, slow, samples = self._slow(lines, np.flatnonzero(~scan.certain), names)
         scan.keep()
         order = np.argsort(np.concatenate([scan.rows, slow_rows]), kind="stable")
         rows = np.concatenate([scan.rows, slow_rows])[order]
         take = pa.array(order)
         arrays = {name: pa.concat_arrays([scan.column(name), slow[name]]).take(take) for name in names}
-        return Columns(arrays, rows, samples)
+        return ParsedColumns(arrays, rows, samples)
 
-    def _scanned(self, lines: Lines, names: Sequence[str]) -> Columns:
+    def _scanned(self, lines: Lines, names: Sequence[str]) -> ParsedColumns:
         count = len(lines)
         grid = Grid(lines.scan, lines.data, len(names), count)
         wanted = bytes(COMBINED_COLUMNS.index(name) for name in names)
@@ -106,13 +114,13 @@ class AccessParser(Parser):
             name: field.times if name == "ts" else partial(field.column, _TYPES.get(name, pa.string()))
             for name, field in fields.items()
         }
-        return Columns(LazyArrays(makers), rows, samples)
+        return ParsedColumns(LazyArrays(makers), rows, samples)
 
-    def slow_columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def slow_columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         """Read every line by the regular expression, the definition. For tests."""
         names = [name for name in wanted if name in self._known]
         rows, arrays, samples = self._slow(lines, np.arange(len(lines)), names)
-        return Columns(arrays, rows, samples)
+        return ParsedColumns(arrays, rows, samples)
 
     def _slow(
         self, lines: Lines, candidates: Positions, names: Sequence[str]
@@ -265,7 +273,7 @@ class VhostParser(AccessParser):
     def known_columns(self) -> tuple[str, ...] | None:
         return (*VHOST_COLUMNS, *self._known)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         spaces = _positions(lines, SPACE, len(lines.data))
         gaps = np.minimum(spaces[np.searchsorted(spaces, lines.starts)], lines.ends)
         found = super().columns(lines.part(np.minimum(gaps + 1, lines.ends), lines.ends), wanted)
@@ -281,4 +289,4 @@ class VhostParser(AccessParser):
         }
         merged = {name: partial(found.arrays.__getitem__, name) for name in found.arrays}
         merged |= {name: partial(arrays.__getitem__, name) for name in VHOST_COLUMNS}
-        return Columns(LazyArrays(merged), found.rows, found.samples)
+        return ParsedColumns(LazyArrays(merged), found.rows, found.samples)

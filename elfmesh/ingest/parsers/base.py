@@ -92,7 +92,7 @@ class Parsed:
 
 
 @dataclass(slots=True)
-class Columns:
+class ParsedColumns:
     """Columns that a format has extracted from the lines of a block.
 
     Attributes:
@@ -122,7 +122,7 @@ class Parser(ABC):
         self.host = host
 
     @abstractmethod
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         """Extract the requested columns (never `_raw`, `_source` or `_host`) from non-blank lines."""
 
     def known_columns(self) -> tuple[str, ...] | None:

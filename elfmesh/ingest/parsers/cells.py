@@ -70,7 +70,7 @@ class Grid:
         self.words = np.ascontiguousarray(self.words[:, left])
         return left
 
-    def field(self, slots: Sequence[int]) -> Field:
+    def field(self, slots: Sequence[int]) -> CellField:
         """Return a field that may be in several slots: for each row the first slot that is not null."""
         filled = [slot for slot in slots if self.scan.present(self.kinds[slot]) != 1 << NULL]
         first, *more = filled or slots[:1]
@@ -79,10 +79,10 @@ class Grid:
             missing = kinds == NULL
             kinds = np.where(missing, self.kinds[slot], kinds)
             words = np.where(missing, self.words[slot], words)
-        return Field(self, kinds, words)
+        return CellField(self, kinds, words)
 
 
-class Field:
+class CellField:
     """Field of all rows: the cells of one future column. Its grid must not change any more."""
 
     __slots__ = ("_grid", "kinds", "present", "words")
@@ -117,7 +117,7 @@ class Field:
         times, outcome = _pooled(len(self), np.int64), np.empty(len(self), np.uint8)
         if grid.scan.times(grid.data, grid.side, self.kinds, self.words, times, outcome):
             rows = np.flatnonzero(outcome == OTHER)
-            slow = timestamps(Field(grid, self.kinds[rows], self.words[rows]).values())
+            slow = timestamps(CellField(grid, self.kinds[rows], self.words[rows]).values())
             outcome[rows] = np.where(slow.is_valid().to_numpy(zero_copy_only=False), INT, NULL)
             times[rows] = slow.view(pa.int64()).fill_null(0).to_numpy()
         return pa.Array.from_buffers(
@@ -175,7 +175,7 @@ def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
     """Return a string column of slices `[start, end)` of a block of valid UTF-8."""
     grid = Grid(scan, data, 1, 0)
     words = starts << LENGTH_BITS | (ends - starts)
-    return Field(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())
+    return CellField(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())
 
 
 def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
@@ -191,4 +191,4 @@ def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
     if texts.null_count:
         kinds[texts.is_null().to_numpy(zero_copy_only=False)] = NULL
     grid = Grid(scan, data, 1, 0)
-    return Field(grid, kinds, starts[:-1] << LENGTH_BITS | np.diff(starts)).times()
+    return CellField(grid, kinds, starts[:-1] << LENGTH_BITS | np.diff(starts)).times()

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.ingest.parsers.base import Columns, Parsed, Parser
+from elfmesh.ingest.parsers.base import Parsed, ParsedColumns, Parser
 from elfmesh.ingest.parsers.framing import PartFraming
 from elfmesh.ingest.parsers.json_lines import JsonParser
 from elfmesh.ingest.parsers.lines import Lines, Positions
@@ -59,7 +59,7 @@ class ContainerParser(Parser):
             lines = lines.part(lines.starts[firsts], lines.ends[lasts])
         return super().parse_lines(lines, columns)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         assert self._block is not None
         parts, numbers = self._block
         known = [name for name in wanted if name in CONTAINER_COLUMNS]
@@ -76,7 +76,7 @@ class ContainerParser(Parser):
                 arrays[name] = array if len(firsts) == len(array) else array.take(pa.array(firsts))
         rows = records if len(records) < len(lines) else None
         unfit = np.searchsorted(records, numbers[list(found.unfit)]).tolist() if found.unfit else ()
-        return Columns(arrays, rows, found.samples, unfit)
+        return ParsedColumns(arrays, rows, found.samples, unfit)
 
 
 def _joined(texts: pa.Array, numbers: Positions, count: int) -> pa.Array:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.errors import ConfigError
-from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, Columns, Parsed, Parser, sample
+from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, Parsed, ParsedColumns, Parser, sample
 from elfmesh.ingest.parsers.clock import LocalClock
 from elfmesh.ingest.parsers.framing import Framing
 from elfmesh.ingest.parsers.kinds import KINDS, Kind, Request
@@ -191,12 +191,12 @@ class AutoParser(Parser):
             else:
                 self.candidates = candidates(block)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         why = "not in any known log format"
         if self.candidates:
             why = f"may be {' or '.join(self.candidates)}: name the format"
         samples = [sample(why, lines.text(0))] if len(lines) else []
-        return Columns({name: pa.nulls(0) for name in wanted}, np.array([], np.int64), samples)
+        return ParsedColumns({name: pa.nulls(0) for name in wanted}, np.array([], np.int64), samples)
 
 
 def known_columns(spec: str) -> tuple[str, ...] | None:

@@ -43,7 +43,7 @@ _STAMP = (
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RecordBounds:
     """Limits of a record: non-blank lines, and bytes."""
 
     lines: int = LINES_MAX
@@ -53,8 +53,8 @@ class Bounds:
 class Framing(ABC):
     """Rule for records of several lines; after `timeout_s` without growth, a file's last record ends."""
 
-    def __init__(self, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.bounds = bounds or Bounds()
+    def __init__(self, bounds: RecordBounds | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self.bounds = bounds or RecordBounds()
         self.timeout_s = timeout_s
 
     @abstractmethod
@@ -73,7 +73,7 @@ class LineFraming(Framing):
     """Rule for adjacent lines: a match of an RE2 pattern begins a record, or continues one."""
 
     def __init__(
-        self, pattern: str, *, begins: bool, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S
+        self, pattern: str, *, begins: bool, bounds: RecordBounds | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
         super().__init__(bounds, timeout_s)
         self._pattern, self._begins = pattern, begins
@@ -134,7 +134,9 @@ class PartFraming(Framing):
     lines match `partial` and, if given, not `unless`.
     """
 
-    def __init__(self, stream: str, partial: str, unless: str = "", bounds: Bounds | None = None) -> None:
+    def __init__(
+        self, stream: str, partial: str, unless: str = "", bounds: RecordBounds | None = None
+    ) -> None:
         super().__init__(bounds)
         self._stream, self._partial, self._unless = stream, partial, unless
 
@@ -202,7 +204,9 @@ def _same_length(line: bytes) -> bytes:
     return line
 
 
-def parse_framing(spec: str, *, bounds: Bounds | None = None, timeout_s: float = TIMEOUT_S) -> Framing | None:
+def parse_framing(
+    spec: str, *, bounds: RecordBounds | None = None, timeout_s: float = TIMEOUT_S
+) -> Framing | None:
     """Parse a `multiline` setting; None for "". Raises ConfigError for an unknown rule or invalid RE2."""
     if not spec:
         return None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.ingest.parsers.base import SAMPLES_MAX, Columns, Parsed, Parser, sample
+from elfmesh.ingest.parsers.base import SAMPLES_MAX, Parsed, ParsedColumns, Parser, sample
 from elfmesh.ingest.parsers.framing import Framing
 from elfmesh.ingest.parsers.json_lines import JsonParser
 from elfmesh.ingest.parsers.lines import Lines
@@ -124,7 +124,7 @@ class ExportParser(Parser):
         whole = Lines(b"\n".join(texts))
         return self.parse_lines(whole.part(starts, ends), columns)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         good = [record for record in self._records if record is not None]
         bad = [row for row, record in enumerate(self._records) if record is None]
         rows = np.delete(np.arange(len(self._records)), bad) if bad else None
@@ -138,7 +138,7 @@ class ExportParser(Parser):
             else pa.array([record.get(name) for record in good], pa.string())
             for name in wanted
         }
-        return Columns(arrays, rows, samples)
+        return ParsedColumns(arrays, rows, samples)
 
 
 def _time(record: dict[str, str]) -> str | None:

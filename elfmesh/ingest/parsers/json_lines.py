@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.ingest.parsers.base import TIMESTAMP_FIELDS, Columns, LazyArrays, Parser, sample
-from elfmesh.ingest.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, Field, Grid
-from elfmesh.ingest.parsers.json_plan import Plan
+from elfmesh.ingest.parsers.base import TIMESTAMP_FIELDS, LazyArrays, ParsedColumns, Parser, sample
+from elfmesh.ingest.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, CellField, Grid
+from elfmesh.ingest.parsers.json_plan import JsonPlan
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.scanner import refused_room
 from elfmesh.ingest.parsers.schema import StreamSchema, timestamps
@@ -48,17 +48,17 @@ class JsonParser(Parser):
         super().__init__(source, host)
         self.schema = schema if schema is not None else StreamSchema()
         self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._plans: dict[tuple[str, ...], JsonPlan] = {}
 
     def line_fields(self, text: str) -> Iterable[str]:
         return json_fields(text)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         plan = self._plan(tuple(wanted))
         scanned = self._scanned(lines, plan, wanted) if lines.scan is not None and len(lines) else None
         return self._decoded(lines, plan, wanted) if scanned is None else scanned
 
-    def _scanned(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns | None:
+    def _scanned(self, lines: Lines, plan: JsonPlan, wanted: Sequence[str]) -> ParsedColumns | None:
         """Read columns by the scanner and decode the lines that it refused; None if it refused too many.
 
         Types are determined here, for every column in the order of `wanted`; only the copying is deferred.
@@ -85,9 +85,9 @@ class JsonParser(Parser):
             makers[name] = partial(_same, array)
             unfit += bad
             samples += [sample(f"{name} is not {array.type}", repr(values[i])) for i in bad[:1]]
-        return Columns(LazyArrays(makers), rows, samples, unfit)
+        return ParsedColumns(LazyArrays(makers), rows, samples, unfit)
 
-    def _decoded(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns:
+    def _decoded(self, lines: Lines, plan: JsonPlan, wanted: Sequence[str]) -> ParsedColumns:
         objects, rows, samples = _decode(lines, plan.decoder)
         arrays: dict[str, pa.Array] = {}
         unfit: list[int] = []
@@ -100,9 +100,9 @@ class JsonParser(Parser):
             arrays[name], bad = self.schema.column(name, values)
             unfit += bad
             samples += [sample(f"{name} is not {arrays[name].type}", repr(values[i])) for i in bad[:1]]
-        return Columns(arrays, rows, samples, unfit)
+        return ParsedColumns(arrays, rows, samples, unfit)
 
-    def _event_times(self, plan: Plan, objects: list[Any], cache: dict[str, list[Any]]) -> pa.Array:
+    def _event_times(self, plan: JsonPlan, objects: list[Any], cache: dict[str, list[Any]]) -> pa.Array:
         found: list[Any] = [None] * len(objects)
         for name in self._timestamps:
             values = plan.values(name, objects, cache)
@@ -111,13 +111,13 @@ class JsonParser(Parser):
                 break
         return timestamps(found)
 
-    def _plan(self, wanted: tuple[str, ...]) -> Plan:
+    def _plan(self, wanted: tuple[str, ...]) -> JsonPlan:
         plan = self._plans.get(wanted)
         if plan is None:
             paths = [name for name in wanted if name != "ts"]
             if "ts" in wanted:
                 paths += [name for name in self._timestamps if name not in paths]
-            plan = self._plans[wanted] = Plan(paths)
+            plan = self._plans[wanted] = JsonPlan(paths)
         return plan
 
 
@@ -125,7 +125,7 @@ def _same(array: pa.Array) -> pa.Array:
     return array
 
 
-def _plain_kind(field: Field) -> pa.DataType | None:
+def _plain_kind(field: CellField) -> pa.DataType | None:
     """Return the type that Arrow would infer for the values of a field; None if they have several kinds."""
     if field.present & ~TEXT_MASK == 0:
         return pa.string() if field.present else pa.null()
@@ -136,7 +136,7 @@ def _plain_kind(field: Field) -> pa.DataType | None:
     return pa.float64() if field.present & ~(1 << INT) == 1 << FLOAT else None
 
 
-def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, list[str]] | None:
+def _scan(lines: Lines, plan: JsonPlan) -> tuple[Grid, np.ndarray[Any, Any] | None, list[str]] | None:
     count = len(lines)
     grid = Grid(lines.scan, lines.data, plan.slot_count, count)
     refused = refused_room(count)

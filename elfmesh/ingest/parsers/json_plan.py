@@ -18,7 +18,7 @@ PARTS_MAX = 16
 paths are nested or one key."""
 
 
-class Tree:
+class PathTree:
     """Requested paths as a tree of names.
 
     `asked`: a path ends here. `kind` is the decoder's class for an object here (None: a dict); `slot` is the
@@ -29,21 +29,21 @@ class Tree:
 
     def __init__(self, slot: int = -1) -> None:
         self.asked = False
-        self.children: dict[str, Tree] = {}
+        self.children: dict[str, PathTree] = {}
         self.kind: Any = None
         self.slot = slot
 
-    def walk(self) -> Iterator[Tree]:
+    def walk(self) -> Iterator[PathTree]:
         yield self
         for child in self.children.values():
             yield from child.walk()
 
 
-class Plan:
+class JsonPlan:
     """Decoder for a set of dotted paths, and the access to each path in its results."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._root = Tree()
+        self._root = PathTree()
         self.slots: dict[str, tuple[int, ...]] = {}
         """For each path: the scanner's slots of its interpretations, best first."""
         count = 0
@@ -52,7 +52,7 @@ class Plan:
             for slot, parts in enumerate(readings, count):
                 node = self._root
                 for part in parts:
-                    node = node.children.setdefault(part, Tree())
+                    node = node.children.setdefault(part, PathTree())
                 node.asked = True
                 node.slot = slot
             self.slots[path] = tuple(range(count, count + len(readings)))
@@ -107,7 +107,7 @@ class Plan:
         return walk
 
 
-def describe(root: Tree, slots: int) -> bytes:
+def describe(root: PathTree, slots: int) -> bytes:
     """Encode a tree of names for the scanner.
 
     Nodes, parents first: slot plus one, number of names, and for each name its node, length and text.
@@ -137,7 +137,7 @@ def _readings(path: str) -> list[list[str]]:
     return readings
 
 
-def _struct(node: Tree) -> Any:
+def _struct(node: PathTree) -> Any:
     """Return a msgspec type for an object with the node's children; sets the `kind` of every inner object.
 
     A requested node with children is decoded completely (kind None) and accessed as a dict.
@@ -153,7 +153,7 @@ def _struct(node: Tree) -> Any:
     return node.kind
 
 
-def _field_step(node: Tree, name: str) -> Getter:
+def _field_step(node: PathTree, name: str) -> Getter:
     attribute = f"f{list(node.children).index(name)}"
     get, kind = attrgetter(attribute), node.kind
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from elfmesh.ingest.parsers.base import read_each, sample
 from elfmesh.ingest.parsers.cells import Grid
-from elfmesh.ingest.parsers.json_plan import Tree, describe
+from elfmesh.ingest.parsers.json_plan import PathTree, describe
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.scanner import refused_room
 from elfmesh.ingest.parsers.text_fields import Kept, TextParser, Texts
@@ -66,9 +66,9 @@ class LogfmtParser(TextParser):
 
     def _compiled(self, scan: Any, names: Sequence[str]) -> Any:
         if self._plan[:2] != (scan, names):
-            root = Tree()
+            root = PathTree()
             for slot, name in enumerate(names):
-                root.children[name] = Tree(slot)
+                root.children[name] = PathTree(slot)
             self._plan = scan, names, scan.plan(describe(root, len(names)))
         return self._plan[2]
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, read_each, sample
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, extract
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, extract
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Texts
 
 BARE = "true"
@@ -160,9 +160,9 @@ def _header(word: str, names: Sequence[str], tail: str) -> str:
     return rf"(?s)^{before}{word}:(?P<{first}>\d+(?:\.\d+)?)\|{cells}{tail}"
 
 
-_CEF = Pattern(_header("CEF", _CEF_HEADER, r"(?:\|(?P<extension>.*))?$"))
+_CEF = LinePattern(_header("CEF", _CEF_HEADER, r"(?:\|(?P<extension>.*))?$"))
 _LEEF = (
-    Pattern(
+    LinePattern(
         _header(
             "LEEF",
             _LEEF_HEADER[:-1],
@@ -177,7 +177,7 @@ class CefParser(TextParser):
 
     name = "cef"
     header: Sequence[str] = _CEF_HEADER
-    patterns: Sequence[Pattern] = (_CEF,)
+    patterns: Sequence[LinePattern] = (_CEF,)
     times: Sequence[str] = ("rt", "deviceReceiptTime", "end", "start", "stamp")
 
     def __init__(self, source: str, host: str, options: TextOptions) -> None:

@@ -11,7 +11,7 @@ from elfmesh.ingest.parsers.csv_lines import COMMA, TAB, csv_row
 from elfmesh.ingest.parsers.json_lines import json_fields
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.logfmt import logfmt_fields
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern
 from elfmesh.ingest.parsers.pattern_formats.servers import CRI, GLOG, NGINX_ERROR
 from elfmesh.ingest.parsers.syslog import PATTERNS as SYSLOG
 
@@ -42,7 +42,7 @@ NUL_BYTES = 16
 _DOCKER = {"log", "stream", "time"}
 
 
-def _like(*patterns: Pattern) -> Callable[[str], bool]:
+def _like(*patterns: LinePattern) -> Callable[[str], bool]:
     import re2  # linear even for malicious lines
 
     compiled = [re2.compile(pattern.text) for pattern in patterns]

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, PatternParser
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, PatternParser
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, Texts
 
 SYSLOG_COLUMNS = (
@@ -53,7 +53,7 @@ _STAMP = (
 _TAG = r"(?P<app>[^\s:\[]+)(?:\[(?P<procid>[^\]\s]*)\])?:"
 _DATA = r'(?P<structured_data>-|(?:\[(?:[^"\]\\]|\\.|"(?:[^"\\]|\\.)*")*\])+)'
 PATTERNS = tuple(
-    Pattern("(?s)^" + text)
+    LinePattern("(?s)^" + text)
     for text in (
         rf"{_PRIORITY}(?P<version>[1-9]\d?) (?P<ts>\S+) (?P<host>\S+) (?P<app>\S+) (?P<procid>\S+)"
         rf" (?P<msgid>\S+) {_DATA}(?: \x{{FEFF}}?(?P<message>.*))?$",

@@ -21,7 +21,7 @@ from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.base import (
     TIMESTAMP,
     TIMESTAMP_FIELDS,
-    Columns,
+    ParsedColumns,
     Parser,
     read_each,
     sample,
@@ -58,7 +58,7 @@ class TextParser(Parser):
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """Return the named fields as strings, the valid lines (None: all) and samples of invalid ones."""
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         names = [name for name in wanted if name != "ts"]
         if "ts" in wanted:
             names += [name for name in self._timestamps if name not in names]
@@ -78,7 +78,7 @@ class TextParser(Parser):
                 samples += [sample(f"{name} is not {self._declared[name]}", text)] if bad else []
             elif name in fields:
                 arrays[name] = strings(fields[name])
-        return Columns(arrays, None if rows is None else np.array(rows, np.int64), samples, unfit)
+        return ParsedColumns(arrays, None if rows is None else np.array(rows, np.int64), samples, unfit)
 
     def _event_times(self, fields: Mapping[str, Texts], rows: int, scan: Any) -> pa.Array:
         found: pa.Array | None = None

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from elfmesh.ingest.parsers.base import Parsed, join_parsed, sample
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, extract
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, extract
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Texts
 
 FIELDS_MAX = 200
@@ -36,7 +36,7 @@ class W3cParser(TextParser):
     def __init__(self, source: str, host: str, options: TextOptions, *, head: bytes | None = None) -> None:
         super().__init__(source, host, options)
         self._header: tuple[str, ...] = ()
-        self._pattern = Pattern("")
+        self._pattern = LinePattern("")
         self._date = ""
         for text in Lines(head).texts() if head else ():
             self._obey(text)
@@ -78,7 +78,7 @@ class W3cParser(TextParser):
                 for number, name in enumerate(names):
                     fields.setdefault(name, (f"f{number}",))
                 cells = r"[ \t]+".join(f"(?P<f{number}>{_CELL})" for number in range(len(names)))
-                self._pattern = Pattern(rf"^{cells}[ \t]*$", fields)
+                self._pattern = LinePattern(rf"^{cells}[ \t]*$", fields)
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         if not self._header and len(lines):

@@ -7,14 +7,14 @@ from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceId
 from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from elfmesh.ingest.sources.reader import Delivery, StreamReader, parse_block
+    from elfmesh.ingest.sources.reader import BlockDelivery, StreamReader, parse_block
     from elfmesh.ingest.sources.tail import Tail
 else:
-    __getattr__ = lazy_names(__name__, {"reader": "Delivery StreamReader parse_block", "tail": "Tail"})
+    __getattr__ = lazy_names(__name__, {"reader": "BlockDelivery StreamReader parse_block", "tail": "Tail"})
 
 __all__ = [
     "Block",
-    "Delivery",
+    "BlockDelivery",
     "FileKey",
     "FilePosition",
     "Gap",

@@ -19,7 +19,7 @@ from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.blocks import LineCutter
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.held import Held
-from elfmesh.ingest.sources.known import Known, Settling
+from elfmesh.ingest.sources.known import KnownFile, Settling
 from elfmesh.ingest.sources.position import (
     FINISHED,
     FOREIGN,
@@ -29,9 +29,9 @@ from elfmesh.ingest.sources.position import (
     Gap,
     SourceId,
 )
-from elfmesh.ingest.sources.rotated import Entry, is_rotated
-from elfmesh.ingest.sources.succession import UNSEEN, Heir, Names, identity_of, judge
-from elfmesh.ingest.sources.surroundings import Surroundings
+from elfmesh.ingest.sources.rotated import RotatedFile, is_rotated
+from elfmesh.ingest.sources.succession import UNSEEN, FileNames, Heir, identity_of, judge
+from elfmesh.ingest.sources.surroundings import NeighbourFiles
 
 COMPRESSED = "compressed files are not followed"
 CUT = "it was truncated or rewritten in place"
@@ -59,16 +59,16 @@ class Followed(Held):
         new_cutter: Callable[[int], LineCutter] = LineCutter,
     ) -> None:
         super().__init__(stored, heads, files_max, line_bytes_max, partial(new_cutter, line_bytes_max))
-        self._around = Surroundings(pattern, (p.path for p in stored if p.role == READING))
+        self._around = NeighbourFiles(pattern, (p.path for p in stored if p.role == READING))
         self._resume = [p for p in stored if p.role == READING]
         self._began_before = bool(stored) or read_from == "resume"
         self._from_end = read_from == "end"
         self._replay = replay
         self._grace_s = grace_s
         self._settling = Settling()
-        self._names = Names(self._resume)
-        self._nearby: dict[SourceId, Entry] = {}
-        self._waited: dict[SourceId, Entry] = {}
+        self._names = FileNames(self._resume)
+        self._nearby: dict[SourceId, RotatedFile] = {}
+        self._waited: dict[SourceId, RotatedFile] = {}
         self._first = True
         self._now = 0.0
 
@@ -127,7 +127,9 @@ class Followed(Held):
                 if self._has_room(each):
                     self._begin(each, place)
                 else:
-                    self._known[each.id] = Known(msgspec.structs.replace(place, role=FINISHED), place.offset)
+                    self._known[each.id] = KnownFile(
+                        msgspec.structs.replace(place, role=FINISHED), place.offset
+                    )
                 continue
             copy = self._copy_of(place)
             if copy is not None:
@@ -151,19 +153,19 @@ class Followed(Held):
         unseen = (each for each in self._nearby.values() if each.id not in self._listed)
         return not place.head and any(map(self._is_unknown, unseen))
 
-    def _copy_of(self, place: FilePosition) -> Entry | None:
+    def _copy_of(self, place: FilePosition) -> RotatedFile | None:
         if not place.head:
             return None
         found = [each for each in self._nearby.values() if self._may_be_copy(each, place)]
         found.sort(key=lambda each: (contents.is_compressed(each.path), -each.mtime_ns))
         return next((each for each in found if contents.holds(each.path, place)), None)
 
-    def _may_be_copy(self, each: Entry, place: FilePosition) -> bool:
+    def _may_be_copy(self, each: RotatedFile, place: FilePosition) -> bool:
         if each.id in self._files or each.id in self._copies:
             return False
         return each.path == place.path or self._around.is_rotated(each.path)
 
-    def _go_on(self, copy: Entry, place: FilePosition) -> None:
+    def _go_on(self, copy: RotatedFile, place: FilePosition) -> None:
         if copy.path == place.path:
             self._begin(copy, place)
             return
@@ -193,7 +195,7 @@ class Followed(Held):
             if grown and self._has_room(each):
                 self._begin(each, place)
 
-    def _forget(self, known: Known) -> None:
+    def _forget(self, known: KnownFile) -> None:
         place = known.position
         del self._known[place.id]
         if place.role == FOREIGN or not place.head:
@@ -212,7 +214,7 @@ class Followed(Held):
 
     # -- new files -----------------------------------------------------------------------------------
 
-    def _succeed(self, each: Entry, before: SourceId) -> None:
+    def _succeed(self, each: RotatedFile, before: SourceId) -> None:
         """Handle a file that has taken a log's name: test for a copy, and for lost files in between."""
         if before in self._heirs and before not in self._nearby:
             file: OpenFile | None = self._heirs.pop(before).file
@@ -261,12 +263,12 @@ class Followed(Held):
             else:
                 self._heirs[identity] = heir
 
-    def _is_unknown(self, each: Entry) -> bool:
+    def _is_unknown(self, each: RotatedFile) -> bool:
         if self._is_held(each.id):
             return False
         return each.id in self._listed or self._around.is_rotated(each.path)
 
-    def _take_in(self, each: Entry) -> None:
+    def _take_in(self, each: RotatedFile) -> None:
         attached, compressed = each.id in self._listed, contents.is_compressed(each.path)
         if self._first and not self._began_before:
             if compressed or not attached:
@@ -284,7 +286,7 @@ class Followed(Held):
         elif self._has_room(each):
             self._begin(each)
 
-    def _is_copy(self, each: Entry, compressed: bool) -> bool:
+    def _is_copy(self, each: RotatedFile, compressed: bool) -> bool:
         for file in self._files.values():
             if file.inflated is None and contents.is_copy(each.path, file.fd):
                 return True

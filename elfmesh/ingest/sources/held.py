@@ -12,7 +12,7 @@ from elfmesh.errors import DataError
 from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.blocks import LineCutter
 from elfmesh.ingest.sources.file import OpenFile, open_file
-from elfmesh.ingest.sources.known import Known, remembered
+from elfmesh.ingest.sources.known import KnownFile, remembered
 from elfmesh.ingest.sources.position import (
     FINISHED,
     FOREIGN,
@@ -22,7 +22,7 @@ from elfmesh.ingest.sources.position import (
     Gap,
     SourceId,
 )
-from elfmesh.ingest.sources.rotated import Entry
+from elfmesh.ingest.sources.rotated import RotatedFile
 from elfmesh.ingest.sources.succession import Heir, identity_of
 
 
@@ -47,12 +47,12 @@ class Held:
         self.problems: dict[str, str] = {}
         self.waiting: set[SourceId] = set()
         self.heads = heads
-        self._known = {p.id: Known(p, p.offset) for p in stored if p.role != READING}
+        self._known = {p.id: KnownFile(p, p.offset) for p in stored if p.role != READING}
         self._files: dict[SourceId, OpenFile] = {}
         # Files that are read in place of lost ones, and copies that are not read yet; by their own identity.
         self._copies: dict[SourceId, OpenFile] = {}
         self._heirs: dict[SourceId, Heir] = {}
-        self._listed: dict[SourceId, Entry] = {}
+        self._listed: dict[SourceId, RotatedFile] = {}
         self._files_max, self._limit, self._new_cutter = files_max, line_bytes_max, new_cutter
 
     @property
@@ -79,12 +79,12 @@ class Held:
         if self._copies.pop(own, None) is None:
             del self._files[own]
         if compressed:
-            self._remember(Entry(file.path, own, status.st_size, status.st_mtime_ns), FOREIGN)
+            self._remember(RotatedFile(file.path, own, status.st_size, status.st_mtime_ns), FOREIGN)
             gone = True  # it cannot grow any more
         elif not gone:
             device, inode = own
             place = msgspec.structs.replace(file.position, device=device, inode=inode, role=FINISHED)
-            self._known[own] = Known(place, status.st_size, status.st_mtime_ns)
+            self._known[own] = KnownFile(place, status.st_size, status.st_mtime_ns)
         if file.pending and gone:
             self.gaps.append(Gap(file.path, "its last line never ended", file.pending))
 
@@ -97,7 +97,7 @@ class Held:
         held = (self._files, self._copies, self._known, self._heirs)
         return any(identity in each for each in held)
 
-    def _remember(self, each: Entry, role: int) -> None:
+    def _remember(self, each: RotatedFile, role: int) -> None:
         """Record a file without reading it: it is never read (FOREIGN), or only what is added to it."""
         try:
             known = remembered(each, role, self._limit)
@@ -107,7 +107,7 @@ class Held:
         if known is not None:
             self._known[each.id] = known
 
-    def _begin(self, each: Entry, place: FilePosition | None = None, *, behind: int = 0) -> None:
+    def _begin(self, each: RotatedFile, place: FilePosition | None = None, *, behind: int = 0) -> None:
         """Read a file from a position, or from after the last line that ends within `behind` bytes."""
         file = self._open(each, each.id if place is None else place.id, place)
         if file is None:
@@ -118,7 +118,7 @@ class Held:
         self._files[each.id] = file
         self._known.pop(each.id, None)
 
-    def _open(self, each: Entry, identity: SourceId, place: FilePosition | None) -> OpenFile | None:
+    def _open(self, each: RotatedFile, identity: SourceId, place: FilePosition | None) -> OpenFile | None:
         """Open a file at its position.
 
         Returns None if it cannot be read. The file is then in `problems`, and the watermark waits.
@@ -148,11 +148,11 @@ class Held:
             self._remember(each, FOREIGN)
         return None
 
-    def _cannot(self, each: Entry, error: OSError) -> None:
+    def _cannot(self, each: RotatedFile, error: OSError) -> None:
         self.problems[each.path] = error.strerror or str(error)
         self.waiting.add(each.id)
 
-    def _has_room(self, each: Entry) -> bool:
+    def _has_room(self, each: RotatedFile) -> bool:
         if len(self._files) + len(self._copies) < self._files_max:
             return True
         needed = [heir.file for heir in self._heirs.values()]

@@ -13,12 +13,12 @@ import msgspec
 from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import FINISHED, READING, FilePosition, SourceId
-from elfmesh.ingest.sources.rotated import Entry
+from elfmesh.ingest.sources.rotated import RotatedFile
 from elfmesh.storage.starving import opened
 
 
 @dataclass(slots=True)
-class Known:
+class KnownFile:
     """File that is not open, with its metadata of the last look."""
 
     position: FilePosition
@@ -29,7 +29,7 @@ class Known:
         unfinished = self.position.role == FINISHED and self.size > self.position.offset
         return msgspec.structs.replace(self.position, role=READING) if unfinished else self.position
 
-    def is_still(self, each: Entry) -> bool:
+    def is_still(self, each: RotatedFile) -> bool:
         """Return whether a file is unchanged; for foreign files, raw bytes are compared."""
         place = self.position
         if place.role == FINISHED:
@@ -37,7 +37,7 @@ class Known:
         return each.size >= place.offset and contents.begins_as(each.path, place)
 
 
-def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
+def remembered(each: RotatedFile, role: int, line_bytes_max: int) -> KnownFile | None:
     """Return a file as known without reading it: it is never read (FOREIGN), or only what is added to it.
 
     Returns None if another file has taken its name.
@@ -47,7 +47,7 @@ def remembered(each: Entry, role: int, line_bytes_max: int) -> Known | None:
         place = contents.place_at_end(each.path, fd, role, line_bytes_max)
     finally:
         os.close(fd)
-    return Known(place, each.size, each.mtime_ns) if place.id == each.id else None
+    return KnownFile(place, each.size, each.mtime_ns) if place.id == each.id else None
 
 
 class Settling:
@@ -56,7 +56,7 @@ class Settling:
     def __init__(self) -> None:
         self._sizes: dict[SourceId, tuple[int, float]] = {}
 
-    def is_settled(self, each: Entry, now: float) -> bool:
+    def is_settled(self, each: RotatedFile, now: float) -> bool:
         """Return whether a compressed file is complete, judged by its not growing for a while."""
         size, since = self._sizes.get(each.id, (-1, 0.0))
         if size != each.size:

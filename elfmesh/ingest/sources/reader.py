@@ -31,7 +31,7 @@ JOIN_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class BlockDelivery:
     """Parsed block and the jobs that receive it, in the order in which they joined."""
 
     jobs: tuple[str, ...]
@@ -147,12 +147,12 @@ class StreamReader:
         self._groups.clear()
         self._group_of.clear()
 
-    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
+    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[BlockDelivery]:
         """Read and parse new lines, about `bytes_max` per group.
 
         `paused` are jobs under back-pressure; a group that contains one does not read.
         """
-        deliveries: list[Delivery] = []
+        deliveries: list[BlockDelivery] = []
         self._unite()
         reading = [group for group in self._groups if not any(job in paused for job in group.jobs)]
         awaited = self._close_behind(reading)
@@ -176,7 +176,7 @@ class StreamReader:
             for job in group.jobs:
                 self._gaps[job].append(gap)
 
-    def _poll_group(self, group: _Group, bytes_max: int) -> Iterator[Delivery]:
+    def _poll_group(self, group: _Group, bytes_max: int) -> Iterator[BlockDelivery]:
         """Read and parse for one group; never past the leader."""
         leader = self._groups[0]
         limits = None
@@ -191,7 +191,7 @@ class StreamReader:
         for block in blocks:
             parser = retried(partial(self._parser, group, block), f"reading {block.source}")
             parsed = _parse_any(parser, block, columns)
-            yield Delivery(tuple(group.jobs), parsed, block)
+            yield BlockDelivery(tuple(group.jobs), parsed, block)
 
     def sources(self, job: str) -> list[SourceState]:
         """Return the files of a job and whether each is read to its end, as the last poll found them."""

@@ -18,7 +18,7 @@ _WITHIN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RotatedFile:
     """One regular file of a directory."""
 
     path: str
@@ -41,8 +41,8 @@ def bases(name: str) -> list[str]:
     return found
 
 
-def scan(directory: str) -> list[Entry]:
-    found: list[Entry] = []
+def scan(directory: str) -> list[RotatedFile]:
+    found: list[RotatedFile] = []
     try:
         with off_the_loop(lambda: os.scandir(directory or "."), f"listing {directory}") as entries:
             for each in entries:
@@ -58,8 +58,8 @@ def scan(directory: str) -> list[Entry]:
     return sorted(found, key=lambda each: (each.mtime_ns, each.path))
 
 
-def entry(path: str, status: os.stat_result) -> Entry:
-    return Entry(path, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+def entry(path: str, status: os.stat_result) -> RotatedFile:
+    return RotatedFile(path, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
 
 def is_rotated(path: str, known: Iterable[str]) -> bool:

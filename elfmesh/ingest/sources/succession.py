@@ -18,7 +18,7 @@ from elfmesh.errors import DataError
 from elfmesh.ingest.sources import contents
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.position import MARK_BYTES, FilePosition, SourceId
-from elfmesh.ingest.sources.rotated import Entry, is_rotated, scan
+from elfmesh.ingest.sources.rotated import RotatedFile, is_rotated, scan
 from elfmesh.storage.starving import opened
 
 log = logging.getLogger("elf.worker")
@@ -35,7 +35,7 @@ AT_FDCWD, STATX_BTIME, STATX_BTIME_AT, STATX_BYTES = -100, 0x800, 80, 256
 of the struct."""
 
 
-class Names:
+class FileNames:
     """Map from names to files at the last look."""
 
     def __init__(self, stored: Iterable[FilePosition]) -> None:
@@ -43,8 +43,8 @@ class Names:
         self._passed: set[SourceId] = set()
 
     def look(
-        self, listed: Mapping[SourceId, Entry], is_rotated: Callable[[str], bool]
-    ) -> list[tuple[Entry, SourceId]]:
+        self, listed: Mapping[SourceId, RotatedFile], is_rotated: Callable[[str], bool]
+    ) -> list[tuple[RotatedFile, SourceId]]:
         """Return the files that have taken a log's name since the last look, with the previous holders."""
         found = []
         for each in listed.values():
@@ -63,7 +63,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FileSuccession:
     """Classification of a file that has taken another's name: whether it is a copy.
 
     `lost` says why files may be lost.
@@ -97,11 +97,11 @@ class Heir:
 
 def judge(
     file: OpenFile,
-    each: Entry,
-    rotated: Sequence[Entry],
-    unseen: Sequence[Entry],
+    each: RotatedFile,
+    rotated: Sequence[RotatedFile],
+    unseen: Sequence[RotatedFile],
     is_held: Callable[[SourceId], bool],
-) -> Verdict:
+) -> FileSuccession:
     """Classify a file `each` that has taken the name of an open one.
 
     `unseen` files are ordered, oldest first.
@@ -110,14 +110,14 @@ def judge(
     (there, _), (directory, name) = os.path.split(now), os.path.split(each.path)
     if now and is_rotated(now, [os.path.join(there, name)]):  # noqa: PTH118 - as in scan
         beside = [] if there == directory else _unseen_beside(there, name, file, is_held)
-        return Verdict(lost=f"{ELSEWHERE}: {', '.join(beside)}" if beside else "")
+        return FileSuccession(lost=f"{ELSEWHERE}: {', '.join(beside)}" if beside else "")
     if file.inflated is None and _common_bytes(file, each.path):
-        return Verdict(is_copy=True)
+        return FileSuccession(is_copy=True)
     if _has_last_line(each.path, file):
         _warn_of_changes(each.path, 0)
-        return Verdict()
+        return FileSuccession()
     is_whole = now or _has_copy(file, rotated) or _follows(file, [*unseen, each])
-    return Verdict(lost="" if is_whole else UNSEEN)
+    return FileSuccession(lost="" if is_whole else UNSEEN)
 
 
 def identity_of(file: OpenFile) -> SourceId:
@@ -157,7 +157,7 @@ def _unseen_beside(
     ]
 
 
-def _has_copy(file: OpenFile, rotated: Sequence[Entry]) -> bool:
+def _has_copy(file: OpenFile, rotated: Sequence[RotatedFile]) -> bool:
     is_empty = not os.fstat(file.fd).st_size
     for each in rotated:
         if contents.is_copy(each.path, file.fd):
@@ -174,7 +174,7 @@ def _is_empty_inside(path: str) -> bool:
         return False
 
 
-def _follows(file: OpenFile, chain: Sequence[Entry]) -> bool:
+def _follows(file: OpenFile, chain: Sequence[RotatedFile]) -> bool:
     if len(chain) > 2:  # several rotations are kept, so another may have been deleted
         return False
     if contents.is_compressed(chain[0].path):  # its creation time is that of the compression

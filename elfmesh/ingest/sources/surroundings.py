@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from elfmesh.ingest.sources.file import SETTLED_S
 from elfmesh.ingest.sources.position import SourceId
-from elfmesh.ingest.sources.rotated import Entry, entry, is_rotated, scan
+from elfmesh.ingest.sources.rotated import RotatedFile, entry, is_rotated, scan
 from elfmesh.storage.starving import wait_for_descriptor
 
 BASES_MAX = 1000
@@ -21,7 +21,7 @@ BASES_MAX = 1000
 NOT_A_FILE = "not a regular file"
 
 
-class Surroundings:
+class NeighbourFiles:
     """Files of one pattern and their neighbours.
 
     Args:
@@ -35,12 +35,12 @@ class Surroundings:
         self._bases = dict.fromkeys(paths)
         if not glob.has_magic(pattern):
             self._bases[pattern] = None
-        self._seen: dict[str, tuple[int, float, float, list[Entry]]] = {}
+        self._seen: dict[str, tuple[int, float, float, list[RotatedFile]]] = {}
 
-    def listed(self) -> dict[SourceId, Entry]:
+    def listed(self) -> dict[SourceId, RotatedFile]:
         """Return the regular files that match the pattern now, each once, by name."""
         self.problems = {}
-        found: dict[SourceId, Entry] = {}
+        found: dict[SourceId, RotatedFile] = {}
         wait_for_descriptor(f"listing {self.pattern}")  # without one, glob silently returns nothing
         paths = sorted(glob.glob(self.pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute one
         for path in paths or [self.pattern]:
@@ -59,12 +59,12 @@ class Surroundings:
             del self._bases[old]
         return found
 
-    def nearby(self, now: float, *, at_once: bool = False) -> dict[SourceId, Entry]:
+    def nearby(self, now: float, *, at_once: bool = False) -> dict[SourceId, RotatedFile]:
         """Return all regular files in the directories of all files that were ever listed.
 
         `at_once`: list directories even if they seem unchanged.
         """
-        found: dict[SourceId, Entry] = {}
+        found: dict[SourceId, RotatedFile] = {}
         for directory in sorted({os.path.dirname(path) for path in self._bases}):  # noqa: PTH120 - as above
             for each in self._look(directory, now, at_once):
                 found.setdefault(each.id, each)
@@ -73,7 +73,7 @@ class Surroundings:
     def is_rotated(self, path: str) -> bool:
         return is_rotated(path, self._bases)
 
-    def _look(self, directory: str, now: float, at_once: bool) -> list[Entry]:
+    def _look(self, directory: str, now: float, at_once: bool) -> list[RotatedFile]:
         try:
             stamp = os.stat(directory or ".").st_mtime_ns  # noqa: PTH116 - as above
         except OSError:

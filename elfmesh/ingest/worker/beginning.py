@@ -18,7 +18,7 @@ from elfmesh.safeguards import safeguard
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SharedWorkerState:
     """Objects that all workers of a job at an agent share.
 
     Attributes:
@@ -68,5 +68,5 @@ class Resumed:
 FRESH = Resumed()
 """State of a job without an earlier boot."""
 
-ALONE = Surroundings()
+ALONE = SharedWorkerState()
 """Shared objects of a worker that shares nothing."""

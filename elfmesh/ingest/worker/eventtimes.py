@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from elfmesh.ingest.sources import Block
 from elfmesh.ingest.worker.offsets import ReadUpTo
 from elfmesh.ingest.worker.watermark import Watermark
-from elfmesh.ql import Window
+from elfmesh.ql import WindowSpec
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 
 
@@ -21,7 +21,7 @@ class EventTimes:
 
     def __init__(
         self,
-        window: Window | None,
+        window: WindowSpec | None,
         lateness_us: int,
         idle_us: int,
         max_future_us: int | None,

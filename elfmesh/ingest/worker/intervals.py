@@ -19,7 +19,7 @@ class OpenInterval:
 
 
 @dataclass(frozen=True, slots=True)
-class SealedInterval:
+class WorkerInterval:
     """Sealed interval: records per bucket of `BUCKETS`, and one partial (or b"") per partition."""
 
     index: int
@@ -27,7 +27,7 @@ class SealedInterval:
     payloads: tuple[bytes, ...]
 
     @property
-    def given_up(self) -> SealedInterval:
+    def given_up(self) -> WorkerInterval:
         """Return the interval without its rows; its records are counted as given up."""
         counts = list(self.counts)
         counts[OVERFLOW] += counts[CONTRIBUTED]
@@ -37,9 +37,9 @@ class SealedInterval:
 
 def encoded(
     interval: OpenInterval, encode: Encode, partitions: int, note: Callable[[str], None]
-) -> SealedInterval:
+) -> WorkerInterval:
     """Encode an interval. One that no message can carry is given up, noted and counted."""
-    nothing = SealedInterval(interval.index, interval.counts, (b"",) * partitions)
+    nothing = WorkerInterval(interval.index, interval.counts, (b"",) * partitions)
     if interval.tables is None:
         return nothing
     try:

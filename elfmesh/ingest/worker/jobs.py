@@ -25,8 +25,8 @@ from elfmesh.ingest.functions.of_job import JobFunctions
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.sources import FilePosition, Gap
 from elfmesh.ingest.stream_settings import StreamConfig
-from elfmesh.ingest.worker.beginning import Resumed, Surroundings
-from elfmesh.ingest.worker.outcome import Outcome
+from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.reader import Reader
 from elfmesh.ingest.worker.recovered import GAPS_REPORTED, positions_of, read_up_to_by, recover
 from elfmesh.ingest.worker.saying import Saying, SealingReport
@@ -144,7 +144,7 @@ class LocalJob:
             self.stages,
             start_index=self.start,
             resumed=Resumed(self.start, carried=self._carried) if last is None else _resumed(last),
-            around=Surroundings(
+            around=SharedWorkerState(
                 stream.config.idle_us,
                 self.cost.memory,
                 stream.seed,
@@ -235,7 +235,11 @@ class LocalJob:
         self.hold(new, MOVING, False, now_us)
 
     def seal(
-        self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None = None
+        self,
+        at: Sequence[FilePosition],
+        now_us: int,
+        outcome: WorkerOutcome,
+        spool_bytes_max: int | None = None,
     ) -> None:
         """Seal the intervals below the watermark, and revise those with late records; as `Sealing.seal`."""
         while True:
@@ -257,7 +261,7 @@ class LocalJob:
             log.warning("job %s has an impossible comparison: %s", self.manifest.qualified, each)
             self._doubted = (*self._doubted, each)[-GAPS_REPORTED:]
 
-    def report(self, outcome: Outcome) -> None:
+    def report(self, outcome: WorkerOutcome) -> None:
         """Log once what could not be used or read."""
         reported = filter(None, (self.cost.slowed, self.cost.crowds))
         samples = (*reported, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)

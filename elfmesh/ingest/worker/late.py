@@ -31,7 +31,7 @@ from elfmesh.control.jobs.records import (
 )
 from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.worker.insertion import insert
-from elfmesh.ingest.worker.intervals import SealedInterval
+from elfmesh.ingest.worker.intervals import WorkerInterval
 from elfmesh.ql import Query
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.values.growth import TooLarge
@@ -127,7 +127,7 @@ class LateRecords:
         self._budget, self._seed, self._encode = budget, seed, encode
         self.floor = self._next_floor = floor
         self.closed = FIRST
-        self._sealed: SortedDict[int, tuple[int, SealedInterval | None]] = SortedDict()
+        self._sealed: SortedDict[int, tuple[int, WorkerInterval | None]] = SortedDict()
         self._late: SortedDict[int, _Late] = SortedDict()
         self._revised_us = 0
         self._next_closed = FIRST
@@ -157,7 +157,7 @@ class LateRecords:
             self._sealed.popitem(0)
         return lost
 
-    def sealed(self, entry: SealedInterval, rev: int = 1) -> None:
+    def sealed(self, entry: WorkerInterval, rev: int = 1) -> None:
         """Store the newest contribution of an interval."""
         if entry.index >= self.floor:
             self._sealed[entry.index] = (rev, entry)
@@ -326,7 +326,7 @@ class LateRecords:
                 continue
             room -= size
             added = tuple(late.counts)
-            revised = SealedInterval(index, add_counts((before.counts, added)), tuple(payloads))
+            revised = WorkerInterval(index, add_counts((before.counts, added)), tuple(payloads))
             self.sealed(revised, rev + 1)
             evaluated = self._by(index).version
             found.append(Revision(index, rev + 1, revised.counts, revised.payloads, added, evaluated))
@@ -337,7 +337,7 @@ class LateRecords:
         return next(begun, self._evaluations[0])
 
     def _merged(
-        self, index: int, late: _Late, before: SealedInterval, note: Callable[[str], None]
+        self, index: int, late: _Late, before: WorkerInterval, note: Callable[[str], None]
     ) -> Sequence[bytes] | None:
         """Return the payloads with the late records; None if too large. Records of other types are errors."""
         try:
@@ -357,5 +357,5 @@ class LateRecords:
             return before.payloads
 
 
-def _nothing(index: int, partitions: int) -> SealedInterval:
-    return SealedInterval(index, NOT_COUNTED, (b"",) * partitions)
+def _nothing(index: int, partitions: int) -> WorkerInterval:
+    return WorkerInterval(index, NOT_COUNTED, (b"",) * partitions)

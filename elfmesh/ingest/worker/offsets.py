@@ -17,7 +17,7 @@ Stretch: TypeAlias = tuple[FilePosition, int]
 """Dropped bytes of a file: from a position to an offset."""
 
 
-class Offsets:
+class JobOffsets:
     """Offsets of one job in its files; `read_up_to` and `shed` are restored from frames after a restart."""
 
     def __init__(

@@ -9,7 +9,7 @@ from elfmesh.storage.frames import Sealed
 
 
 @dataclass(slots=True)
-class Outcome:
+class WorkerOutcome:
     """Frames and events; `frames` must be durable before `events` go to the control plane."""
 
     frames: list[Sealed] = field(default_factory=list)

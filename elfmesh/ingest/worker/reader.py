@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from elfmesh.ingest.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 
 
@@ -24,7 +24,7 @@ class Reader(Protocol):
 
     def remove(self, job: str) -> None: ...
 
-    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]: ...
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[BlockDelivery]: ...
 
     def look(self) -> None: ...
 

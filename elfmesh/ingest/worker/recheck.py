@@ -25,7 +25,7 @@ from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources.blocks import is_compressed, read_blocks
 from elfmesh.ingest.sources.reader import parse_block
 from elfmesh.ingest.sources.records import cutter_for
-from elfmesh.ingest.sources.surroundings import Surroundings
+from elfmesh.ingest.sources.surroundings import NeighbourFiles
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker import beginning
 from elfmesh.ingest.worker.worker import JobWorker
@@ -87,7 +87,7 @@ class Recheck:
             budget = MemoryBudget(MEMORY_BYTES, store)
             worker = JobWorker(
                 statement,
-                around=beginning.Surroundings(
+                around=beginning.SharedWorkerState(
                     budget=budget, seed=effect.token, labels=self._labels, lookup=self._lookups
                 ),
                 start_index=effect.interval,
@@ -137,7 +137,7 @@ def raw_logs(pattern: str) -> list[str]:
     A compressed file whose plain original still exists is a copy. Raises RuntimeFailure if a file cannot be
     examined, because the interval would be incomplete without it.
     """
-    around = Surroundings(pattern)
+    around = NeighbourFiles(pattern)
     found = around.listed()
     for path, why in around.problems.items():
         if why != os.strerror(errno.ENOENT):

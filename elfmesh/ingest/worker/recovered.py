@@ -30,7 +30,7 @@ GAPS_REPORTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RecoveredRange:
     """Part of a frame that must be reported (again)."""
 
     evaluated: int
@@ -55,7 +55,7 @@ class Recovered:
     """
 
     last: Sealed | None = None
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[RecoveredRange] = field(default_factory=list)
     revised: list[RevisedInterval] = field(default_factory=list)
     entries: list[SealingReport] = field(default_factory=list)
     floor: int = FIRST
@@ -120,18 +120,20 @@ def _say(
         if frame.start < start:
             before = [entry for entry in reported if found.floor <= entry.interval < start]
             if before:
-                found.ranges.append(Range(frame.version, frame.start, min(frame.stop, start), before))
+                found.ranges.append(
+                    RecoveredRange(frame.version, frame.start, min(frame.stop, start), before)
+                )
         if frame.stop <= cursor:
             continue
         if frame.start > cursor:
             lost = [_lost(frame.start - 1, partitions)] if frame.start in holes else []
-            found.ranges.append(Range(frame.version, cursor, frame.start, lost))
+            found.ranges.append(RecoveredRange(frame.version, cursor, frame.start, lost))
             cursor = frame.start
         entries = [entry for entry in reported if entry.interval >= cursor]
-        found.ranges.append(Range(frame.version, cursor, frame.stop, entries))
+        found.ranges.append(RecoveredRange(frame.version, cursor, frame.stop, entries))
         cursor = frame.stop
     if cursor < found.last.stop:
-        found.ranges.append(Range(found.last.version, cursor, found.last.stop, []))
+        found.ranges.append(RecoveredRange(found.last.version, cursor, found.last.stop, []))
     found.lost += tuple(
         f"intervals {first} to {stop - 1} were lost with a damaged part of the frame log"
         for stop, first in sorted(holes.items())[-GAPS_REPORTED:]

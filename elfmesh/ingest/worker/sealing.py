@@ -18,8 +18,8 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.sources import FilePosition
-from elfmesh.ingest.worker.intervals import SealedInterval as Closed
-from elfmesh.ingest.worker.outcome import Outcome
+from elfmesh.ingest.worker.intervals import WorkerInterval as Closed
+from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.recovered import read_up_to_by
 from elfmesh.ingest.worker.saying import Saying, SealingReport, whole_counts
 from elfmesh.ingest.worker.staged import StagedWorker
@@ -90,7 +90,7 @@ class Sealing:
         self._lookups = lookups
 
     def seal(
-        self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None
+        self, at: Sequence[FilePosition], now_us: int, outcome: WorkerOutcome, spool_bytes_max: int | None
     ) -> None:
         """Seal the intervals below the watermark of the first open interval's version, and revise others.
 

@@ -15,7 +15,7 @@ from elfmesh.control.jobs.records import EXPIRED, FILTERED, FIRST, LATE
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block
-from elfmesh.ingest.worker.beginning import Resumed, Surroundings
+from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.late import LateRecords
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
@@ -36,7 +36,7 @@ class StageWorker(JobWorker):
         heir: bool,
         start_index: int,
         resumed: Resumed,
-        around: Surroundings,
+        around: SharedWorkerState,
         late: LateRecords | None,
         alike_from: int,
     ) -> None:

@@ -19,9 +19,9 @@ from elfmesh.control.jobs.records import BUCKETS, OVERFLOW
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, Gap, SourceState
-from elfmesh.ingest.worker.beginning import Resumed, Surroundings
+from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.late import Evaluation, LateRecords, Revision
-from elfmesh.ingest.worker.offsets import Offsets, ReadUpTo, Stretch
+from elfmesh.ingest.worker.offsets import JobOffsets, ReadUpTo, Stretch
 from elfmesh.ingest.worker.stage_worker import StageWorker
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.worker import MAX_FUTURE_US
@@ -33,7 +33,7 @@ def _late_records(
     statements: Sequence[ql.Statement],
     start_index: int,
     resumed: Resumed,
-    around: Surroundings,
+    around: SharedWorkerState,
 ) -> LateRecords | None:
     """Return the store for late records of a job; None if its records are never late."""
     if any(statement.window is None for statement in statements):
@@ -72,7 +72,7 @@ class StagedWorker:
     """Workers of one job at one agent, oldest version first."""
 
     def __init__(
-        self, stages: Sequence[Stage], *, start_index: int, resumed: Resumed, around: Surroundings
+        self, stages: Sequence[Stage], *, start_index: int, resumed: Resumed, around: SharedWorkerState
     ) -> None:
         ends: list[int | None] = [*(stage.start for stage in stages[1:]), None]
         statements = [ql.parse(stage.manifest.text) for stage in stages]
@@ -94,7 +94,7 @@ class StagedWorker:
                 )
         self._done = [0] * len(BUCKETS)
         self._dating = [statement for statement in statements if statement.window is not None]
-        self._stream, self._places = around.stream, Offsets()
+        self._stream, self._places = around.stream, JobOffsets()
         self._turns = resumed.turns
 
     @property

@@ -35,12 +35,12 @@ from elfmesh.control.jobs.records import (
 from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, Gap, SourceState
-from elfmesh.ingest.worker.beginning import ALONE, FRESH, Resumed, Surroundings
+from elfmesh.ingest.worker.beginning import ALONE, FRESH, Resumed, SharedWorkerState
 from elfmesh.ingest.worker.eventtimes import EventTimes
 from elfmesh.ingest.worker.insertion import insert
-from elfmesh.ingest.worker.intervals import OpenInterval, SealedInterval, encoded
+from elfmesh.ingest.worker.intervals import OpenInterval, WorkerInterval, encoded
 from elfmesh.ingest.worker.late import LateRecords, Lost, Revision
-from elfmesh.ingest.worker.offsets import Offsets
+from elfmesh.ingest.worker.offsets import JobOffsets
 from elfmesh.ingest.worker.tally import Tally
 from elfmesh.ingest.worker.watermark import SINCE_EVER
 from elfmesh.ql import Prepared, Query, Statement
@@ -77,7 +77,7 @@ class JobWorker:
         self,
         statement: Statement,
         resumed: Resumed = FRESH,
-        around: Surroundings = ALONE,
+        around: SharedWorkerState = ALONE,
         *,
         start_index: int = FIRST,
         max_future_us: int | None = MAX_FUTURE_US,
@@ -106,7 +106,7 @@ class JobWorker:
         self.times = EventTimes(window, lateness_us, around.idle_us, max_future_us, resumed.newest)
         self._start = start_index
         self._next = max(start_index, resumed.next)
-        self.offsets = Offsets(resumed.read_up_to, resumed.shed)
+        self.offsets = JobOffsets(resumed.read_up_to, resumed.shed)
         self.times.resumed(resumed.read_up_to)
         self.late = late
         for index, home, counts in resumed.carried:
@@ -226,7 +226,7 @@ class JobWorker:
     def resume(self, now_us: int) -> None:
         self.times.watermark.resume(now_us)
 
-    def seal(self, upto_index: int) -> list[SealedInterval]:
+    def seal(self, upto_index: int) -> list[WorkerInterval]:
         """Seal all intervals below `upto_index`; returns those with rows or counts, in order."""
         return [
             encoded(interval, self._encode, self._partitions, self._sample)

@@ -15,7 +15,7 @@ from typing import Any
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
-from elfmesh.ql.plan.statement import Plan, Statement
+from elfmesh.ql.plan.statement import QueryPlan, Statement
 from elfmesh.ql.text.parsing import parse
 
 KEEP, WARM_UP, RESET = "keep", "warm up", "reset"
@@ -128,7 +128,7 @@ def _same_state(before: Statement, after: Statement) -> bool:
             return False
     return all(
         getattr(before.plan, each.name) == getattr(after.plan, each.name)
-        for each in fields(Plan)
+        for each in fields(QueryPlan)
         if each.name not in _ENDS
     )
 

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ql.engine.block import BlockRows
-from elfmesh.ql.expressions.nodes import Expr, Field, PythonCall, Scalar, rewrite, walk
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, PythonCall, Scalar, rewrite, walk
 from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.expressions.python_function import Computed, FunctionSource
 from elfmesh.ql.expressions.registry import argument
 from elfmesh.ql.functions.compiler import Compiler
 from elfmesh.ql.plan.lookup_plan import conjuncts
-from elfmesh.ql.plan.statement import LOOKED_UP, Plan, Statement
+from elfmesh.ql.plan.statement import LOOKED_UP, QueryPlan, Statement
 from elfmesh.ql.values.columns import Bools, bool_values
 from elfmesh.ql.values.joining import taken
 
@@ -39,7 +39,7 @@ class _Call:
     call: PythonCall
 
 
-class Calls:
+class FunctionCalls:
     """Calls of Python functions in the parts of a statement."""
 
     def __init__(self, parts: Sequence[Statement], source: FunctionSource | None) -> None:
@@ -59,7 +59,7 @@ class Calls:
             assert isinstance(inner, PythonCall)
             name = self._names.setdefault(node, f"{_COLUMN}{len(self._names)}")
             mine.setdefault(name, _Call(name, inner))
-            return Field(name, True, at=node.at)
+            return FieldRef(name, True, at=node.at)
 
         def plain(expr: Expr) -> Expr:
             return rewrite(expr, column)
@@ -131,12 +131,13 @@ class Calls:
 
 def _is_early(condition: Expr) -> bool:
     return not any(
-        isinstance(node, PythonCall | Scalar) or (isinstance(node, Field) and node.path.startswith(LOOKED_UP))
+        isinstance(node, PythonCall | Scalar)
+        or (isinstance(node, FieldRef) and node.path.startswith(LOOKED_UP))
         for node in walk(condition)
     )
 
 
-def _rewritten(plan: Plan, change: Any) -> Plan:
+def _rewritten(plan: QueryPlan, change: Any) -> QueryPlan:
     return replace(
         plan,
         where=None if plan.where is None else change(plan.where),

@@ -14,7 +14,7 @@ from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.functions.maps import elements_of
-from elfmesh.ql.plan.elements import Elements, Order
+from elfmesh.ql.plan.elements import ElementOrder, Elements
 from elfmesh.ql.plan.relation import Exploded, made
 from elfmesh.ql.values.columns import as_array
 from elfmesh.ql.values.joining import Ints, taken
@@ -59,9 +59,9 @@ def exploded(
         parts = [pa.nulls(len(elements)) for _ in range(call.values)]
     else:
         parts = _parts(call, elements, is_pair=is_map(values.type), origin=origin)
-    if call.order is not Order.NONE:
+    if call.order is not ElementOrder.NONE:
         numbers = _numbers(kept, places, call.order)
-        parts = [numbers, *parts] if call.order is Order.FIRST else [*parts, numbers]
+        parts = [numbers, *parts] if call.order is ElementOrder.FIRST else [*parts, numbers]
     given = {made(at): part for at, part in enumerate(parts)}
     chosen = pa.array(whose)
     arrays = [given[name] if name in given else columns[name].take(chosen) for name in relation.chosen]
@@ -73,9 +73,9 @@ def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
     return given[0].as_py() if len(given) and lists.null_count == len(lists) else None
 
 
-def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
+def _numbers(kept: Ints, places: Ints, order: ElementOrder) -> pa.Array:
     begins = np.repeat(np.cumsum(kept) - kept, kept)
-    numbers = np.arange(len(places)) - begins + (order is Order.LAST)
+    numbers = np.arange(len(places)) - begins + (order is ElementOrder.LAST)
     return pa.array(numbers, pa.int64(), mask=places < 0)
 
 

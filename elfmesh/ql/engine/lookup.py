@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from elfmesh.errors import DataError
 from elfmesh.ql.engine.block import BlockRows
-from elfmesh.ql.expressions.nodes import Field, place_of, walk
+from elfmesh.ql.expressions.nodes import FieldRef, place_of, walk
 from elfmesh.ql.expressions.operand import Env, Operand, convert
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.plan.inline import InlineTable
@@ -60,7 +60,7 @@ def look_up(
 
 def _partners(statement: Statement, join: LookupJoin, table: pa.Table, records: BlockRows) -> Ints:
     """Return the row of the table that each record matches, -1 for none."""
-    names = {node.path for expr, _ in join.keys for node in walk(expr) if isinstance(node, Field)}
+    names = {node.path for expr, _ in join.keys for node in walk(expr) if isinstance(node, FieldRef)}
     env = records.env(tuple(sorted(names)))
     compiler = Compiler({name: array.type for name, array in env.columns.items()}, statement.origin)
     stacked = []

@@ -20,7 +20,7 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.ql.engine.finalise_parts import Reduced, finalise_parts
 from elfmesh.ql.engine.lookup import LookupSource, look_up
-from elfmesh.ql.expressions.nodes import Expr, Field, Scalar, place_of, walk
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, Scalar, place_of, walk
 from elfmesh.ql.expressions.operand import Env, ExprKey, Operand
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.functions.compiler import Compiler
@@ -112,7 +112,7 @@ class PartQuery:
             node.path
             for expr in record_expressions(self.statement.plan)
             for node in walk(expr)
-            if isinstance(node, Field)
+            if isinstance(node, FieldRef)
         }
         scalars = {
             node.name
@@ -134,7 +134,7 @@ class PartQuery:
         for expr in record_expressions(plan):
             for node in walk(expr):
                 if (
-                    isinstance(node, Field)
+                    isinstance(node, FieldRef)
                     and not node.path.startswith(LOOKED_UP)
                     and not _has_column(node.path, known)
                 ):

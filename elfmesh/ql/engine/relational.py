@@ -25,17 +25,17 @@ from elfmesh.ql.expressions.nodes import Expr, Over
 from elfmesh.ql.expressions.operand import Env, Operand, convert
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.expressions.registry import implicitly
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.relation import (
     Derived,
     Exploded,
     Framed,
-    Joined,
-    Part,
+    JoinRelation,
     Prefixed,
     Ranked,
+    StatementPart,
     Union,
 )
 from elfmesh.ql.plan.relation_base import Relation
@@ -112,7 +112,7 @@ class _Run:
 
     def _evaluate(self, relation: Relation) -> pa.Table:
         match relation:
-            case Part():
+            case StatementPart():
                 return self.part(relation.index, self.scalars)
             case Prefixed():
                 source = self.rows(relation.source)
@@ -121,7 +121,7 @@ class _Run:
                 return self._derived(relation)
             case Union():
                 return self._union(relation)
-            case Joined():
+            case JoinRelation():
                 return self._joined(relation)
             case Ranked():
                 return self._ranked(relation)
@@ -163,7 +163,7 @@ class _Run:
             arrays.append(self._stacked(columns, name, relation.at))
         return pa.Table.from_arrays(arrays, names=list(relation.columns))
 
-    def _stacked(self, columns: Sequence[pa.ChunkedArray], name: str, at: Place) -> pa.Array:
+    def _stacked(self, columns: Sequence[pa.ChunkedArray], name: str, at: TextPosition) -> pa.Array:
         decimals = [column.type for column in columns if pa.types.is_decimal(column.type)]
         if (
             decimals
@@ -232,7 +232,7 @@ class _Run:
             source = source.append_column(name, column)
         return source
 
-    def _joined(self, relation: Joined) -> pa.Table:
+    def _joined(self, relation: JoinRelation) -> pa.Table:
         left, right = self.rows(relation.left), self.rows(relation.right)
         found = self._pairs(relation, left, right)
         if relation.residual is not None:
@@ -248,7 +248,7 @@ class _Run:
             return left.take(pa.array(places[0]))
         return _side_by_side(left, right, places)
 
-    def _pairs(self, relation: Joined, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
+    def _pairs(self, relation: JoinRelation, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
         origin, rows = self.statement.origin, (left.num_rows, right.num_rows)
         sides = []
         for table in (left, right):
@@ -281,7 +281,7 @@ class _Run:
             raise self._too_large(relation.at, number, number * width)
         return pairs(ours, theirs)
 
-    def _too_large(self, at: Place, rows: int, nbytes: int) -> QueryError:
+    def _too_large(self, at: TextPosition, rows: int, nbytes: int) -> QueryError:
         rows_max, bytes_max = self.limits
         return self.statement.origin.error(
             f"{rows} rows ({nbytes >> 20} MB) in one interval are more than the {rows_max} rows"

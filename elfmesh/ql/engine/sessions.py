@@ -75,7 +75,7 @@ NONE = Open({})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SessionStep:
     """Result of a step: ended sessions, the least completeness of their intervals, and open sessions."""
 
     ended: Mapping[str, FinishedBlocks]
@@ -126,7 +126,9 @@ def _read(data: bytes) -> _Stored | None:
         raise ProtocolError(f"malformed open sessions: {error}") from None
 
 
-def step(statement: Statement, open_: Open, pane: Mapping[str, Content], completeness: float = 1.0) -> Step:
+def step(
+    statement: Statement, open_: Open, pane: Mapping[str, Content], completeness: float = 1.0
+) -> SessionStep:
     """Add the merged tables of one pane to the sessions that are open after all earlier intervals.
 
     Raises DataError if more than OPEN_ROWS_MAX rows are open. Cost: a copy of both sides' rows and a hash
@@ -152,7 +154,7 @@ def step(statement: Statement, open_: Open, pane: Mapping[str, Content], complet
     if not continued.all():
         shares.append((completeness, _chosen(keys, fresh, ~continued)))
     shown = [(share, tables) for share, tables in ended if tables]
-    return Step(
+    return SessionStep(
         finish_blocks(_merged([tables for _, tables in shown])),
         min((share for share, _ in shown), default=1.0),
         _together(shares),

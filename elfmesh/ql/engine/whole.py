@@ -18,7 +18,7 @@ import pyarrow as pa
 from elfmesh.cbt import Panes, finish_blocks
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.block import BlockRows
-from elfmesh.ql.engine.computed import Calls
+from elfmesh.ql.engine.computed import FunctionCalls
 from elfmesh.ql.engine.exploding import untaken
 from elfmesh.ql.engine.finalise import Finaliser
 from elfmesh.ql.engine.finalise_parts import Reduced
@@ -26,7 +26,7 @@ from elfmesh.ql.engine.lookup import LookupSource, with_tables
 from elfmesh.ql.engine.query import PartQuery, Prepared
 from elfmesh.ql.engine.relational import Relational
 from elfmesh.ql.expressions.python_function import FunctionSource
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.lowering.analysis import record_expressions
 from elfmesh.ql.plan.impossible import Doubts
 from elfmesh.ql.plan.statement import Statement, part_table
@@ -47,7 +47,7 @@ class Query:
     lookup: LookupSource | None = None
     functions: FunctionSource | None = None
     _parts: tuple[PartQuery, ...] = field(init=False, repr=False)
-    _calls: Calls | None = field(init=False, repr=False, default=None)
+    _calls: FunctionCalls | None = field(init=False, repr=False, default=None)
     _relational: Relational | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Query:
             )  # fmt: skip
         parts = self.statement.parts or (self.statement,)
         if self.statement.functions:
-            self._calls = Calls(parts, self.functions)
+            self._calls = FunctionCalls(parts, self.functions)
             parts = self._calls.parts
         lookup, job = self.lookup, self.statement.job
         if job is not None and job.tables:
@@ -87,7 +87,7 @@ class Query:
         try:
             yield
         except QueryError as error:
-            place = Place(error.line, error.column)
+            place = TextPosition(error.line, error.column)
             error.hint = next((each.remedy for each in self.statement.bare if each.at == place), error.hint)
             raise
 

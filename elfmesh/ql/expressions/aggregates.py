@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Literal
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Literal
 
 ONE = Literal("bigint", 1)
 NULL = Literal("null", None)
@@ -30,7 +30,7 @@ class Reduction(Protocol):
     """Interface through which a builder adds states and folds to the reduction of a statement."""
 
     @property
-    def time(self) -> Field: ...
+    def time(self) -> FieldRef: ...
 
     def state(self, kind: str, *values: Expr) -> Expr:
         """Return the finished column of a law over values of the records.

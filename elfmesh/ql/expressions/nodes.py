@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from elfmesh.ql.expressions.python_function import PythonFunction
-from elfmesh.ql.expressions.text_source import NOWHERE, Place
+from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
     """Base of all expressions."""
 
-    at: Place = field(default=NOWHERE, compare=False, kw_only=True)
+    at: TextPosition = field(default=NOWHERE, compare=False, kw_only=True)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -30,7 +30,7 @@ class Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Expr):
+class FieldRef(Expr):
     """Field of the input record, by its dotted path. A `quoted` name is never an alias."""
 
     path: str
@@ -201,7 +201,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     return expr.with_children(tuple(rewrite(child, change) for child in expr.children))
 
 
-def place_of(expr: Expr) -> Place:
+def place_of(expr: Expr) -> TextPosition:
     for node in walk(expr):
         if node.at != NOWHERE:
             return node.at

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
-from elfmesh.ql.expressions.registry import Builder, Context
+from elfmesh.ql.expressions.registry import Builder, CompileContext
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.arithmetic import (
     add,
@@ -59,7 +59,7 @@ def _operator(*names: str) -> Callable[[Builder], Builder]:
 
 
 @_operator("+", "-", "*", "%", "/", "div")
-def _arithmetic(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     left, right = args
     if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
         return _date_arithmetic(context, call, left, right)
@@ -110,7 +110,7 @@ def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
 
 
 @_operator("neg")
-def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _negate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if operand.type == DURATION:
         return constant(-operand.value(), DURATION)
@@ -125,7 +125,7 @@ def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))
 
 
-def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand) -> Operand:
+def _date_arithmetic(context: CompileContext, call: Call, left: Operand, right: Operand) -> Operand:
     if call.name == "+" and (left.type == DURATION or (left.type != DATE and right.type == DATE)):
         left, right = right, left
     sign = 1 if call.name == "+" else -1
@@ -178,7 +178,7 @@ def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
 
 
 @_operator("=", "<>", "<", "<=", ">", ">=", "<=>")
-def _compare(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     equality = call.name in ("=", "<>", "<=>")
     kind = compared_type(args[0].type, args[1].type, equality=equality)
     if kind is None or DURATION in (args[0].type, args[1].type):
@@ -231,11 +231,11 @@ _NAN_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
 # -- logic
 
 
-def condition(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
+def condition(context: CompileContext, call: Call, args: list[Operand], at: int) -> Operand:
     return condition_operand(context, call.args[at], args[at])
 
 
-def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand:
+def condition_operand(context: CompileContext, expr: Expr, operand: Operand) -> Operand:
     if operand.type not in (BOOLEAN, VOID):
         raise context.error(
             expr,
@@ -246,23 +246,23 @@ def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand
 
 
 @_operator("and", "or")
-def _logic(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _logic(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kernel = pc.and_kleene if call.name == "and" else pc.or_kleene
     return lift(BOOLEAN, kernel, condition(context, call, args, 0), condition(context, call, args, 1))
 
 
 @_operator("not")
-def _not(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _not(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return lift(BOOLEAN, pc.invert, condition(context, call, args, 0))
 
 
 @_operator("is null")
-def _is_null(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _is_null(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return lift(BOOLEAN, pc.is_null, args[0])
 
 
 @_operator("is true", "is false")
-def _is_truth(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _is_truth(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     wanted = call.name == "is true"
     return lift(
         BOOLEAN,
@@ -272,7 +272,7 @@ def _is_truth(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("in")
-def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
     for at, operand in enumerate(args[1:], start=1):
         wider = wider_type(kind, operand.type)
@@ -315,7 +315,7 @@ def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
 # -- conditional
 
 
-def common(context: Context, call: Call, args: list[Operand], positions: list[int]) -> list[Operand]:
+def common(context: CompileContext, call: Call, args: list[Operand], positions: list[int]) -> list[Operand]:
     kind = VOID
     for at in positions:
         wider = wider_type(kind, args[at].type)
@@ -330,7 +330,7 @@ def common(context: Context, call: Call, args: list[Operand], positions: list[in
 
 
 @_operator("case")
-def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _case(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     conditions = [condition(context, call, args, at) for at in range(0, len(args) - 1, 2)]
     results = common(context, call, args, [*range(1, len(args) - 1, 2), len(args) - 1])
     count = len(conditions)

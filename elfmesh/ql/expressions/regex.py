@@ -15,12 +15,12 @@ from typing import Any
 import re2
 
 from elfmesh.ql.expressions.nodes import Expr
-from elfmesh.ql.expressions.registry import Context
+from elfmesh.ql.expressions.registry import CompileContext
 
 _HINT = "Patterns are RE2: no look-ahead, look-behind or back-references."
 
 
-def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
+def compile_pattern(context: CompileContext, expr: Expr, pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
@@ -31,7 +31,7 @@ def compile_pattern(context: Context, expr: Expr, pattern: str) -> Any:
         raise context.error(expr, f"cannot use the regular expression {pattern!r}: {shown}", _HINT) from None
 
 
-def rewrite_replacement(context: Context, expr: Expr, replacement: str, groups: int) -> str:
+def rewrite_replacement(context: CompileContext, expr: Expr, replacement: str, groups: int) -> str:
     r"""Java's replacement ($1, \$) in RE2's spelling (\1); QueryError for an unknown group."""
     out, at = [], 0
     while at < len(replacement):
@@ -59,7 +59,7 @@ def _literal(character: str) -> str:
     return "\\\\" if character == "\\" else character
 
 
-def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[str | None]:
+def like_parts(context: CompileContext, expr: Expr, pattern: str, escape: str) -> list[str | None]:
     """A LIKE pattern as literal pieces, with "_" as "" and "%" as None between them."""
     parts: list[str | None] = []
     literal, at = "", 0

@@ -31,13 +31,13 @@ from elfmesh.ql.values.types import (
 )
 
 
-class Context(Protocol):
+class CompileContext(Protocol):
     """Interface of the compiler for builders."""
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
 
 
-Builder = Callable[[Context, Call, list[Operand]], Operand]
+Builder = Callable[[CompileContext, Call, list[Operand]], Operand]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ def simple(
 ) -> None:  # fmt: skip
     """Register a function by its kernel and the types to which its arguments are converted."""
 
-    def build(context: Context, call: Call, args: list[Operand]) -> Operand:
+    def build(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         converted = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
         return (lift_arrays if arrays else lift)(gives, kernel, *converted)
 
     function(names, len(takes) if least is None else least, len(takes), signature=signature)(build)
 
 
-def argument(context: Context, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
+def argument(context: CompileContext, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
     """Return argument `at`, implicitly converted as in Spark.
 
     Raises QueryError if Spark refuses the conversion.
@@ -109,7 +109,9 @@ def argument(context: Context, call: Call, args: list[Operand], at: int, kind: p
     return convert(args[at], kind)
 
 
-def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType, what: str) -> Operand:
+def implicitly(
+    context: CompileContext, expr: Expr, operand: Operand, kind: pa.DataType, what: str
+) -> Operand:
     """Convert an operand implicitly to a type, as Spark does. A VOID operand becomes a null of this type.
 
     Raises:
@@ -131,7 +133,7 @@ def implicitly(context: Context, expr: Expr, operand: Operand, kind: pa.DataType
     return operand if kind == VOID else convert(operand, kind)
 
 
-def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
+def literal_text(context: CompileContext, call: Call, args: list[Operand], at: int, what: str) -> str | None:
     """Return the string constant in argument `at`; None for NULL.
 
     Raises QueryError if it is not a constant.
@@ -144,7 +146,7 @@ def literal_text(context: Context, call: Call, args: list[Operand], at: int, wha
     return None if value is None else str(value)
 
 
-def literal_int(context: Context, call: Call, args: list[Operand], at: int, what: str) -> int | None:
+def literal_int(context: CompileContext, call: Call, args: list[Operand], at: int, what: str) -> int | None:
     """Return the integer constant in argument `at`; None for NULL.
 
     Raises QueryError if it is not a constant.

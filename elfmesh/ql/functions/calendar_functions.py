@@ -14,7 +14,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_text,
@@ -81,13 +81,13 @@ def add_months(array: pa.Array, months: pa.Array) -> pa.Array:
 
 
 @function("add_months", 2, signature="$(date, months)")
-def _add_months(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _add_months(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(
         DATE, add_months, argument(context, call, args, 0, DATE), argument(context, call, args, 1, BIGINT)
     )
 
 
-def _plus_months(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _plus_months(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Time + INTERVAL n MONTH; the second argument is the number of months."""
     operand = args[0]
     if operand.type not in (DATE, TIMESTAMP, VOID):
@@ -103,7 +103,7 @@ def _plus_months(context: Context, call: Call, args: list[Operand]) -> Operand:
 OPERATORS["plus months"] = _plus_months
 
 
-def _year_of_week(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _year_of_week(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """EXTRACT(YEAROFWEEK FROM date): the year of the ISO 8601 week."""
     return lift_arrays(BIGINT, _iso_year, argument(context, call, args, 0, DATE))
 
@@ -116,7 +116,7 @@ OPERATORS["year of week"] = _year_of_week
 
 
 @function("months_between", 2, 3, signature="$(end, start[, round])")
-def _months_between(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _months_between(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     rounds = True
     if len(args) == 3:
         if args[2].type != BOOLEAN or not args[2].constant:
@@ -144,7 +144,7 @@ def _months_between(context: Context, call: Call, args: list[Operand]) -> Operan
 
 
 @function("next_day", 2, signature="$(date, 'monday')")
-def _next_day(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _next_day(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     name = literal_text(context, call, args, 1, "the day of the week")
     date = argument(context, call, args, 0, DATE)
     if name is None:
@@ -164,7 +164,7 @@ def _next_day(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("make_date", 3, signature="$(year, month, day)")
-def _make_date(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _make_date(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def over(*columns: pa.Array) -> pa.Array:
         null = np.logical_or.reduce([null_mask(column) for column in columns])
         year, month, day = (int_values(column) for column in columns)
@@ -180,7 +180,7 @@ def _make_date(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function(
     "make_timestamp try_make_timestamp", 6, 7, signature="$(year, month, day, hour, minute, second[, zone])"
 )
-def _make_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _make_timestamp(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     where = _zone(context, call, args, 6) if len(args) == 7 else 0
     if where is None:
         return nothing(TIMESTAMP)
@@ -205,7 +205,7 @@ def _make_timestamp(context: Context, call: Call, args: list[Operand]) -> Operan
 # -- zones
 
 
-def _zone(context: Context, call: Call, args: list[Operand], at: int) -> str | int | None:
+def _zone(context: CompileContext, call: Call, args: list[Operand], at: int) -> str | int | None:
     name = literal_text(context, call, args, at, "the time zone")
     if name is None:
         return None
@@ -218,7 +218,7 @@ def _zone(context: Context, call: Call, args: list[Operand], at: int) -> str | i
 
 
 @function("from_utc_timestamp to_utc_timestamp", 2, signature="$(time, 'Europe/Paris')")
-def _utc(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _utc(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     where = _zone(context, call, args, 1)
     if where is None:
         return nothing(TIMESTAMP)
@@ -227,7 +227,7 @@ def _utc(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("convert_timezone", 2, 3, signature="$([source, ]target, time)")
-def _convert_timezone(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _convert_timezone(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     source = _zone(context, call, args, 0) if len(args) == 3 else 0
     target = _zone(context, call, args, len(args) - 2)
     time = argument(context, call, args, len(args) - 1, TIMESTAMP)

@@ -17,7 +17,7 @@ from elfmesh.ql.expressions.nodes import (
     Call,
     Duration,
     Expr,
-    Field,
+    FieldRef,
     Literal,
     Ref,
     Scalar,
@@ -97,7 +97,7 @@ class Compiler:
             return constant(expr.value, _LITERALS[expr.kind])
         if isinstance(expr, Duration):
             return constant(pa.scalar(expr.us, DURATION).as_py(), DURATION)
-        if isinstance(expr, Field):
+        if isinstance(expr, FieldRef):
             return self._column(expr, expr.path)
         if isinstance(expr, Ref | Scalar):
             return self._column(expr, expr.name)

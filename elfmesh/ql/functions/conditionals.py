@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from elfmesh.ql.expressions.nodes import Call, Literal
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift
 from elfmesh.ql.expressions.operators import OPERATORS, common, condition
-from elfmesh.ql.expressions.registry import Context, function
+from elfmesh.ql.expressions.registry import CompileContext, function
 from elfmesh.ql.values.columns import Value
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, type_name, wider_type
 
@@ -18,7 +18,7 @@ _ZERO = constant(0, BIGINT)
 
 
 @function("if iff", 3, signature="$(condition, yes, no)")
-def _if(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _if(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     yes, no = common(context, call, args, [1, 2])
     test = condition(context, call, args, 0)
     return lift(yes.type, lambda c, a, b: pc.if_else(pc.fill_null(c, False), a, b), test, yes, no)
@@ -26,19 +26,19 @@ def _if(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("coalesce", 1, None, signature="$(x, y, ...)")
 @function("nvl ifnull", 2, signature="$(x, y)")
-def _coalesce(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _coalesce(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operands = common(context, call, args, list(range(len(args))))
     return operands[0] if len(operands) == 1 else lift(operands[0].type, pc.coalesce, *operands)
 
 
 @function("nvl2", 3, signature="$(x, if_not_null, if_null)")
-def _nvl2(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _nvl2(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     yes, no = common(context, call, args, [1, 2])
     return lift(yes.type, lambda x, a, b: pc.if_else(pc.is_valid(x), a, b), args[0], yes, no)
 
 
 @function("nullif", 2, signature="$(x, y)")
-def _nullif(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _nullif(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     equal = OPERATORS["="](context, Call("=", call.args, at=call.at), args)
     nothing = pa.scalar(None, args[0].type)
     return lift(
@@ -47,36 +47,36 @@ def _nullif(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("nullifzero", 1, signature="$(x)")
-def _nullifzero(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _nullifzero(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """nullif(x, 0): a string is compared as a number, and the result is a string."""
     return _nullif(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
 
 
 @function("zeroifnull", 1, signature="$(x)")
-def _zeroifnull(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _zeroifnull(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """coalesce(x, 0); the result for a string is a string."""
     return _coalesce(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
 
 
 @function("isnull", 1, signature="$(x)")
-def _isnull(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _isnull(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return lift(BOOLEAN, pc.is_null, args[0])
 
 
 @function("isnotnull", 1, signature="$(x)")
-def _isnotnull(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _isnotnull(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return lift(BOOLEAN, pc.is_valid, args[0])
 
 
 @function("isnan", 1, signature="$(x)")
-def _isnan(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _isnan(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[0].type == BOOLEAN:
         raise context.error(call, "isnan works on numbers", "Write CAST(x AS DOUBLE), or x IS NULL.")
     return lift(BOOLEAN, lambda x: pc.fill_null(pc.is_nan(x), False), convert(args[0], DOUBLE))
 
 
 @function("greatest least", 2, None, signature="$(x, y, ...)")
-def _extreme(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _extreme(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = VOID
     for at, operand in enumerate(args):
         wider = wider_type(kind, operand.type)

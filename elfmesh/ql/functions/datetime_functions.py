@@ -15,7 +15,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import add_days
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_text,
@@ -71,7 +71,7 @@ for _names, _kernel in (("hour", pc.hour), ("minute", pc.minute), ("second", pc.
 
 
 def _pattern(
-    context: Context,
+    context: CompileContext,
     call: Call,
     args: list[Operand],
     at: int,
@@ -91,7 +91,7 @@ def _pattern(
 
 
 @function("to_timestamp", 1, 2, signature="$(x[, pattern])")
-def _to_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _to_timestamp(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 1:
         if args[0].type in (BIGINT, DOUBLE):
             return convert(args[0], TIMESTAMP)
@@ -102,13 +102,13 @@ def _to_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("to_date", 1, 2, signature="$(x[, pattern])")
-def _to_date(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _to_date(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 1:
         return argument(context, call, args, 0, DATE)
     return convert(_read(context, call, args, TIMESTAMP), DATE)
 
 
-def _read(context: Context, call: Call, args: list[Operand], kind: pa.DataType) -> Operand:
+def _read(context: CompileContext, call: Call, args: list[Operand], kind: pa.DataType) -> Operand:
     if args[0].type in (DATE, TIMESTAMP):
         return convert(args[0], kind)
     if args[0].type not in (STRING, VOID):
@@ -122,14 +122,14 @@ def _read(context: Context, call: Call, args: list[Operand], kind: pa.DataType) 
 
 
 @function("date_format", 2, signature="$(time, pattern)")
-def _date_format(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _date_format(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operand = argument(context, call, args, 0, TIMESTAMP)
     write = _pattern(context, call, args, 1, writer)
     return nothing(STRING) if write is None else lift_arrays(STRING, lambda x: write(naive(x)), operand)
 
 
 @function("from_unixtime", 1, 2, signature="$(seconds[, pattern])")
-def _from_unixtime(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _from_unixtime(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     seconds = argument(context, call, args, 0, BIGINT)
     write = writer(DEFAULT_PATTERN) if len(args) == 1 else _pattern(context, call, args, 1, writer)
     if write is None:
@@ -138,7 +138,7 @@ def _from_unixtime(context: Context, call: Call, args: list[Operand]) -> Operand
 
 
 @function("unix_timestamp to_unix_timestamp", 1, 2, signature="$(x[, pattern])")
-def _unix_timestamp(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _unix_timestamp(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
     if kind in (DATE, TIMESTAMP):
         stamp = convert(args[0], TIMESTAMP)
@@ -164,14 +164,14 @@ def _epoch(stamp: Operand, unit_us: int) -> Operand:
 for _name, _unit in (("unix_seconds", SECOND_US), ("unix_millis", 1000), ("unix_micros", 1)):
 
     @function(_name, 1, signature="$(time)")
-    def _unix(context: Context, call: Call, args: list[Operand], unit: int = _unit) -> Operand:
+    def _unix(context: CompileContext, call: Call, args: list[Operand], unit: int = _unit) -> Operand:
         return _epoch(argument(context, call, args, 0, TIMESTAMP), unit)
 
 
 for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000), ("timestamp_micros", 1)):
 
     @function(_name, 1, signature="$(number)")
-    def _timestamp_of(context: Context, call: Call, args: list[Operand], unit: int = _unit) -> Operand:
+    def _timestamp_of(context: CompileContext, call: Call, args: list[Operand], unit: int = _unit) -> Operand:
         kind = args[0].type
         if kind not in (BIGINT, VOID) and not (kind == DOUBLE and unit == SECOND_US):
             raise context.error(
@@ -192,7 +192,7 @@ for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000
 @function("date", 1, signature="$(x)")
 @function("timestamp", 1, signature="$(x)")
 @function("bigint int smallint tinyint double decimal string binary boolean", 1, signature="$(x)")
-def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _cast_by_name(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     target, source = call.name.upper(), args[0].type
     target = "DECIMAL(10,0)" if target == "DECIMAL" else target
     if not castable(source, target):
@@ -208,14 +208,14 @@ def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("date_trunc", 2, signature="$('unit', time)")
-def _date_trunc(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _date_trunc(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     unit = literal_text(context, call, args, 0, "the unit")
     operand = argument(context, call, args, 1, TIMESTAMP)
     return nothing(TIMESTAMP) if unit is None else _truncated(context, call, operand, unit, list(_UNITS))
 
 
 @function("trunc", 2, signature="$(date, 'unit')")
-def _trunc(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _trunc(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     unit = literal_text(context, call, args, 1, "the unit")
     operand = convert(argument(context, call, args, 0, DATE), TIMESTAMP)
     if unit is None:
@@ -223,7 +223,9 @@ def _trunc(context: Context, call: Call, args: list[Operand]) -> Operand:
     return convert(_truncated(context, call, operand, unit, list(_UNITS)[:8]), DATE)
 
 
-def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowed: list[str]) -> Operand:
+def _truncated(
+    context: CompileContext, call: Call, operand: Operand, unit: str, allowed: list[str]
+) -> Operand:
     name = _UNITS.get(unit.lower()) if unit.lower() in allowed else None
     if name is None:
         # Spark returns null for every row here, which is never intended.
@@ -238,7 +240,7 @@ def _truncated(context: Context, call: Call, operand: Operand, unit: str, allowe
     "datediff date_diff", 2,
     signature="$(end, start) for days, unix_seconds(end) - unix_seconds(start) for smaller units",
 )  # fmt: skip
-def _datediff(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _datediff(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     end, start = (argument(context, call, args, at, DATE) for at in range(2))
 
     def days(array: pa.Array) -> pa.Array:
@@ -251,7 +253,7 @@ def _datediff(context: Context, call: Call, args: list[Operand]) -> Operand:
     "date_add dateadd date_sub", 2,
     signature="$(date, days), add_months(date, months), or ts + INTERVAL '1' HOUR",
 )  # fmt: skip
-def _date_add(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _date_add(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[1].type not in (BIGINT, STRING, VOID):
         raise context.error(
             call.args[1],
@@ -264,7 +266,7 @@ def _date_add(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("last_day", 1, signature="$(date)")
-def _last_day(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _last_day(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def last(array: pa.Array) -> pa.Array:
         stamps = pc.cast(array, pa.timestamp("us"))
         following = pc.ceil_temporal(stamps, unit="month", ceil_is_strictly_greater=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from elfmesh.ql.expressions.bytes_text import mapped, over_bytes
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_int, simple
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_int, simple
 from elfmesh.ql.functions.hashing import bytes_of
 from elfmesh.ql.functions.lists import over_rows
 from elfmesh.ql.functions.strings import TextOrBytes
@@ -31,7 +31,7 @@ def _each(kind: pa.DataType, python: Callable[[Any], Any], operand: Operand) -> 
 
 
 @function("hex", 1, signature="$(x)")
-def _hex(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _hex(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[0].type in (BIGINT, DOUBLE):
         number = convert(args[0], BIGINT)
         return _each(STRING, lambda n: f"{n & (2**64 - 1):X}", number)
@@ -39,7 +39,7 @@ def _hex(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("unhex", 1, signature="$(x)")
-def _unhex(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _unhex(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str) -> bytes | None:
         if not re.fullmatch(r"[0-9A-Fa-f]*", text):
             return None
@@ -49,7 +49,7 @@ def _unhex(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("base64", 1, signature="$(x)")
-def _base64(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _base64(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(held: bytes) -> str:
         text = base64.b64encode(held).decode()
         return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))  # Spark's chunks (MIME)
@@ -58,7 +58,7 @@ def _base64(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("unbase64", 1, signature="$(x)")
-def _unbase64(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _unbase64(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str) -> bytes | None:
         # Java's MIME decoder ignores characters outside the alphabet, and missing padding.
         kept = re.sub(r"[^A-Za-z0-9+/]", "", text.partition("=")[0])
@@ -74,24 +74,24 @@ def _unbase64(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("octet_length", 1, signature="$(x)")
 @function("bit_length", 1, signature="$(x)")
-def _sizes(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sizes(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     factor = 8 if call.name == "bit_length" else 1
     held = bytes_of(context, call, args)
     return lift(BIGINT, lambda x: pc.multiply(pc.cast(pc.binary_length(x), BIGINT), factor), held)
 
 
 @function("ascii", 1, signature="$(x)")
-def _ascii(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _ascii(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return _each(BIGINT, lambda text: ord(text[0]) if text else 0, argument(context, call, args, 0, STRING))
 
 
 @function("chr char", 1, signature="$(n)")
-def _chr(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _chr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return _each(STRING, lambda n: "" if n < 0 else chr(n & 255), argument(context, call, args, 0, BIGINT))
 
 
 @function("typeof", 1, signature="$(x)")
-def _typeof(_context: Context, _call: Call, args: list[Operand]) -> Operand:
+def _typeof(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
     name = pa.scalar(type_name(args[0].type).lower(), STRING)
     return Operand(STRING, lambda _env: name, constant=True)
 
@@ -104,7 +104,7 @@ def _over_texts(kind: pa.DataType, python: Callable[..., Any], operands: list[Op
 
 
 @function("substring_index", 3, signature="$(x, delimiter, count)")
-def _substring_index(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _substring_index(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, delimiter: str, count: int) -> str:
         if not delimiter or not count:
             return ""
@@ -119,7 +119,7 @@ def _substring_index(context: Context, call: Call, args: list[Operand]) -> Opera
 
 
 @function("overlay", 3, 4, signature="$(x, replacement, start[, length])")
-def _overlay(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _overlay(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: TextOrBytes, replacement: TextOrBytes, start: int, length: int = -1) -> TextOrBytes:
         size = len(replacement) if length < 0 else length
         head = text[: start - 1] if start > 0 else text[:0]
@@ -132,7 +132,7 @@ def _overlay(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("find_in_set", 2, signature="$(x, 'a,b,c')")
-def _find_in_set(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _find_in_set(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, several: str) -> int:
         known = several.split(",")
         return 0 if "," in text or text not in known else known.index(text) + 1
@@ -141,7 +141,7 @@ def _find_in_set(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("levenshtein", 2, 3, signature="$(x, y[, most])")
-def _levenshtein(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _levenshtein(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     most = literal_int(context, call, args, 2, "the most") if len(args) == 3 else None
 
     def one(left: str, right: str) -> int | None:

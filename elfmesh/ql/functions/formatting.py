@@ -15,7 +15,7 @@ import pyarrow as pa
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_int,
@@ -48,7 +48,7 @@ def _is_special(value: Any) -> bool:
 
 
 @function("format_number", 2, signature="$(x, digits), or $(x, '#,##0.00')")
-def _format_number(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _format_number(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     exact = args[0].type == BIGINT or is_decimal(args[0].type)
     number = args[0] if exact else argument(context, call, args, 0, DOUBLE)
     pattern = _number_pattern(context, call, args)
@@ -64,7 +64,7 @@ def _format_number(context: Context, call: Call, args: list[Operand]) -> Operand
     return lift_arrays(STRING, lambda x: map_distinct(one, x, STRING), number)
 
 
-def _number_pattern(context: Context, call: Call, args: list[Operand]) -> NumberPattern | None:
+def _number_pattern(context: CompileContext, call: Call, args: list[Operand]) -> NumberPattern | None:
     """Return the pattern for the second argument of format_number; None for null and for too many digits."""
     if args[1].type == STRING:
         text = literal_text(context, call, args, 1, "the pattern")
@@ -77,7 +77,7 @@ def _number_pattern(context: Context, call: Call, args: list[Operand]) -> Number
 
 
 @function("format_string printf", 1, None, signature="$(format, x, ...)")
-def _format_string(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _format_string(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     shape = literal_text(context, call, args, 0, "the format")
     for at, operand in enumerate(args[1:], 1):
         if is_nested(operand.type):
@@ -158,7 +158,7 @@ def _half_up(value: Any, places: int) -> Decimal:
     return _exact(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _WIDE)
 
 
-def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) -> list[str | _Piece]:
+def _pieces(context: CompileContext, call: Call, shape: str, kinds: list[pa.DataType]) -> list[str | _Piece]:
     """Split a format into strings and conversions.
 
     Raises QueryError if a conversion does not fit its value.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from elfmesh.ql.expressions.bytes_text import raw_of
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_int, nothing
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_int, nothing
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import (
     BIGINT,
@@ -148,7 +148,7 @@ def _big_bytes(value: Decimal, scale: int) -> bytes:
 
 
 @function("hash xxhash64", 1, None, signature="$(x, y, ...)")
-def _hash(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _hash(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     for at, operand in enumerate(args):
         if is_nested(operand.type) or pa.types.is_duration(operand.type):
             raise context.error(
@@ -184,12 +184,12 @@ def _alone(
 
 
 @function("crc32", 1, signature="$(x)")
-def _crc32(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _crc32(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     held = bytes_of(context, call, args)
     return lift_arrays(BIGINT, lambda x: map_distinct(zlib.crc32, x, BIGINT), held)
 
 
-def bytes_of(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
+def bytes_of(context: CompileContext, call: Call, args: list[Operand], at: int = 0) -> Operand:
     """Return argument `at` as bytes; a string is encoded as UTF-8."""
     return raw_of(args[at]) or convert(argument(context, call, args, at, STRING), BINARY)
 
@@ -200,13 +200,13 @@ def _digest(name: str) -> Callable[[bytes], str]:
 
 @function("md5", 1, signature="$(x)")
 @function("sha1 sha", 1, signature="$(x)")
-def _one_digest(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _one_digest(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     held, digest = bytes_of(context, call, args), _digest("md5" if call.name == "md5" else "sha1")
     return lift_arrays(STRING, lambda x: map_distinct(digest, x, STRING), held)
 
 
 @function("sha2", 2, signature="$(x, bits)")
-def _sha2(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sha2(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     bits = literal_int(context, call, args, 1, "the number of bits")
     known = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
     name = None if bits is None else known.get(bits)

@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from elfmesh.errors import ControlFlow
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, lift_arrays
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_text, nothing
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
 from elfmesh.ql.values.cast import format_double
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.json_text import NumberText, dumped, loaded
@@ -45,7 +45,7 @@ class _Misfit(ControlFlow):
 
 
 @function("from_json", 2, signature="$(text, 'ARRAY<BIGINT>') or $(text, 'a BIGINT, b STRING')", lists=True)
-def _from_json(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _from_json(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     text = argument(context, call, args, 0, STRING)
     schema = literal_text(context, call, args, 1, "the schema")
     kind = None if schema is None else _schema(schema)
@@ -158,7 +158,7 @@ def _text(value: Any) -> str | None:
 
 
 @function("to_json", 1, signature="$(list, struct or map)")
-def _to_json(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _to_json(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     given = args[0]
     if given.type == VOID:
         return nothing(STRING)

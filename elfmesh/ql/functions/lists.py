@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, common
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_text, nothing
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.json_text import dumped, loaded
 from elfmesh.ql.values.types import (
@@ -34,7 +34,7 @@ TEXTS = pa.list_(STRING)
 Rows = Callable[..., Any]
 
 
-def list_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
+def list_argument(context: CompileContext, call: Call, args: list[Operand], at: int) -> Operand:
     """Return argument `at` as a list: a list, or the text of a JSON array, whose elements become strings."""
     operand = args[at]
     if is_list(operand.type):
@@ -80,7 +80,7 @@ def ascending(value: Any) -> Any:
 
 
 @function("array", 0, None, signature="$(x, y, ...)", lists=True)
-def _array(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _array(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operands = common(context, call, args, list(range(len(args))))
     kind = operands[0].type if operands else VOID
     made = pa.list_(kind)
@@ -97,7 +97,7 @@ def _array(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(made, kernel, *operands)
 
 
-def _pair(context: Context, call: Call, args: list[Operand]) -> tuple[Operand, Operand]:
+def _pair(context: CompileContext, call: Call, args: list[Operand]) -> tuple[Operand, Operand]:
     """Return arguments 0 and 1, a list and a value, with a common type."""
     values = list_argument(context, call, args, 0)
     kind = wider_type(values.type.value_type, args[1].type)
@@ -113,7 +113,7 @@ def _pair(context: Context, call: Call, args: list[Operand]) -> tuple[Operand, O
 # -- elements
 
 
-def _field_of(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _field_of(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
     if is_map(kind) and kind.key_type == STRING:
         return lift_arrays(kind.item_type, lambda x: pc.map_lookup(x, call.option, "first"), args[0])
@@ -127,7 +127,7 @@ OPERATORS["field of"] = _field_of
 
 
 @function("array_contains", 2, signature="$(list, x)")
-def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _contains(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(items: list[Any], wanted: Any) -> bool | None:
         same = identity(wanted)
         if any(item is not None and identity(item) == same for item in items):
@@ -138,7 +138,7 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("array_position", 2, signature="$(list, x)")
-def _position(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _position(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(items: list[Any], wanted: Any) -> int:
         same = identity(wanted)
         found = (at for at, item in enumerate(items, 1) if item is not None and identity(item) == same)
@@ -150,7 +150,7 @@ def _position(context: Context, call: Call, args: list[Operand]) -> Operand:
 # -- whole lists
 
 
-def _plain_elements(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _plain_elements(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = list_argument(context, call, args, 0)
     if is_nested(values.type.value_type):
         raise context.error(
@@ -162,7 +162,7 @@ def _plain_elements(context: Context, call: Call, args: list[Operand]) -> Operan
 
 
 @function("array_distinct array_compact", 1, signature="$(list)", lists=True)
-def _distinct(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _distinct(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = _plain_elements(context, call, args)
     return over_rows(values.type, _first_each if call.name == "array_distinct" else _present, values)
 
@@ -179,7 +179,7 @@ def _first_each(items: list[Any]) -> list[Any]:
 
 
 @function("sort_array", 1, 2, signature="$(list[, ascending])", lists=True)
-def _sorted(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sorted(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = _plain_elements(context, call, args)
     upward = True
     if len(args) == 2:
@@ -196,7 +196,7 @@ def _sorted(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("array_min array_max", 1, signature="$(list)")
-def _extreme(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _extreme(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = _plain_elements(context, call, args)
     pick = min if call.name == "array_min" else max
 
@@ -208,7 +208,7 @@ def _extreme(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("slice", 3, signature="$(list, start, length)", lists=True)
-def _slice(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _slice(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = list_argument(context, call, args, 0)
     start, length = (argument(context, call, args, at, BIGINT) for at in (1, 2))
     if (start.constant and start.value() == 0) or (length.constant and (length.value() or 0) < 0):
@@ -228,7 +228,7 @@ def _slice(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("array_join", 2, 3, signature="$(list, separator[, text for null])")
-def _join(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _join(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     values = convert(list_argument(context, call, args, 0), TEXTS)
     separator = literal_text(context, call, args, 1, "the separator")
     missing = literal_text(context, call, args, 2, "the text for null") if len(args) == 3 else None
@@ -246,7 +246,7 @@ def _join(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("json_array_length", 1, signature="$(text)")
-def _json_length(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _json_length(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str) -> int | None:
         value = loaded(text)
         return len(value) if isinstance(value, list) else None
@@ -255,7 +255,7 @@ def _json_length(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("json_object_keys", 1, signature="$(text)", lists=True)
-def _json_keys(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _json_keys(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str) -> list[str] | None:
         value = loaded(text)
         return list(value) if isinstance(value, dict) else None
@@ -264,7 +264,7 @@ def _json_keys(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("get_json_object", 2, signature="$(text, '$.a.b[0]')")
-def _get_json(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _get_json(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     path = literal_text(context, call, args, 1, "the path")
     text = argument(context, call, args, 0, STRING)
     if path is None:

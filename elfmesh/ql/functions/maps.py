@@ -16,7 +16,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, common
 from elfmesh.ql.expressions.regex import compile_pattern, java_split
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_text, nothing
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
 from elfmesh.ql.functions.lists import identity, list_argument, over_rows
 from elfmesh.ql.values.columns import list_cuts, map_distinct
 from elfmesh.ql.values.json_text import dumped, loaded
@@ -37,7 +37,7 @@ KEY, VALUE = "key", "value"
 Pairs = list[tuple[Any, Any]]
 
 
-def map_argument(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
+def map_argument(context: CompileContext, call: Call, args: list[Operand], at: int) -> Operand:
     """Return argument `at` as a map: a map, or the text of a JSON object, whose values become strings."""
     operand = args[at]
     if is_map(operand.type):
@@ -74,13 +74,13 @@ def _unique(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
 # -- construction
 
 
-def _plain_key(context: Context, call: Call, kind: pa.DataType) -> None:
+def _plain_key(context: CompileContext, call: Call, kind: pa.DataType) -> None:
     if is_nested(kind) or kind == VOID:
         raise context.error(call, f"{type_name(kind)} cannot be the key of a map", "Keys are plain values.")
 
 
 @function("map", 0, None, signature="$(key, value, ...)", lists=True)
-def _map(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _map(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) % 2:
         raise context.error(call, "map takes alternating keys and values", "Write map('a', 1, 'b', 2).")
     if not args:
@@ -97,7 +97,7 @@ def _map(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("map_from_arrays", 2, signature="$(keys, values)", lists=True)
-def _from_arrays(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _from_arrays(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     keys, values = (list_argument(context, call, args, at) for at in range(2))
     _plain_key(context, call, keys.type.value_type)
 
@@ -108,7 +108,7 @@ def _from_arrays(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("map_from_entries", 1, signature="$(list of pairs)", lists=True)
-def _from_entries(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _from_entries(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pairs = list_argument(context, call, args, 0)
     kind = pairs.type.value_type
     if not pa.types.is_struct(kind) or kind.num_fields != 2:
@@ -128,7 +128,7 @@ def _from_entries(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("map_concat", 1, None, signature="$(map, ...)", lists=True)
-def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _concat(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     maps = [map_argument(context, call, args, at) for at in range(len(args))]
     other = next((at for at, each in enumerate(maps) if each.type != maps[0].type), None)
     if other is not None:
@@ -140,7 +140,7 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("str_to_map", 1, 3, signature="$(text[, between pairs[, between key and value]])", lists=True)
-def _from_text(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _from_text(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     text = argument(context, call, args, 0, STRING)
     pairs_by = _splitter(context, call, args, 1, ",", 0)
     sides_by = _splitter(context, call, args, 2, ":", 2)
@@ -155,7 +155,7 @@ def _from_text(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _splitter(
-    context: Context, call: Call, args: list[Operand], at: int, usual: str, most: int
+    context: CompileContext, call: Call, args: list[Operand], at: int, usual: str, most: int
 ) -> Callable[[str], list[str]] | None:
     """Return the function that splits strings at a pattern, in argument `at` or the default.
 
@@ -171,7 +171,7 @@ def _splitter(
 
 
 @function("map_keys map_values", 1, signature="$(map)", lists=True)
-def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _side(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     given = map_argument(context, call, args, 0)
     kind, at = (given.type.key_type, 0) if call.name == "map_keys" else (given.type.item_type, 1)
 
@@ -186,13 +186,13 @@ def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("map_entries", 1, signature="$(map)", lists=True)
-def _entries(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _entries(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     given = map_argument(context, call, args, 0)
     kind = pa.list_(pa.struct([(KEY, given.type.key_type), (VALUE, given.type.item_type)]))
     return lift_arrays(kind, lambda array: entries_of(array).cast(kind), given)
 
 
-def _key(context: Context, call: Call, args: list[Operand], given: Operand) -> Operand:
+def _key(context: CompileContext, call: Call, args: list[Operand], given: Operand) -> Operand:
     """Return argument 1 as a key of a map. Raises QueryError if no key of the map can equal it."""
     kind = given.type.key_type
     if wider_type(kind, args[1].type) != kind:
@@ -205,7 +205,7 @@ def _key(context: Context, call: Call, args: list[Operand], given: Operand) -> O
 
 
 @function("map_contains_key", 2, signature="$(map, key)")
-def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _contains(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     given = map_argument(context, call, args, 0)
 
     def one(pairs: Pairs, wanted: Any) -> bool:
@@ -214,7 +214,7 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
     return over_rows(BOOLEAN, one, given, _key(context, call, args, given))
 
 
-def _at_key(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _at_key(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     given = map_argument(context, call, args, 0)
     key = _key(context, call, args, given)
     if key.constant and key.type == STRING:
@@ -232,7 +232,7 @@ def _at_key(context: Context, call: Call, args: list[Operand]) -> Operand:
 # -- lists and maps
 
 
-def _element(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _element(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """x[n], from 0, or x[key]; null if absent. A string is read as a JSON object if the key is a string."""
     return _picked(context, call, args, lambda n, count: n if 0 <= n < count else None)
 
@@ -241,7 +241,7 @@ OPERATORS["element"] = _element
 
 
 @function("element_at try_element_at", 2, signature="$(list, n) or $(map, key)")
-def _element_at(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _element_at(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def place(n: int, count: int) -> int | None:
         where = n - 1 if n > 0 else count + n
         return where if n and 0 <= where < count else None
@@ -250,7 +250,7 @@ def _element_at(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 def _picked(
-    context: Context, call: Call, args: list[Operand], place: Callable[[int, int], int | None],
+    context: CompileContext, call: Call, args: list[Operand], place: Callable[[int, int], int | None],
     *, from_one: bool = False,
 ) -> Operand:  # fmt: skip
     if is_map(args[0].type) or (args[0].type == STRING and args[1].type == STRING):
@@ -268,7 +268,7 @@ def _picked(
 
 
 @function("size cardinality array_size", 1, signature="$(list or map)")
-def _size(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _size(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if is_map(args[0].type) and call.name != "array_size":
         values, lists = args[0], entries_of
     else:
@@ -283,7 +283,7 @@ def _same(array: pa.Array) -> pa.Array:
 
 
 def elements_of(
-    context: Context, call: Call, operand: Operand, *, pairs: bool
+    context: CompileContext, call: Call, operand: Operand, *, pairs: bool
 ) -> tuple[Operand, Callable[[pa.Array], pa.Array]]:
     """Return the operand of a list, map or JSON text, and a function from its column to lists.
 

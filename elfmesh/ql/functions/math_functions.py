@@ -18,7 +18,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_int,
@@ -35,7 +35,7 @@ _SCALED = {DOUBLE: pa.decimal128(30, 15), BIGINT: pa.decimal128(20, 0)}
 """Types to which ceil and floor with a number of digits convert first, as in Spark."""
 
 
-def _number(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
+def _number(context: CompileContext, call: Call, args: list[Operand], at: int = 0) -> Operand:
     """Return argument `at` unchanged if it is an exact number, else as a double."""
     operand = args[at]
     return (
@@ -46,7 +46,7 @@ def _number(context: Context, call: Call, args: list[Operand], at: int = 0) -> O
 
 
 @function("abs", 1, signature="$(x)")
-def _abs(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _abs(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operand = _number(context, call, args)
     if operand.type != BIGINT:
         return lift(operand.type, pc.abs, operand)
@@ -55,7 +55,7 @@ def _abs(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("positive negative", 1, signature="$(x), or a sign before x")
-def _signed(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _signed(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if call.name == "negative":
         return OPERATORS["neg"](context, call, args)
@@ -69,7 +69,7 @@ def _signed(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("ceil ceiling floor", 1, 2, signature="$(x[, digits])")
-def _whole(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _whole(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operand = _number(context, call, args)
     digits = literal_int(context, call, args, 1, "the number of digits") if len(args) == 2 else 0
     if digits is None:
@@ -87,7 +87,7 @@ def _whole(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("round bround", 1, 2, signature="$(x[, digits])")
-def _round(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _round(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     digits = literal_int(context, call, args, 1, "the number of digits") if len(args) == 2 else 0
     operand = _number(context, call, args)
     if digits is None:
@@ -164,7 +164,7 @@ simple("pow power", [DOUBLE, DOUBLE], DOUBLE, _power, arrays=True, signature="$(
 
 
 @function("log", 1, 2, signature="$([base, ]x)")
-def _log(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _log(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operands = [argument(context, call, args, at, DOUBLE) for at in range(len(args))]
     if len(operands) == 1:
         return lift_arrays(DOUBLE, _positive_only(np.log), operands[0])
@@ -180,18 +180,18 @@ def _log(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("sign signum", 1, signature="$(x)")
-def _sign(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sign(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operand = argument(context, call, args, 0, DOUBLE)
     return lift_arrays(DOUBLE, lambda x: from_numpy(np.sign(float_values(x)), null_mask(x), DOUBLE), operand)
 
 
 @function("mod", 2, signature="$(x, y)")
-def _mod(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _mod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return OPERATORS["%"](context, Call("%", call.args, at=call.at), args)
 
 
 @function("pmod", 2, signature="$(x, y)")
-def _pmod(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _pmod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the remainder with a sign that does not depend on the divisor's: pmod(-7, 3) is 2."""
     for operand in args:
         if operand.type not in (BIGINT, DOUBLE, STRING, VOID):

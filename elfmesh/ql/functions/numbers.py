@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
-from elfmesh.ql.expressions.registry import Context, argument, function, simple
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, simple
 from elfmesh.ql.functions.lists import over_rows
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, type_name
@@ -62,7 +62,7 @@ simple("log1p", [DOUBLE], DOUBLE, _log1p, arrays=True, signature="$(x)")
 
 
 @function("pi e", 0, signature="$()")
-def _constant(_context: Context, call: Call, _args: list[Operand]) -> Operand:
+def _constant(_context: CompileContext, call: Call, _args: list[Operand]) -> Operand:
     return constant(math.pi if call.name == "pi" else math.e, DOUBLE)
 
 
@@ -83,7 +83,7 @@ simple(
 # -- bits
 
 
-def _bits(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
+def _bits(context: CompileContext, call: Call, args: list[Operand]) -> list[Operand]:
     for operand in args:
         if operand.type not in (BIGINT, STRING, VOID):
             raise context.error(
@@ -95,7 +95,7 @@ def _bits(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
 
 
 def _bit_operator(name: str, kernel: Callable[..., pa.Array]) -> None:
-    def build(context: Context, call: Call, args: list[Operand]) -> Operand:
+    def build(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         return lift(BIGINT, kernel, *_bits(context, call, args))
 
     OPERATORS[name] = build
@@ -124,7 +124,7 @@ def _shift(kind: str) -> Callable[[pa.Array, pa.Array], pa.Array]:
 for _names, _kind in (("shiftleft", "left"), ("shiftright", "right"), ("shiftrightunsigned", "unsigned")):
 
     @function(_names, 2, signature="$(x, places)")
-    def _shifted(context: Context, call: Call, args: list[Operand], kind: str = _kind) -> Operand:
+    def _shifted(context: CompileContext, call: Call, args: list[Operand], kind: str = _kind) -> Operand:
         return lift_arrays(BIGINT, _shift(kind), *_bits(context, call, args))
 
 
@@ -135,13 +135,13 @@ OPERATORS[">>"] = lambda context, call, args: lift_arrays(
 
 
 @function("bit_count", 1, signature="$(x)")
-def _bit_count(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _bit_count(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     operand = convert(args[0], BIGINT) if args[0].type == BOOLEAN else _bits(context, call, args)[0]
     return lift_arrays(BIGINT, lambda x: map_distinct(lambda n: (n & _M64).bit_count(), x, BIGINT), operand)
 
 
 @function("bit_get getbit", 2, signature="$(x, place)")
-def _bit_get(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _bit_get(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(value: int, place: int) -> int | None:
         return (value >> place) & 1 if 0 <= place < 64 else None
 
@@ -160,13 +160,13 @@ def _in_base(value: int, base: int) -> str:
 
 
 @function("bin", 1, signature="$(n)")
-def _bin(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _bin(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     number = argument(context, call, args, 0, BIGINT)
     return lift_arrays(STRING, lambda x: map_distinct(lambda n: f"{n & _M64:b}", x, STRING), number)
 
 
 @function("conv", 3, signature="$(digits, from, to)")
-def _conv(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _conv(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, source: int, target: int) -> str | None:
         if not 2 <= source <= 36 or not 2 <= abs(target) <= 36:
             return None
@@ -195,7 +195,7 @@ def _conv(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("width_bucket", 4, signature="$(x, least, most, buckets)")
-def _width_bucket(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _width_bucket(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(value: float, least: float, most: float, count: int) -> int | None:
         if count <= 0 or count >= 2**63 - 1 or least == most or math.isnan(value):
             return None
@@ -224,17 +224,17 @@ _TRY = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": 
 
 
 @function(" ".join(_TRY), 2, signature="$(x, y)")
-def _try(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _try(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     sign = _TRY[call.name]
     return OPERATORS[sign](context, Call(sign, call.args, at=call.at), args)
 
 
 @function("nanvl", 2, signature="$(x, y)")
-def _nanvl(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _nanvl(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     x, y = (argument(context, call, args, at, DOUBLE) for at in range(2))
     return lift(DOUBLE, lambda a, b: pc.if_else(pc.fill_null(pc.is_nan(a), False), b, a), x, y)
 
 
 @function("equal_null", 2, signature="$(x, y)")
-def _equal_null(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _equal_null(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return OPERATORS["<=>"](context, Call("<=>", call.args, at=call.at), args)

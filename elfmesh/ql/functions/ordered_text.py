@@ -19,7 +19,7 @@ import pyarrow as pa
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert
 from elfmesh.ql.expressions.operators import OPERATORS
-from elfmesh.ql.expressions.registry import Context
+from elfmesh.ql.expressions.registry import CompileContext
 from elfmesh.ql.functions.lists import over_rows
 from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, is_nested, type_name
 
@@ -34,7 +34,7 @@ _NEGATIVE, _ZERO, _POSITIVE, _NOT_A_NUMBER = b"\x01", b"\x02", b"\x03", b"\x04"
 _INVERTED = bytes(255 - byte for byte in range(256))
 
 
-def _ordered_text(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _ordered_text(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the value with the key of the other arguments; the option has two letters for each of them."""
     value, keys = args[0], args[1:]
     for key in keys:
@@ -55,7 +55,7 @@ def _ordered_text(context: Context, call: Call, args: list[Operand]) -> Operand:
     return over_rows(kind, one, convert(value, kind), *keys, nulls=True)
 
 
-def _joined_ordered(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _joined_ordered(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = BINARY if is_list(args[0].type) and args[0].type.value_type == BINARY else STRING
     between: Any = call.option.encode() if kind == BINARY else call.option
 
@@ -110,7 +110,7 @@ def _number(value: Decimal) -> bytes:
     return _NEGATIVE + made.translate(_INVERTED) if sign else _POSITIVE + made
 
 
-def _enter(name: str, build: Callable[[Context, Call, list[Operand]], Operand]) -> None:
+def _enter(name: str, build: Callable[[CompileContext, Call, list[Operand]], Operand]) -> None:
     OPERATORS[name] = build
 
 

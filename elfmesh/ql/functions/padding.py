@@ -5,7 +5,7 @@ from __future__ import annotations
 from elfmesh.ql.expressions.bytes_text import mapped
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, constant
-from elfmesh.ql.expressions.registry import Context, argument, function
+from elfmesh.ql.expressions.registry import CompileContext, argument, function
 from elfmesh.ql.functions.strings import TextOrBytes, by_value
 from elfmesh.ql.values.types import BIGINT, BINARY, STRING
 
@@ -14,7 +14,7 @@ TEXT_CHARS_MAX = 1 << 20
 
 
 @function("space", 1, signature="$(n)")
-def _space(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _space(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(count: int) -> str | None:
         return " " * max(count, 0) if count <= TEXT_CHARS_MAX else None
 
@@ -22,7 +22,7 @@ def _space(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("repeat", 2, signature="$(x, times)")
-def _repeat(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _repeat(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def python(text: str, times: int) -> str | None:
         return text * max(times, 0) if len(text) * times <= TEXT_CHARS_MAX else None
 
@@ -35,7 +35,7 @@ def _fill(text: TextOrBytes, width: int, pad: TextOrBytes) -> TextOrBytes:
 
 
 @function("lpad rpad", 2, 3, signature="$(x, width[, fill])")
-def _pad(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _pad(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """The result is a BINARY only if the argument and the padding are.
 
     The default padding is then zero bytes.

@@ -11,7 +11,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, lift_arrays
 from elfmesh.ql.expressions.regex import compile_pattern
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_int,
@@ -26,7 +26,7 @@ _MATCHES_MAX = 100_000
 
 
 def _matching(
-    context: Context,
+    context: CompileContext,
     call: Call,
     args: list[Operand],
     kind: pa.DataType,
@@ -41,7 +41,7 @@ def _matching(
 
 
 @function("regexp_extract_all", 2, 3, signature="$(x, pattern[, group])", lists=True)
-def _extract_all(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _extract_all(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     group = literal_int(context, call, args, 2, "the group") if len(args) == 3 else 1
     texts = pa.list_(STRING)
     if group is None:
@@ -60,14 +60,14 @@ def _extract_all(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("regexp_count", 2, signature="$(x, pattern)")
-def _count(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _count(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return _matching(
         context, call, args, BIGINT, lambda pattern: lambda text: sum(1 for _ in pattern.finditer(text))
     )
 
 
 @function("regexp_substr", 2, signature="$(x, pattern)")
-def _substr(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _substr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def make(pattern: Any) -> Callable[[str], str | None]:
         def one(text: str) -> str | None:
             match = pattern.search(text)
@@ -79,7 +79,7 @@ def _substr(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("regexp_instr", 2, signature="$(x, pattern)")
-def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _instr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def make(pattern: Any) -> Callable[[str], int]:
         def one(text: str) -> int:
             match = pattern.search(text)

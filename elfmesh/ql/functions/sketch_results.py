@@ -18,7 +18,7 @@ from elfmesh.cbt.laws.sketches import SketchError
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, condition
-from elfmesh.ql.expressions.registry import Context, argument, function, literal_int
+from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_int
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, null_mask
 from elfmesh.ql.values.times import to_timestamp_us
@@ -54,12 +54,12 @@ def _operator(name: str) -> Callable[[Any], Any]:
 
 
 @_operator("condition")
-def _condition(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _condition(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return condition(context, call, args, 0)
 
 
 @_operator("sum input")
-def _sum_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sum_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if operand.type in (BOOLEAN, DATE, BINARY) or is_list(operand.type) or pa.types.is_duration(operand.type):
         hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
@@ -68,13 +68,13 @@ def _sum_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("spread input")
-def _spread_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _spread_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     number = _sum_input(context, call, args)
     return number if number.type == BIGINT else convert(number, DOUBLE)
 
 
 @_operator("text input")
-def _text_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _text_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the input of listagg: bytes unchanged, all others as strings."""
     if is_list(args[0].type) or pa.types.is_duration(args[0].type):
         hint = "Write array_join(x, ',')."
@@ -83,7 +83,7 @@ def _text_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("order input")
-def _order_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _order_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if is_decimal(operand.type):
         return convert(operand, DOUBLE)
@@ -97,7 +97,7 @@ def _order_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("sketch input")
-def _sketch_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _sketch_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if operand.type not in (BINARY, VOID):
         raise context.error(
@@ -109,7 +109,7 @@ def _sketch_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("event time")
-def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _event_time(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the event time of a record, read as for windows.
 
     Records without a time come last in `first` and `last`.
@@ -125,7 +125,7 @@ def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("average")
-def _average(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _average(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if is_decimal(args[0].type):
         # The sum of a DECIMAL(p, s) is a DECIMAL(p + 10, s), their average a DECIMAL(p + 4, s + 4).
         whole = args[0].type.precision
@@ -136,7 +136,7 @@ def _average(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("spread")
-def _spread(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _spread(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     whole = call.option in ("var_pop", "stddev_pop")
     root = call.option.startswith("std")
 
@@ -152,7 +152,7 @@ def _spread(_context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("togetherness")
-def _togetherness(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _togetherness(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Compute covar_pop, covar_samp or corr from central sums of products and squares, and counts."""
     whole = call.option != "covar_samp"
 
@@ -172,7 +172,7 @@ def _togetherness(_context: Context, call: Call, args: list[Operand]) -> Operand
 
 
 @_operator("joined list")
-def _joined_list(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _joined_list(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type.value_type if is_list(args[0].type) else VOID
     kind = STRING if kind == VOID else kind
 
@@ -188,7 +188,7 @@ def _joined_list(_context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("head of list")
-def _head(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _head(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     count = int(call.option)
     return lift_arrays(
         args[0].type, lambda lists: pc.list_slice(lists, 0, count, return_fixed_size_list=False), args[0]
@@ -196,12 +196,12 @@ def _head(_context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("hll count")
-def _hll_count(_context: Context, _call: Call, args: list[Operand]) -> Operand:
+def _hll_count(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(BIGINT, sketches.hll_counts, args[0])
 
 
 @_operator("kll quantile")
-def _kll_quantile(_context: Context, call: Call, args: list[Operand]) -> Operand:
+def _kll_quantile(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     several = call.option.startswith("[")
     ranks = [float(rank) for rank in call.option.lstrip("[").split()]
     kind = args[1].type if args[1].type in (BIGINT, DOUBLE) else DOUBLE
@@ -218,7 +218,7 @@ def _kll_quantile(_context: Context, call: Call, args: list[Operand]) -> Operand
 
 
 def _sketch_function(
-    context: Context, call: Call, args: list[Operand], kind: pa.DataType, read: Callable[..., Any]
+    context: CompileContext, call: Call, args: list[Operand], kind: pa.DataType, read: Callable[..., Any]
 ) -> Operand:
     """Call `read(bytes, ...)` row by row; bytes that are not a sketch give null."""
     for at, operand in enumerate(args):
@@ -245,7 +245,7 @@ def _sketch_function(
 
 
 @function("hll_sketch_estimate", 1, signature="$(sketch)")
-def _hll_estimate(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _hll_estimate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     sketches.library()  # raises now if the library is missing
 
     def read(held: bytes) -> int:
@@ -256,12 +256,12 @@ def _hll_estimate(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("theta_sketch_estimate", 1, signature="$(sketch)")
-def _theta_estimate(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _theta_estimate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return _sketch_function(context, call, args, BIGINT, lambda held: round(sketches.theta_estimate(held)))
 
 
 @function("hll_union kll_sketch_merge_double", 2, signature="$(sketch, sketch)")
-def _union(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _union(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     law = LAWS["hllmerge" if call.name == "hll_union" else "kllmerge"]
 
     def read(*held: bytes) -> bytes | None:
@@ -273,7 +273,7 @@ def _union(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("theta_union", 2, 3, signature="$(sketch, sketch[, log2 of the entries])")
-def _theta_union(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _theta_union(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     log = literal_int(context, call, args, 2, "the logarithm") if len(args) == 3 else _THETA_LOG
     if log is None or not 4 <= log <= 14:
         raise context.error(call, "the logarithm of the entries is from 4 to 14", "Write 12.")
@@ -281,13 +281,13 @@ def _theta_union(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("theta_intersection theta_difference", 2, signature="$(sketch, sketch)")
-def _theta_sets(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _theta_sets(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     read = sketches.theta_intersection if call.name == "theta_intersection" else sketches.theta_difference
     return _sketch_function(context, call, args, BINARY, read)
 
 
 @function("kll_sketch_get_quantile_double", 2, signature="$(sketch, share)")
-def _kll_read(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _kll_read(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     share = argument(context, call, args, 1, DOUBLE)
     if not share.constant or share.value() is None or not 0 <= share.value() <= 1:
         raise context.error(call.args[1], f"{call.name} takes a constant share from 0 to 1", "Write 0.99.")

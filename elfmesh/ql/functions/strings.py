@@ -24,7 +24,7 @@ from elfmesh.ql.expressions.regex import (
     rewrite_replacement,
 )
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_int,
@@ -40,12 +40,12 @@ INT_MAX = 2**31 - 1
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
 
 
-def _texts(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
+def _texts(context: CompileContext, call: Call, args: list[Operand]) -> list[Operand]:
     return [argument(context, call, args, at, STRING) for at in range(len(args))]
 
 
 def by_value(
-    context: Context, call: Call, args: list[Operand], gives: pa.DataType, python: Callable[..., Any],
+    context: CompileContext, call: Call, args: list[Operand], gives: pa.DataType, python: Callable[..., Any],
     takes: tuple[pa.DataType, ...],
 ) -> Operand:  # fmt: skip
     """Call `python(first, *rest)` per distinct first argument if the rest is constant, else per row.
@@ -89,7 +89,7 @@ simple("initcap", [STRING], STRING, lambda x: map_distinct(initcap, x, STRING), 
 
 
 @function("length char_length character_length len", 1, signature="$(x)")
-def _length(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _length(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the characters of a string, or the bytes of a BINARY."""
     if args[0].type == BINARY:
         return lift(BIGINT, lambda x: pc.cast(pc.binary_length(x), BIGINT), args[0])
@@ -99,7 +99,7 @@ def _length(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("reverse", 1, signature="$(x)")
-def _reverse(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _reverse(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[0].type == BINARY:
         return lift(BINARY, pc.binary_reverse, args[0])
     text = argument(context, call, args, 0, STRING)
@@ -110,7 +110,7 @@ def _reverse(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("concat", 0, None, signature="$(x, y, ...), or x || y")
-def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _concat(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if not args:
         return Operand(STRING, lambda _env: pa.scalar("", STRING), constant=True)
 
@@ -129,7 +129,7 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("concat_ws", 1, None, signature="$(separator, x, y, ...)")
-def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _concat_ws(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     separator = literal_text(context, call, args, 0, "the separator")
     if separator is None:
         return nothing(STRING)
@@ -160,7 +160,7 @@ def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("trim", 1, signature="$(x), trim(BOTH 'c' FROM x)")
 @function("btrim", 1, 2, signature="$(x[, characters])")
 @function("ltrim rtrim", 1, 2, signature="$([characters, ]x)")
-def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _trim(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 2 and call.name in ("ltrim", "rtrim"):
         # Spark's order of arguments: ltrim(characters, x), but btrim(x, characters).
         args, call = args[::-1], Call(call.name, call.args[::-1], at=call.at)
@@ -188,7 +188,7 @@ def substring(text: TextOrBytes, start: int, length: int = INT_MAX) -> TextOrByt
 
 
 @function("substring substr", 2, 3, signature="$(x, start[, length])")
-def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _substring(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     takes = (STRING, BIGINT, BIGINT)
     if args[0].type == BINARY:
         numbers_given = [argument(context, call, args, at, BIGINT) for at in range(1, len(args))]
@@ -210,7 +210,7 @@ def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("left right", 2, signature="$(x, length)")
-def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _side(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if call.name == "left" and args[0].type == BINARY:  # `right` returns a string, as in Spark
         return mapped(
             BINARY, lambda x, n: x[: max(n, 0)], [args[0], argument(context, call, args, 1, BIGINT)]
@@ -221,7 +221,7 @@ def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("split_part", 3, signature="$(x, delimiter, n)")
-def _split_part(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _split_part(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[2].constant and args[2].value() == 0:
         raise context.error(
             call.args[2], "split_part counts from 1, or from -1 backwards", "Write 1 for the first part."
@@ -236,7 +236,7 @@ def _split_part(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("split", 2, 3, signature="$(x, pattern[, limit])", lists=True)
-def _split(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _split(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     limit = literal_int(context, call, args, 2, "the limit") if len(args) == 3 else -1
     texts = pa.list_(STRING)
@@ -247,7 +247,7 @@ def _split(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(texts, lambda x: map_distinct(split, x, texts), operand)
 
 
-def _split_at(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _split_at(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     at = literal_int(context, call, args, 2, "the index")
     if pattern is None or at is None:
@@ -276,12 +276,12 @@ def locate(text: str, needle: str, start: int = 1) -> int:
 
 
 @function("instr", 2, signature="$(x, part)")
-def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _instr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     return by_value(context, call, args, BIGINT, locate, (STRING, STRING))
 
 
 @function("locate position", 2, 3, signature="$(part, x[, start])")
-def _locate(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _locate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 3:  # a null start gives 0, as in Spark
         start = argument(context, call, args, 2, BIGINT)
         args = [*args[:2], lift(BIGINT, lambda x: pc.coalesce(x, 0), start)]
@@ -291,7 +291,7 @@ def _locate(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("startswith endswith contains", 2, signature="$(x, part)")
-def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _contains(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kernel, python = {
         "startswith": (pc.starts_with, str.startswith),
         "endswith": (pc.ends_with, str.endswith),
@@ -304,7 +304,7 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
     return nothing(BOOLEAN) if part is None else lift(BOOLEAN, lambda x: kernel(x, part), operand)
 
 
-def _like(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _like(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     text = argument(context, call, args, 0, STRING)
     if pattern is None:
@@ -330,7 +330,7 @@ OPERATORS["like"] = OPERATORS["ilike"] = _like
 
 
 @function("regexp_like regexp", 2, signature="$(x, pattern), or x RLIKE pattern")
-def _rlike(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _rlike(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     operand = argument(context, call, args, 0, STRING)
     if pattern is None:
@@ -343,7 +343,7 @@ OPERATORS["rlike"] = _rlike
 
 
 @function("regexp_extract", 2, 3, signature="$(x, pattern[, group])")
-def _regexp_extract(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _regexp_extract(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     group = literal_int(context, call, args, 2, "the group") if len(args) == 3 else 1
     operand = argument(context, call, args, 0, STRING)
@@ -363,7 +363,7 @@ def _regexp_extract(context: Context, call: Call, args: list[Operand]) -> Operan
 
 
 @function("regexp_replace", 3, signature="$(x, pattern, replacement)")
-def _regexp_replace(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _regexp_replace(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     pattern = literal_text(context, call, args, 1, "the pattern")
     replacement = literal_text(context, call, args, 2, "the replacement")
     operand = argument(context, call, args, 0, STRING)
@@ -380,7 +380,7 @@ def _regexp_replace(context: Context, call: Call, args: list[Operand]) -> Operan
 
 
 @function("replace", 2, 3, signature="$(x, search[, replacement])")
-def _replace(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _replace(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def python(text: str, search: str, replacement: str = "") -> str:
         return text.replace(search, replacement) if search else text
 
@@ -388,7 +388,7 @@ def _replace(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @function("translate", 3, signature="$(x, from, to)")
-def _translate(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _translate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def python(text: str, source: str, target: str) -> str:
         table: dict[int, str | None] = {}
         for at, character in enumerate(source):

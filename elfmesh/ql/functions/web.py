@@ -19,7 +19,7 @@ from elfmesh.errors import ConfigError
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, lift_arrays
 from elfmesh.ql.expressions.registry import (
-    Context,
+    CompileContext,
     argument,
     function,
     literal_text,
@@ -70,7 +70,7 @@ def url_parts(url: str) -> dict[str, str | None] | None:
 
 
 @function("parse_url try_parse_url", 2, 3, signature="$(url, 'HOST'), or $(url, 'QUERY', key)")
-def _parse_url(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _parse_url(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     part = literal_text(context, call, args, 1, "the part")
     url = argument(context, call, args, 0, STRING)
     if part is None:
@@ -106,7 +106,7 @@ def query_value(query: str | None, key: str) -> str | None:
 
 
 @function("query_param", 2, signature="$(query or url, key)")
-def _query_param(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _query_param(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, key: str) -> str | None:
         query = text.partition("?")[2] if "?" in text else text
         for pair in query.partition("#")[0].split("&"):
@@ -197,7 +197,7 @@ simple(
 
 
 @function("cidr_contains", 2, signature="$('10.0.0.0/8', ip)")
-def _cidr_contains(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _cidr_contains(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     cidr, ip = (argument(context, call, args, at, STRING) for at in range(2))
     if cidr.constant and cidr.value() is not None and network(str(cidr.value())) is None:
         raise context.error(
@@ -214,7 +214,7 @@ def _cidr_contains(context: Context, call: Call, args: list[Operand]) -> Operand
 
 
 @function("ip_prefix", 2, signature="$(ip, bits)")
-def _ip_prefix(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _ip_prefix(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, bits: int) -> str | None:
         found = address(text)
         if found is None or not 0 <= bits <= found.max_prefixlen:
@@ -259,7 +259,7 @@ def _agent(text: str) -> dict[str, str | None]:
 
 
 @function("user_agent", 2, signature="$(agent, 'browser')")
-def _user_agent(context: Context, call: Call, args: list[Operand]) -> Operand:
+def _user_agent(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     part = literal_text(context, call, args, 1, "the part")
     text = argument(context, call, args, 0, STRING)
     if part not in _AGENT_PARTS:

@@ -20,7 +20,7 @@ from elfmesh.ql.expressions.nodes import (
     Call,
     Duration,
     Expr,
-    Field,
+    FieldRef,
     Literal,
     PythonCall,
     Ref,
@@ -33,11 +33,11 @@ from elfmesh.ql.expressions.nodes import (
     walk,
 )
 from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.plan.names import Item, Names
-from elfmesh.ql.plan.reduction import Columns, makes_list
+from elfmesh.ql.plan.names import SelectItem, SelectNames
+from elfmesh.ql.plan.reduction import ReducedColumns, makes_list
 from elfmesh.ql.plan.render import render
 from elfmesh.ql.plan.selection import Select
-from elfmesh.ql.plan.statement import LOOKED_UP, OrderItem, Plan, TableSpec, Window
+from elfmesh.ql.plan.statement import LOOKED_UP, OrderItem, QueryPlan, TableSpec, WindowSpec
 from elfmesh.text import suggest
 
 
@@ -45,8 +45,8 @@ from elfmesh.text import suggest
 class Analysis:
     """Result of the analysis of a statement."""
 
-    plan: Plan
-    window: Window | None
+    plan: QueryPlan
+    window: WindowSpec | None
     fields: tuple[str, ...]
     tables: tuple[TableSpec, ...]
     star: bool
@@ -61,13 +61,13 @@ class _Analyser:
     def __init__(self, source: SourceText, select: Select, star_columns: Sequence[str] | None) -> None:
         self._source = source
         self._select = select
-        self._reduction = Columns()
+        self._reduction = ReducedColumns()
         self._star = False
         self._window, group = self._find_window()
         self._items = self._name_items(star_columns)
         where = None if select.where is None else self._bounds(select.where)
         self._where = where
-        self._names = Names(source, self._items, where)
+        self._names = SelectNames(source, self._items, where)
         self._group = None if group is None else [self._bounds(expr) for expr in group]
 
     def run(self) -> Analysis:
@@ -96,7 +96,7 @@ class _Analyser:
             repeat = reduction.state("count").name
         elif not reduction.keys and not reduction.aggregates:
             reduction.state("count")
-        plan = Plan(
+        plan = QueryPlan(
             self._where, tuple(reduction.keys), tuple(reduction.values), tuple(reduction.distincts),
             tuple(reduction.folds), outputs, filtered, ordered,
             None if select.limit is None else select.limit + select.offset, select.distinct, repeat,
@@ -106,21 +106,21 @@ class _Analyser:
             aliases_as_keys=tuple(
                 expr
                 for expr in self._group or []
-                if isinstance(expr, Field) and self._names.is_alias_key(expr)
+                if isinstance(expr, FieldRef) and self._names.is_alias_key(expr)
             ),
             offset=select.offset,
         )  # fmt: skip
         self._check_python(plan, [item.expr for item in ordered])
         return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)
 
-    def _check_python(self, plan: Plan, order: Sequence[Expr]) -> None:
+    def _check_python(self, plan: QueryPlan, order: Sequence[Expr]) -> None:
         late = [expr for _, expr in plan.outputs] + [each for each in (plan.having,) if each is not None]
         for expr in (*late, *order, *(record_expressions(plan) if self._select.derived else ())):
             refuse_python(expr, self._source)
         for expr in record_expressions(plan):
             for call in walk(expr):
                 if isinstance(call, PythonCall) and any(
-                    isinstance(node, Field) and node.path.startswith(LOOKED_UP) for node in walk(call)
+                    isinstance(node, FieldRef) and node.path.startswith(LOOKED_UP) for node in walk(call)
                 ):
                     raise self._error(
                         call, f"{call.name} is given a column of a lookup table",
@@ -133,7 +133,7 @@ class _Analyser:
 
     # -- the window
 
-    def _find_window(self) -> tuple[Window | None, list[Expr] | None]:
+    def _find_window(self) -> tuple[WindowSpec | None, list[Expr] | None]:
         found: WindowCall | None = None
         others: list[Expr] = []
         for expr in self._select.group or []:
@@ -148,7 +148,7 @@ class _Analyser:
             found = call
         window = self._select.window
         if found is not None and not self._select.derived:
-            window = Window(found.kind, found.column, found.size_us, found.slide_us)
+            window = WindowSpec(found.kind, found.column, found.size_us, found.slide_us)
         return window, None if self._select.group is None else others
 
     def _bounds(self, expr: Expr) -> Expr:
@@ -172,7 +172,7 @@ class _Analyser:
                 )
             if (
                 self._window is not None
-                and isinstance(node, Field)
+                and isinstance(node, FieldRef)
                 and node.path in ("window", "session_window")
                 and not node.quoted
             ):
@@ -183,23 +183,25 @@ class _Analyser:
 
         return rewrite(expr, change)
 
-    def _is_mine(self, call: WindowCall, mine: Window) -> bool:
+    def _is_mine(self, call: WindowCall, mine: WindowSpec) -> bool:
         lengths = (call.kind, call.size_us, call.slide_us) == (mine.kind, mine.size_us, mine.slide_us)
         return lengths and (self._select.derived or call.column == mine.column)
 
     # -- names
 
-    def _name_items(self, star_columns: Sequence[str] | None) -> list[Item]:
-        items: list[Item] = []
+    def _name_items(self, star_columns: Sequence[str] | None) -> list[SelectItem]:
+        items: list[SelectItem] = []
         for name, expr in self._select.items:
             if not isinstance(expr, Star):
                 bound = self._bounds(expr)
-                items.append(Item(name or render(bound), bound, name is not None))
+                items.append(SelectItem(name or render(bound), bound, name is not None))
             elif star_columns is None:
                 self._star = True
             else:
-                items += [Item(column, Field(column, True, at=expr.at), False) for column in star_columns]
-        seen: dict[str, Item] = {}
+                items += [
+                    SelectItem(column, FieldRef(column, True, at=expr.at), False) for column in star_columns
+                ]
+        seen: dict[str, SelectItem] = {}
         for item in items:
             twin = seen.setdefault(item.name.lower(), item)
             if twin is not item:  # the rows of an answer are JSON objects
@@ -288,7 +290,7 @@ class _Analyser:
                 return self._reduce(node)
             if isinstance(node, WindowBound) and self._window is not None and self._window.is_session:
                 return self._session_bound(node.side)
-            if isinstance(node, Field):
+            if isinstance(node, FieldRef):
                 raise self._error(
                     node,
                     f"{node.path} must be in GROUP BY or in an aggregate",
@@ -307,8 +309,8 @@ class _Analyser:
     # -- interface for aggregates
 
     @property
-    def time(self) -> Field:
-        return Field("ts" if self._window is None else self._window.column, True)
+    def time(self) -> FieldRef:
+        return FieldRef("ts" if self._window is None else self._window.column, True)
 
     def state(self, kind: str, *values: Expr) -> Expr:
         return self._reduction.state(kind, *values)
@@ -321,12 +323,12 @@ class _Analyser:
 
     def _projected(self, expr: Expr) -> Expr:
         """Return an output of a query without aggregates: a key, unless it is constant for all records."""
-        if not any(isinstance(node, Field) for node in walk(expr)):
+        if not any(isinstance(node, FieldRef) for node in walk(expr)):
             return expr
         if any(isinstance(node, WindowBound | Scalar) for node in walk(expr)) or makes_list(expr):
             return rewrite(
                 expr,
-                lambda node: self._reduction.key(node) if isinstance(node, Field | PythonCall) else None,
+                lambda node: self._reduction.key(node) if isinstance(node, FieldRef | PythonCall) else None,
             )
         return self._reduction.key(expr)
 
@@ -347,7 +349,7 @@ class _Analyser:
             )
         return [done]
 
-    def _fields(self, plan: Plan) -> tuple[str, ...]:
+    def _fields(self, plan: QueryPlan) -> tuple[str, ...]:
         paths = {"*"} if self._star else set()
         if self._window is not None:
             paths.add(self._window.column)
@@ -355,7 +357,7 @@ class _Analyser:
             paths |= {
                 node.path
                 for node in walk(expr)
-                if isinstance(node, Field) and not node.path.startswith(LOOKED_UP)
+                if isinstance(node, FieldRef) and not node.path.startswith(LOOKED_UP)
             }
         return tuple(sorted(paths))
 
@@ -371,7 +373,7 @@ def refuse_python(expr: Expr, source: SourceText) -> None:
             )
 
 
-def record_expressions(plan: Plan) -> list[Expr]:
+def record_expressions(plan: QueryPlan) -> list[Expr]:
     exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
     wheres = [plan.where, *(one.where for one in plan.distincts)]
     return exprs + [where for where in wheres if where is not None]

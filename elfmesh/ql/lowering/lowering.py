@@ -18,7 +18,7 @@ from elfmesh.ql.expressions.nodes import (
     Aggregate,
     Call,
     Expr,
-    Field,
+    FieldRef,
     Literal,
     Over,
     Scalar,
@@ -37,12 +37,12 @@ from elfmesh.ql.plan.draft_types import (
     StreamRead,
     UnionDraft,
 )
-from elfmesh.ql.plan.lookup_plan import Lookups, conjuncts, key_fields, named, owner
-from elfmesh.ql.plan.relation import Derived, Exploded, Joined, JoinKey, Part, Prefixed, made
+from elfmesh.ql.plan.lookup_plan import LookupPlan, conjuncts, key_fields, named, owner
+from elfmesh.ql.plan.relation import Derived, Exploded, JoinKey, JoinRelation, Prefixed, StatementPart, made
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.scope import Input
 from elfmesh.ql.plan.selection import Select
-from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, Statement, Window, is_beside
+from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, Statement, WindowSpec, is_beside
 from elfmesh.ql.plan.windowing import Times
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
@@ -60,7 +60,7 @@ class Lowering(ABC):
     """
 
     origin: SourceText
-    window: Window | None
+    window: WindowSpec | None
     times: Times
     parts: list[Statement] = field(default_factory=list)
 
@@ -69,7 +69,7 @@ class Lowering(ABC):
 
     def all_rows(self, source: Relation, *, distinct: bool = False) -> Relation:
         """Return all columns of a relation in result order; with `distinct`, each row once."""
-        items: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in source.columns]
+        items: list[tuple[str | None, Expr]] = [(name, FieldRef(name, True)) for name in source.columns]
         return self.over(source, Select(items, None, None, None, [], None, distinct, None, source.at))
 
     def over(self, source: Relation, select: Select) -> Derived:
@@ -90,7 +90,7 @@ class Lowering(ABC):
                         "Filter outside: SELECT ... FROM (SELECT ..., rank() OVER (...) AS n) WHERE n = 1.",
                     )  # fmt: skip
         read = draft.reads[0]
-        tables = Lookups(self.origin, draft)
+        tables = LookupPlan(self.origin, draft)
         if isinstance(read, StreamRead) and len(tables.others) == 1 and not (_waits(select) or draft.nested):
             if len(draft.reads) == 1:
                 return self._part(read, select, self._time(draft, 0))
@@ -108,7 +108,7 @@ class Lowering(ABC):
 
     def _part(
         self, read: StreamRead, select: Select, time: str, lookups: tuple[LookupJoin, ...] = ()
-    ) -> Part:
+    ) -> StatementPart:
         window = None if self.window is None else replace(self.window, column=time)
         done = analyse(self.origin, replace(select, window=window, beside=True), None)
         part = Statement(
@@ -123,23 +123,23 @@ class Lowering(ABC):
         mine = _meaning(part)
         for index, known in enumerate(self.parts):
             if _meaning(known) == mine:
-                return Part(part.columns, select.start, index)
+                return StatementPart(part.columns, select.start, index)
         self.parts.append(part)
         if len(self.parts) > PARTS_MAX:
             raise self.origin.error(f"more than {PARTS_MAX} parts", select.start, "Write several jobs.")
-        return Part(part.columns, select.start, len(self.parts) - 1)
+        return StatementPart(part.columns, select.start, len(self.parts) - 1)
 
-    def _raw(self, draft: SelectDraft, at: int, where: list[Expr], tables: Lookups) -> Relation:
+    def _raw(self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan) -> Relation:
         read, one = draft.reads[at], draft.scope.inputs[at]
         if isinstance(read, SelectDraft | UnionDraft):
             return self.query(read)
         assert isinstance(read, StreamRead)
         # Hidden names, because fields may differ only in case, and output columns must not.
         items: list[tuple[str | None, Expr]] = [
-            (f"#{number}", Field(name, True, at=one.at)) for number, name in enumerate(one.used)
+            (f"#{number}", FieldRef(name, True, at=one.at)) for number, name in enumerate(one.used)
         ]
         looked_up = tables.columns(at)
-        items += [(f"#@{number}", Field(path, True, at=one.at)) for number, path in enumerate(looked_up)]
+        items += [(f"#@{number}", FieldRef(path, True, at=one.at)) for number, path in enumerate(looked_up)]
         columns = (*one.used, *looked_up) or ("#0",)
         items = items or [("#0", Literal("bigint", 1))]
         select = Select(items, _all_of(where), None, None, [], None, False, None, one.at)
@@ -151,7 +151,7 @@ class Lowering(ABC):
         assert isinstance(read, StreamRead)
         return self.times.get(id(draft.scope.inputs[at])) or self.times.get(read.stream, TIME_COLUMN)
 
-    def time_of(self, draft: SelectDraft) -> Field | None:
+    def time_of(self, draft: SelectDraft) -> FieldRef | None:
         """Return the event-time field of a query's input.
 
         Returns None if it has none, or if there are several inputs.
@@ -160,8 +160,8 @@ class Lowering(ABC):
         if draft.scope.joined:
             return None
         if isinstance(read, StreamRead):
-            return Field(self._time(draft, 0), True)
-        return Field(TIME_COLUMN, True) if TIME_COLUMN in (draft.scope.inputs[0].columns or ()) else None
+            return FieldRef(self._time(draft, 0), True)
+        return FieldRef(TIME_COLUMN, True) if TIME_COLUMN in (draft.scope.inputs[0].columns or ()) else None
 
     # -- joins
 
@@ -173,7 +173,7 @@ class Lowering(ABC):
         return source, rest
 
     def _in_from(self, draft: SelectDraft, where: list[Expr]) -> tuple[Relation, list[Expr]]:
-        tables = Lookups(self.origin, draft)
+        tables = LookupPlan(self.origin, draft)
         if not draft.scope.joined:
             if not isinstance(draft.reads[0], StreamRead):
                 return self._raw(draft, 0, [], tables), where
@@ -204,7 +204,7 @@ class Lowering(ABC):
     def _pushed_to(self, draft: SelectDraft, condition: Expr) -> int | None:
         if _holds(condition, Scalar):
             return None
-        used = {node.path for node in walk(condition) if isinstance(node, Field)}
+        used = {node.path for node in walk(condition) if isinstance(node, FieldRef)}
         for at, (one, read) in enumerate(zip(draft.scope.inputs, draft.reads, strict=True)):
             if not used or not isinstance(read, StreamRead):
                 continue
@@ -215,14 +215,14 @@ class Lowering(ABC):
                 return None if filled else at
         return None
 
-    def _prefixed(self, draft: SelectDraft, at: int, where: list[Expr], tables: Lookups) -> Relation:
+    def _prefixed(self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan) -> Relation:
         one = draft.scope.inputs[at]
         own = [
             rewrite(
                 condition,
                 lambda node: (
-                    Field(node.path.removeprefix(f"{one.name}."), True, at=node.at)
-                    if isinstance(node, Field)
+                    FieldRef(node.path.removeprefix(f"{one.name}."), True, at=node.at)
+                    if isinstance(node, FieldRef)
                     else None
                 ),
             )
@@ -252,7 +252,7 @@ class Lowering(ABC):
             else:
                 keys.append(key)
         columns = left.columns if join.kind in ("semi", "anti") else (*left.columns, *right.columns)
-        return Joined(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
+        return JoinRelation(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
 
     def check_times(self) -> None:
         """Raise QueryError for parts of one stream that use different time columns."""
@@ -271,7 +271,7 @@ class Lowering(ABC):
     def _derived(self, source: Relation, select: Select) -> Derived:
         for expr in (*early_expressions(select), *late_expressions(select)):
             for node in walk(expr):
-                if isinstance(node, Field) and node.quoted and node.path not in source.columns:
+                if isinstance(node, FieldRef) and node.quoted and node.path not in source.columns:
                     raise self.origin.error(
                         f"{node.path} is not visible after this join", node.at,
                         "LEFT SEMI JOIN and LEFT ANTI JOIN keep the columns of the left side only.",
@@ -351,7 +351,7 @@ def _holds(expr: Expr, kind: type[Expr]) -> bool:
 
 
 def _uses(expr: Expr, names: Collection[str]) -> bool:
-    return any(isinstance(node, Field) and node.path in names for node in walk(expr))
+    return any(isinstance(node, FieldRef) and node.path in names for node in walk(expr))
 
 
 def _all_of(conditions: Sequence[Expr]) -> Expr | None:
@@ -364,7 +364,7 @@ def _all_of(conditions: Sequence[Expr]) -> Expr | None:
 def _key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
     if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
         return None
-    used = [{node.path for node in walk(arg) if isinstance(node, Field)} for arg in condition.args]
+    used = [{node.path for node in walk(arg) if isinstance(node, FieldRef)} for arg in condition.args]
     if len(used) != 2 or _holds(condition, Scalar) or not all(used):
         return None
     first, second = condition.args

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Field, Literal, Over, walk
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Literal, Over, walk
 from elfmesh.ql.expressions.refusals import GENERATORS
 from elfmesh.ql.lowering.lowering import Lowering, early_expressions
 from elfmesh.ql.plan.draft_types import SelectDraft
-from elfmesh.ql.plan.elements import Elements, Order
+from elfmesh.ql.plan.elements import ElementOrder, Elements
 from elfmesh.ql.plan.relation import Exploded
 from elfmesh.ql.plan.relation import made as made_column
 from elfmesh.ql.plan.relation_base import Relation
@@ -40,11 +40,11 @@ def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
     below = plan.select(draft, replace(select, items=items, order=[], limit=None, offset=0, distinct=False))
     places = iter(range(1, len(items)))
     columns = tuple(MADE if _is_generator(expr) else f"#{next(places)}" for _, expr in select.items)
-    call = Elements(made.name, 1, Order.NONE, False, made.name == "explode_outer", made.at)
-    rows = Exploded(draft.columns, draft.at, below, Field("#0", True, at=made.at), call, columns)
+    call = Elements(made.name, 1, ElementOrder.NONE, False, made.name == "explode_outer", made.at)
+    rows = Exploded(draft.columns, draft.at, below, FieldRef("#0", True, at=made.at), call, columns)
     if not (select.order or select.distinct or select.limit is not None or select.offset):
         return rows
-    whole: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in rows.columns]
+    whole: list[tuple[str | None, Expr]] = [(name, FieldRef(name, True)) for name in rows.columns]
     order = [replace(item, expr=_output(plan, draft, item)) for item in select.order]
     above = Select(
         whole, None, None, None, order, select.limit, select.distinct, None, select.start, select.offset
@@ -59,11 +59,11 @@ def _output(plan: Lowering, draft: SelectDraft, item: OrderItem) -> Expr:
         if not 1 <= number <= len(draft.columns):
             hint = f"The query has {len(draft.columns)} columns."
             raise plan.origin.error(f"there is no column {number}", item.expr.at, hint)
-        return Field(draft.columns[number - 1], True, at=item.expr.at)
+        return FieldRef(draft.columns[number - 1], True, at=item.expr.at)
     for name, (_, expr) in zip(draft.columns, draft.select.items, strict=True):
-        named = isinstance(item.expr, Field) and item.expr.path.lower() == name.lower()
+        named = isinstance(item.expr, FieldRef) and item.expr.path.lower() == name.lower()
         if named or item.expr == expr:
-            return Field(name, True, at=item.expr.at)
+            return FieldRef(name, True, at=item.expr.at)
     raise plan.origin.error(
         "with explode, ORDER BY can use only columns of the select list", item.expr.at, HINT
     )

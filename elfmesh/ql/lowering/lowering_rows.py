@@ -16,7 +16,7 @@ from elfmesh.ql.expressions.nodes import (
     Call,
     Duration,
     Expr,
-    Field,
+    FieldRef,
     Literal,
     Over,
     PythonCall,
@@ -31,8 +31,8 @@ from elfmesh.ql.expressions.nodes import (
 from elfmesh.ql.expressions.refusals import GROUPING
 from elfmesh.ql.lowering.lowering import Lowering, late_expressions
 from elfmesh.ql.plan.draft_types import SelectDraft
-from elfmesh.ql.plan.names import Item, Names
-from elfmesh.ql.plan.relation import ROW, Framed, Joined, JoinKey, Ranked, Union
+from elfmesh.ql.plan.names import SelectItem, SelectNames
+from elfmesh.ql.plan.relation import ROW, Framed, JoinKey, JoinRelation, Ranked, Union
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.selection import Select
 from elfmesh.ql.plan.statement import OrderItem
@@ -45,14 +45,14 @@ class _Below:
     keys: Sequence[Expr] = ()
     """With several groupings: the expressions that are null in the rows of some of them, including
     constants."""
-    time: Field | None = None
+    time: FieldRef | None = None
     exprs: list[Expr] = field(default_factory=list)
     overs: list[Over] = field(default_factory=list)
 
-    def column(self, expr: Expr) -> Field:
+    def column(self, expr: Expr) -> FieldRef:
         if expr not in self.exprs:
             self.exprs.append(expr)
-        return Field(f"#{self.exprs.index(expr)}", True, at=expr.at)
+        return FieldRef(f"#{self.exprs.index(expr)}", True, at=expr.at)
 
     def lifted(self, expr: Expr) -> Expr:
         if isinstance(expr, Over):
@@ -62,7 +62,7 @@ class _Below:
             assert isinstance(over, Over)
             if over not in self.overs:
                 self.overs.append(over)
-            return Field(f"#w{self.overs.index(over)}", True, at=expr.at)
+            return FieldRef(f"#w{self.overs.index(over)}", True, at=expr.at)
         if any(isinstance(node, Over) for node in walk(expr)) or self._is_above(expr):
             return expr.with_children(tuple(self.lifted(child) for child in expr.children))
         constant = isinstance(expr, Literal | Scalar) and expr not in self.keys
@@ -177,8 +177,8 @@ def _above(select: Select, items: list[tuple[str | None, Expr]], order: list[Ord
 def _resolved(plan: Lowering, draft: SelectDraft) -> Select:
     select = draft.select
     named = zip(draft.columns, select.items, strict=True)
-    items = [Item(name, expr, given is not None) for name, (given, expr) in named]
-    names = Names(plan.origin, items, select.where)
+    items = [SelectItem(name, expr, given is not None) for name, (given, expr) in named]
+    names = SelectNames(plan.origin, items, select.where)
 
     def numbered(expr: Expr) -> Expr | None:
         if not isinstance(expr, Literal) or expr.kind != "bigint":
@@ -211,9 +211,9 @@ def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:
         group = varied or None
         select = Select([*keys, *mine], None, group, None, [], None, False, None, rows.at)
         totals = plan.over(rows, select)
-        joined = tuple(JoinKey(expr, Field(str(name), True), null_safe=True) for name, expr in keys)
+        joined = tuple(JoinKey(expr, FieldRef(str(name), True), null_safe=True) for name, expr in keys)
         columns = (*source.columns, *totals.columns)
-        source = Joined(columns, rows.at, "left", source, totals, joined, None)
+        source = JoinRelation(columns, rows.at, "left", source, totals, joined, None)
     return source
 
 
@@ -225,7 +225,7 @@ def _with_frames(plan: Lowering, rows: Relation, below: _Below) -> Relation:
         if mine[0][0] in source.columns:
             continue  # done with an aggregate of the same frame
         items: list[tuple[str | None, Expr]] = [(name, over.args[0]) for name, over in mine]
-        key = Field(ROW, True)
+        key = FieldRef(ROW, True)
         select = Select([(ROW, key), *items], None, [key], None, [], None, False, None, rows.at)
         wider = replace(rows, columns=(*rows.columns, ROW))
         statement = plan.over(wider, select).statement

@@ -9,7 +9,7 @@ from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grou
 from elfmesh.ql.lowering.lowering_lists import exploded, explodes
 from elfmesh.ql.lowering.lowering_rows import over_rows
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, UnionDraft
-from elfmesh.ql.plan.names import Item, Names
+from elfmesh.ql.plan.names import SelectItem, SelectNames
 from elfmesh.ql.plan.relation import Union
 from elfmesh.ql.plan.relation_base import Relation
 
@@ -40,5 +40,5 @@ class Planner(Lowering):
 
     def _refuse_aliases(self, draft: SelectDraft, where: Expr) -> None:
         named = zip(draft.columns, draft.select.items, strict=True)
-        items = [Item(name, expr, given is not None) for name, (given, expr) in named]
-        Names(self.origin, items, None).refuse_aliases(where, "WHERE")
+        items = [SelectItem(name, expr, given is not None) for name, (given, expr) in named]
+        SelectNames(self.origin, items, None).refuse_aliases(where, "WHERE")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from elfmesh.ql.expressions.nodes import Expr
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.elements import Elements
-from elfmesh.ql.plan.scope import Scope
+from elfmesh.ql.plan.scope import NameScope
 from elfmesh.ql.plan.selection import Select
 
 
@@ -50,12 +50,12 @@ class SelectDraft:
     """
 
     select: Select
-    scope: Scope
+    scope: NameScope
     reads: list[Read]
     joins: list[JoinDraft]
     columns: tuple[str, ...]
     sets: list[list[Expr]] | None
-    at: Place
+    at: TextPosition
     nested: list[tuple[Draft, JoinDraft]] = field(default_factory=list)
 
 
@@ -66,7 +66,7 @@ class UnionDraft:
     sources: list[Draft]
     distinct: bool
     columns: tuple[str, ...]
-    at: Place
+    at: TextPosition
 
 
 Draft = SelectDraft | UnionDraft

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 
 
-class Order(Enum):
+class ElementOrder(Enum):
     """Position of the column with the element's ordinal number."""
 
     NONE = "none"
@@ -28,14 +28,14 @@ class Elements:
 
     name: str
     count: int
-    order: Order
+    order: ElementOrder
     fields: bool
     outer: bool
-    at: Place
+    at: TextPosition
 
     @property
     def values(self) -> int:
-        return self.count - (self.order is not Order.NONE)
+        return self.count - (self.order is not ElementOrder.NONE)
 
     @property
     def pairs(self) -> bool:

@@ -16,7 +16,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from elfmesh.errors import ConfigError
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, Literal, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, walk
 from elfmesh.ql.expressions.operand import constant, convert
 from elfmesh.ql.values.types import (
     BIGINT,
@@ -45,7 +45,7 @@ SAMPLE_CHARS = 40
 class Comparison:
     """Comparison of a column with a constant string; `operator` is normalised to a column on the left."""
 
-    column: Field
+    column: FieldRef
     operator: str
     text: Literal
 
@@ -72,7 +72,7 @@ def comparisons(exprs: Iterable[Expr]) -> list[Comparison]:
             found += [
                 Comparison(column, operator, text)
                 for column, operator, text in pairs
-                if isinstance(column, Field) and isinstance(text, Literal) and text.kind == "string"
+                if isinstance(column, FieldRef) and isinstance(text, Literal) and text.kind == "string"
             ]
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, rewrite, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, rewrite, walk
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.draft_types import LookupRead, SelectDraft, StreamRead
 from elfmesh.ql.plan.scope import Input
@@ -21,7 +21,7 @@ from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, OrderItem
 HINT = "Write FROM stream s [LEFT] JOIN lookup.name t ON s.field = t.column."
 
 
-class Lookups:
+class LookupPlan:
     """Lookup tables of one SELECT; `others` are the positions of its other inputs."""
 
     def __init__(self, origin: SourceText, draft: SelectDraft) -> None:
@@ -42,7 +42,7 @@ class Lookups:
 
     def own_names(self, at: int, select: Select) -> Select:
         def change(node: Expr) -> Expr | None:
-            return self._own(node, at) if isinstance(node, Field) else None
+            return self._own(node, at) if isinstance(node, FieldRef) else None
 
         def own(expr: Expr) -> Expr:
             return rewrite(expr, change)
@@ -56,14 +56,14 @@ class Lookups:
             order=[OrderItem(own(item.expr), item.descending, item.nulls_first) for item in select.order],
         )
 
-    def _own(self, field: Field, at: int) -> Field:
+    def _own(self, field: FieldRef, at: int) -> FieldRef:
         inputs = self._draft.scope.inputs
         one = owner(field.path, inputs)
         if one is None:
             return field  # it is an alias
         if one is inputs[at]:
-            return Field(field.path.removeprefix(f"{one.name}."), True, at=field.at)
-        return Field(f"{LOOKED_UP}{field.path}", True, at=field.at)
+            return FieldRef(field.path.removeprefix(f"{one.name}."), True, at=field.at)
+        return FieldRef(f"{LOOKED_UP}{field.path}", True, at=field.at)
 
     def _join(self, at: int, read: LookupRead) -> tuple[int, LookupJoin]:
         draft, one = self._draft, self._draft.scope.inputs[at]
@@ -89,7 +89,7 @@ class Lookups:
                     "Write ON stream.field = table.column.",
                 )
             expr, column = key
-            owners |= {self._place_of(node.path) for node in walk(expr) if isinstance(node, Field)}
+            owners |= {self._place_of(node.path) for node in walk(expr) if isinstance(node, FieldRef)}
             keys.append((rewrite(expr, self._stripped), column))
         if len(owners) != 1 or not isinstance(draft.reads[min(owners)], StreamRead):
             raise self._error(
@@ -112,9 +112,9 @@ class Lookups:
         if not isinstance(condition, Call) or condition.name != "=":
             return None
         for mine, other in (condition.args, condition.args[::-1]):
-            outside = {node.path for node in walk(other) if isinstance(node, Field)}
+            outside = {node.path for node in walk(other) if isinstance(node, FieldRef)}
             if (
-                isinstance(mine, Field)
+                isinstance(mine, FieldRef)
                 and owner(mine.path, self._draft.scope.inputs) is one
                 and outside
                 and all(owner(path, self._draft.scope.inputs) is not one for path in outside)
@@ -127,7 +127,7 @@ class Lookups:
         return next((at for at, each in enumerate(self._draft.scope.inputs) if each is one), 0)
 
     def _stripped(self, node: Expr) -> Expr | None:
-        return self._own(node, self._place_of(node.path)) if isinstance(node, Field) else None
+        return self._own(node, self._place_of(node.path)) if isinstance(node, FieldRef) else None
 
     def _error(self, one: Input, message: str, hint: str = HINT) -> QueryError:
         return self._origin.error(message, one.at, hint)
@@ -142,7 +142,7 @@ def named(select: Select, columns: Sequence[str]) -> Select:
 
 def key_fields(lookups: Iterable[LookupJoin]) -> set[str]:
     exprs = (expr for join in lookups for expr, _ in join.keys)
-    return {node.path for expr in exprs for node in walk(expr) if isinstance(node, Field)}
+    return {node.path for expr in exprs for node in walk(expr) if isinstance(node, FieldRef)}
 
 
 def owner(path: str, inputs: Sequence[Input]) -> Input | None:

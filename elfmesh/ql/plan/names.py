@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from elfmesh.ql.expressions.nodes import Aggregate, Expr, Field, place_of, rewrite, walk
-from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.expressions.nodes import Aggregate, Expr, FieldRef, place_of, rewrite, walk
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SelectItem:
     """Select item: output name, expression, and whether the name was given with AS."""
 
     name: str
@@ -37,7 +37,7 @@ class Bare:
 
     stream: str
     path: str
-    at: Place
+    at: TextPosition
     meant: tuple[str, ...]
     unclear: bool = False
 
@@ -46,24 +46,24 @@ class Bare:
         return f"Write {' or '.join(self.meant)}."
 
 
-class Names:
+class SelectNames:
     """Resolver of the aliases of one statement's select list."""
 
-    def __init__(self, source: SourceText, items: Sequence[Item], where: Expr | None) -> None:
+    def __init__(self, source: SourceText, items: Sequence[SelectItem], where: Expr | None) -> None:
         self._source = source
         self._aliases = {item.name.lower(): item for item in items if item.aliased}
         readers = [item.expr for item in items] + ([] if where is None else [where])
-        self._read = {node.path for expr in readers for node in walk(expr) if isinstance(node, Field)}
+        self._read = {node.path for expr in readers for node in walk(expr) if isinstance(node, FieldRef)}
 
-    def alias(self, expr: Expr) -> Item | None:
+    def alias(self, expr: Expr) -> SelectItem | None:
         """Return the select item whose alias is this unquoted, undotted name, or None."""
-        if not isinstance(expr, Field) or expr.quoted:
+        if not isinstance(expr, FieldRef) or expr.quoted:
             return None
         return self._aliases.get(expr.path.lower())
 
     def in_group_by(self, expr: Expr) -> Expr:
         item = self.alias(expr)
-        if item is None or (isinstance(expr, Field) and expr.path in self._read):
+        if item is None or (isinstance(expr, FieldRef) and expr.path in self._read):
             return expr
         return item.expr
 
@@ -93,7 +93,7 @@ class Names:
             if isinstance(node, Aggregate) or node in keys:
                 item = self.alias(node)
                 if item is not None and item.expr != node:
-                    assert isinstance(node, Field)
+                    assert isinstance(node, FieldRef)
                     raise self._source.error(
                         f"{node.path} is both a grouping column and an alias",
                         place_of(node),
@@ -105,7 +105,7 @@ class Names:
 
         return rewrite(expr, change)
 
-    def refuse_aliases(self, expr: Expr, clause: str, own: Item | None = None) -> None:
+    def refuse_aliases(self, expr: Expr, clause: str, own: SelectItem | None = None) -> None:
         """Check a clause in which aliases are not visible (WHERE, arguments of aggregates).
 
         Raises:
@@ -113,9 +113,9 @@ class Names:
         """
         for node in walk(expr):
             item = self.alias(node)
-            if item is None or item is own or not isinstance(node, Field):
+            if item is None or item is own or not isinstance(node, FieldRef):
                 continue
-            if any(isinstance(below, Field) and below.path == node.path for below in walk(item.expr)):
+            if any(isinstance(below, FieldRef) and below.path == node.path for below in walk(item.expr)):
                 continue
             raise self._source.error(
                 f"{node.path} is an alias of this query; {clause} sees only the fields of the stream",

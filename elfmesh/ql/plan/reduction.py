@@ -12,7 +12,7 @@ _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 
 
 @dataclass(slots=True)
-class Columns:
+class ReducedColumns:
     """Collector of the columns that a statement reduces to, while its expressions are split."""
 
     keys: dict[Expr, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from elfmesh.ql.plan.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Relation):
+class StatementPart(Relation):
     """Finished rows of a part of the statement."""
 
     index: int
@@ -55,7 +55,7 @@ class JoinKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Relation):
+class JoinRelation(Relation):
     """Join: pairs of rows that agree in the keys and satisfy the rest of ON.
 
     `kind` is "inner", "left", "right", "full", "semi" (left rows with a match) or "anti" (left rows without
@@ -116,7 +116,7 @@ ROW = "#row"
 def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int:
     """Return how many inputs the rows of a relation combine, without the parts in `apart`."""
     match relation:
-        case Joined():
+        case JoinRelation():
             # The right side of a join in the text is a Prefixed; totals that are joined to rows are not.
             other = joined_inputs(relation.right, apart) if isinstance(relation.right, Prefixed) else 0
             return joined_inputs(relation.left, apart) + other
@@ -124,7 +124,7 @@ def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int
             return max(joined_inputs(source, apart) for source in relation.sources)
         case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
             return joined_inputs(relation.source, apart)
-        case Part():
+        case StatementPart():
             return int(relation.index not in apart)
     return 1
 
@@ -132,15 +132,15 @@ def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int
 def rests_on(relation: Relation, parts: Collection[int]) -> bool:
     """Return whether a relation has rows only for intervals in which one of these parts has rows."""
     match relation:
-        case Part():
+        case StatementPart():
             return relation.index in parts
-        case Joined(kind="inner"):
+        case JoinRelation(kind="inner"):
             return rests_on(relation.left, parts) or rests_on(relation.right, parts)
-        case Joined(kind="right"):
+        case JoinRelation(kind="right"):
             return rests_on(relation.right, parts)
-        case Joined(kind="full"):
+        case JoinRelation(kind="full"):
             return rests_on(relation.left, parts) and rests_on(relation.right, parts)
-        case Joined():
+        case JoinRelation():
             return rests_on(relation.left, parts)
         case Union():
             return all(rests_on(source, parts) for source in relation.sources)

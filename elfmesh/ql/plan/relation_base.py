@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,4 +12,4 @@ class Relation:
     """Base of all relations; `at` is the position in the text."""
 
     columns: tuple[str, ...]
-    at: Place
+    at: TextPosition

@@ -9,7 +9,7 @@ from elfmesh.ql.expressions.nodes import (
     Call,
     Duration,
     Expr,
-    Field,
+    FieldRef,
     Frame,
     Literal,
     Over,
@@ -50,7 +50,7 @@ _POSTFIX = {"is null": "IS NULL", "is true": "IS TRUE", "is false": "IS FALSE"}
 
 def render(expr: Expr) -> str:
     """Return the text of an expression as a column name; the name of a field is its last part."""
-    return expr.path.rpartition(".")[2] if isinstance(expr, Field) else _text(expr)
+    return expr.path.rpartition(".")[2] if isinstance(expr, FieldRef) else _text(expr)
 
 
 def full_text(expr: Expr) -> str:
@@ -58,7 +58,7 @@ def full_text(expr: Expr) -> str:
 
 
 def _text(expr: Expr) -> str:
-    if isinstance(expr, Field):
+    if isinstance(expr, FieldRef):
         return expr.path
     if isinstance(expr, Literal):
         if isinstance(expr.value, bool) or expr.value is None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Field
-from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.expressions.nodes import FieldRef
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.plan.names import Bare
 from elfmesh.text import suggest
 
@@ -37,7 +37,7 @@ class Input:
 
     name: str
     columns: tuple[str, ...] | None
-    at: Place
+    at: TextPosition
     also: str = ""
     used: dict[str, None] = field(default_factory=dict)
     made: bool = False
@@ -69,7 +69,7 @@ IMPLICIT = ("ts", "_raw", "_source", "_host")
 """Columns that every stream has."""
 
 
-class Scope:
+class NameScope:
     """Resolver of the names of one SELECT.
 
     Args:
@@ -85,7 +85,7 @@ class Scope:
         source: SourceText,
         inputs: Sequence[Input],
         aliases: Mapping[str, bool],
-        around: Sequence[Scope] = (),
+        around: Sequence[NameScope] = (),
         bare: list[Bare] | None = None,
     ) -> None:
         self._around = around
@@ -117,11 +117,11 @@ class Scope:
     def qualifies(self, name: str) -> bool:
         return any(one.answers_to(name) for one in self.inputs)
 
-    def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
+    def field(self, parts: Sequence[str], quoted: bool, at: TextPosition) -> FieldRef:
         if len(parts) > 1:
             for one in self.nested:
                 if one.name == parts[0]:
-                    return Field(".".join(parts), True, at=at)
+                    return FieldRef(".".join(parts), True, at=at)
             for one in self.inputs:
                 if one.answers_to(parts[0]):
                     return self._of(one, ".".join(parts[1:]), True, at)
@@ -136,7 +136,7 @@ class Scope:
             self._may_be_outside(self.inputs[0], name, at)
             return self._of(self.inputs[0], name, quoted, at)
         if is_alias and self.clause == LATE:
-            return Field(name, False, at=at)
+            return FieldRef(name, False, at=at)
         shown = [one for one in self.inputs if not one.hidden]
         having = [one for one in shown if one.find(name) is not None]
         unknown = [one for one in shown if one.columns is None]
@@ -144,7 +144,7 @@ class Scope:
         if made:
             having, unknown = made, []
         if is_alias and not having and self.clause == GROUP:
-            return Field(name, False, at=at)
+            return FieldRef(name, False, at=at)
         if is_alias and self._aliases[name.lower()] and self.clause != LATE:
             is_alias = False
         if len(having) + len(unknown) > 1 or (is_alias and unknown):
@@ -157,14 +157,14 @@ class Scope:
             raise self._source.error(f"{name} may be a column of several inputs", at, hint)
         if not having and not unknown:
             if is_alias:
-                return Field(name, False, at=at)
+                return FieldRef(name, False, at=at)
             known = [column for one in self.inputs for column in one.columns or ()]
             raise self._source.error(f"there is no column {name}", at, _instead(name, known))
         if unknown:
             self._may_be_outside(unknown[0], name, at)
         return self._of((having or unknown)[0], name, True, at)
 
-    def _may_be_outside(self, one: Input, name: str, at: Place) -> None:
+    def _may_be_outside(self, one: Input, name: str, at: TextPosition) -> None:
         if self._bare is None or not one.stream or not self._around or name in IMPLICIT:
             return
         others = [each for scope in self._around for each in scope.inputs if each.name != one.name]
@@ -190,7 +190,7 @@ class Scope:
                 return 1
         return 0
 
-    def stars(self, qualifier: str, at: Place) -> list[Field]:
+    def stars(self, qualifier: str, at: TextPosition) -> list[FieldRef]:
         """Expand `*` or `input.*`. Raises QueryError if the columns of an input are not known."""
         chosen = self._chosen(qualifier)
         if not chosen:
@@ -219,10 +219,10 @@ class Scope:
                 return path.removeprefix(f"{one.name}.")
         return path
 
-    def error(self, message: str, at: Place, hint: str) -> QueryError:
+    def error(self, message: str, at: TextPosition, hint: str) -> QueryError:
         return self._source.error(message, at, hint)
 
-    def _of(self, one: Input, name: str, quoted: bool, at: Place) -> Field:
+    def _of(self, one: Input, name: str, quoted: bool, at: TextPosition) -> FieldRef:
         if one.columns is None:
             one.used[name] = None
         else:
@@ -232,7 +232,7 @@ class Scope:
                 hint = f"Write {others[0].name}.{name}." if others else _instead(name, one.columns)
                 raise self._source.error(f"{one.name} has no column {name}", at, hint)
             name = known
-        return Field(f"{one.name}.{name}" if self.joined else name, quoted, at=at)
+        return FieldRef(f"{one.name}.{name}" if self.joined else name, quoted, at=at)
 
 
 def _instead(name: str, known: Sequence[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from elfmesh.ql.expressions.nodes import Expr
-from elfmesh.ql.expressions.text_source import Place
-from elfmesh.ql.plan.statement import OrderItem, Window
+from elfmesh.ql.expressions.text_source import TextPosition
+from elfmesh.ql.plan.statement import OrderItem, WindowSpec
 
 
 @dataclass(slots=True)
@@ -24,8 +24,8 @@ class Select:
     order: list[OrderItem]
     limit: int | None
     distinct: bool
-    window: Window | None
-    start: Place
+    window: WindowSpec | None
+    start: TextPosition
     offset: int = 0
     derived: bool = False
     beside: bool = False

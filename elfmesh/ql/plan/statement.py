@@ -1,6 +1,6 @@
 """Parsed ELF-QL statement: frozen data, no evaluation.
 
-A `Statement` has everything that is needed before the first record; its `Plan` is the half that `Query`
+A `Statement` has everything that is needed before the first record; its `QueryPlan` is the half that `Query`
 evaluates.
 
 Paper: ELF 2.1 (a job is the pair of an agent's function over records and the reduction).
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from elfmesh.ql.expressions.nodes import Expr, Field
+from elfmesh.ql.expressions.nodes import Expr, FieldRef
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.inline import InlineTable
@@ -69,7 +69,7 @@ class JobClause:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowSpec:
     """Window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop" or SESSION.
 
     For a session window, agents use panes as wide as the gap; the root joins adjacent panes.
@@ -135,7 +135,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QueryPlan:
     """Evaluation of a query.
 
     Attributes:
@@ -163,7 +163,7 @@ class Plan:
     distinct: bool
     repeat: str
     one_row: bool
-    aliases_as_keys: tuple[Field, ...]
+    aliases_as_keys: tuple[FieldRef, ...]
     offset: int = 0
 
 
@@ -208,11 +208,11 @@ class Statement:
     job: JobClause | None
     stream: str
     labels: tuple[tuple[str, str], ...]
-    window: Window | None
+    window: WindowSpec | None
     fields: tuple[str, ...]
     tables: tuple[TableSpec, ...]
     star: bool
-    plan: Plan = field(repr=False, compare=False)
+    plan: QueryPlan = field(repr=False, compare=False)
     origin: SourceText = field(repr=False, compare=False)
     offset: int = field(default=0, repr=False, compare=False)
     relation: Relation | None = field(default=None, repr=False, compare=False)

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.ql.expressions.text_source import Place, SourceText
-from elfmesh.ql.plan.statement import Plan, Statement
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
+from elfmesh.ql.plan.statement import QueryPlan, Statement
 
 Listed = Mapping[str, tuple[str, ...]]
 """The columns of `*`, by stream."""
@@ -20,7 +20,7 @@ Listed = Mapping[str, tuple[str, ...]]
 LOOKUP = "lookup"
 """Namespace of lookup tables in FROM and JOIN: `lookup.name`."""
 
-_NOTHING = Plan(None, (), (), (), (), (), None, (), None, False, "", False, ())
+_NOTHING = QueryPlan(None, (), (), (), (), (), None, (), None, False, "", False, ())
 
 
 def waiting(
@@ -28,7 +28,7 @@ def waiting(
     tree: exp.Query,
     labels: Mapping[int, tuple[tuple[str, str], ...]],
     listed: Listed,
-    star: Place,
+    star: TextPosition,
 ) -> Statement:
     """Return the statement with its inputs only; `labels` and `star` are as in the text."""
     tables = [table for table in _tables(tree) if table.db.lower() != LOOKUP]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elfmesh.ql.expressions.nodes import Field, Literal, WindowBound, WindowCall
+from elfmesh.ql.expressions.nodes import FieldRef, Literal, WindowBound, WindowCall
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead, UnionDraft
-from elfmesh.ql.plan.statement import Window, is_beside
+from elfmesh.ql.plan.statement import WindowSpec, is_beside
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
 Times = dict[int | str, str]
@@ -19,8 +19,8 @@ Times = dict[int | str, str]
 
 
 def window_of(
-    origin: SourceText, drafts: Sequence[Draft], every: Window | None, times: Times
-) -> Window | None:
+    origin: SourceText, drafts: Sequence[Draft], every: WindowSpec | None, times: Times
+) -> WindowSpec | None:
     """Return the window of a statement, from any of its GROUP BYs or from EVERY; fills `times`."""
     found: WindowCall | None = None
     for draft in drafts:
@@ -36,7 +36,7 @@ def window_of(
                 _assign(origin, call, call.column, select, times)
     if found is None:
         return every
-    return Window(found.kind, TIME_COLUMN, found.size_us, found.slide_us)
+    return WindowSpec(found.kind, TIME_COLUMN, found.size_us, found.slide_us)
 
 
 def _shape(call: WindowCall) -> tuple[str, int, int]:
@@ -88,7 +88,7 @@ def _trace(origin: SourceText, call: WindowCall, name: str, draft: Draft, times:
             _trace(origin, call, source.columns[at], source, times)
         return
     expr = draft.select.items[at][1]
-    if isinstance(expr, Field):
+    if isinstance(expr, FieldRef):
         _assign(origin, call, expr.path, draft, times)
     elif not isinstance(expr, WindowBound):
         raise origin.error(

@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.ql.expressions.aggregates import AGGREGATES
-from elfmesh.ql.expressions.nodes import Duration, Expr, Field, Literal, WindowCall
+from elfmesh.ql.expressions.nodes import Duration, Expr, FieldRef, Literal, WindowCall
 from elfmesh.ql.expressions.refusals import MARK
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.statement import SESSION
 from elfmesh.units import format_duration, parse_duration_us, unit_us
 
@@ -96,13 +96,13 @@ def interval_months(node: object) -> int | None:
 
 
 def window_call(
-    name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
+    name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: TextPosition
 ) -> WindowCall:
     """Return the window of a call of TUMBLE, HOP, SESSION, window or session_window."""
     shape = f"Write {_SHAPES[name]}."
     args = [translate(arg) for arg in node.expressions]
     column = TIME_COLUMN
-    if args and isinstance(args[0], Field):
+    if args and isinstance(args[0], FieldRef):
         column, args = args[0].path, args[1:]
     lengths = [_length_us(arg, node, error, shape) for arg in args]
     most = 2 if name in ("hop", "window") else 1

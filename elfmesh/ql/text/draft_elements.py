@@ -17,8 +17,8 @@ from typing import Any
 from sqlglot import exp
 
 from elfmesh.ql.expressions.refusals import GENERATORS, MARK
-from elfmesh.ql.expressions.text_source import Place
-from elfmesh.ql.plan.elements import Elements, Order
+from elfmesh.ql.expressions.text_source import TextPosition
+from elfmesh.ql.plan.elements import ElementOrder, Elements
 from elfmesh.ql.plan.scope import Input
 
 Complain = Callable[..., Exception]
@@ -41,11 +41,11 @@ def is_lateral(join: exp.Join) -> bool:
     return isinstance(join.this, exp.Unnest | exp.Lateral)
 
 
-def views(tree: exp.Select, place: Callable[[Any], Place], error: Complain) -> list[Lateral]:
+def views(tree: exp.Select, place: Callable[[Any], TextPosition], error: Complain) -> list[Lateral]:
     return [_view(node, f"#l{at}", place, error) for at, node in enumerate(tree.args.get("laterals") or ())]
 
 
-def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: Complain) -> Lateral:
+def unnested(join: exp.Join, number: int, place: Callable[[Any], TextPosition], error: Complain) -> Lateral:
     """Return the input for UNNEST after JOIN. Raises QueryError for other kinds of join."""
     kind, on = (join.side.upper(), join.kind.upper()), join.args.get("on")
     true = isinstance(on, exp.Boolean) and bool(on.this)
@@ -63,7 +63,7 @@ def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: 
     names = [column.name for column in alias.columns] if alias is not None else []
     if isinstance(offset, exp.Identifier):  # sqlglot uses the last name for the ordinal number
         names.append(offset.name)
-    order = Order.LAST if offset else Order.NONE
+    order = ElementOrder.LAST if offset else ElementOrder.NONE
     if not 1 <= len(names) - bool(offset) <= 2:
         raise error(node, "the columns of UNNEST need names", UNNEST)
     at = place(node)
@@ -73,7 +73,12 @@ def unnested(join: exp.Join, number: int, place: Callable[[Any], Place], error: 
 
 
 def _view(
-    node: exp.Lateral, name: str, place: Callable[[Any], Place], error: Complain, *, outer: bool = False
+    node: exp.Lateral,
+    name: str,
+    place: Callable[[Any], TextPosition],
+    error: Complain,
+    *,
+    outer: bool = False,
 ) -> Lateral:
     made = node.this
     if not isinstance(made, exp.Anonymous) or _function(made) not in GENERATORS:
@@ -85,7 +90,13 @@ def _view(
 
 
 def _generated(
-    made: exp.Anonymous, called: str, given: list[str], at: Place, error: Complain, *, outer: bool = False
+    made: exp.Anonymous,
+    called: str,
+    given: list[str],
+    at: TextPosition,
+    error: Complain,
+    *,
+    outer: bool = False,
 ) -> Lateral:
     function = _function(made)
     plain = function.removesuffix("_outer")
@@ -96,14 +107,14 @@ def _generated(
     if not least <= len(names) <= most:
         wanted = "a name for each field" if plain == "inline" else f"{least} or {most} names"
         raise error(made, f"the columns of {function} need {wanted}", f"Write {function}(x) t AS a, b.")
-    order = Order.FIRST if plain == "posexplode" else Order.NONE
+    order = ElementOrder.FIRST if plain == "posexplode" else ElementOrder.NONE
     outer = outer or function.endswith("_outer")
     call = Elements(function, len(names), order, plain == "inline", outer, at)
     return Lateral(Input(called, tuple(names), at, made=True), made.expressions[0], call)
 
 
 def in_items(
-    tree: exp.Select, place: Callable[[Any], Place], error: Complain
+    tree: exp.Select, place: Callable[[Any], TextPosition], error: Complain
 ) -> tuple[exp.Select, list[Lateral]]:
     """Replace generators of several columns in the select list by columns and inputs.
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import (
     Aggregate,
     Expr,
-    Field,
+    FieldRef,
     Over,
     WindowBound,
     WindowCall,
@@ -68,7 +68,7 @@ def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:
     No key means one group of all records.
     """
     plain = [expr for _, expr in items if not any(isinstance(node, Aggregate | Over) for node in walk(expr))]
-    varied = (Field, WindowBound, WindowCall)
+    varied = (FieldRef, WindowBound, WindowCall)
     keys = [expr for expr in plain if any(isinstance(node, varied) for node in walk(expr))]
     return list(dict.fromkeys(keys)) if plain else None
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, Star, WindowBound
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Star, WindowBound
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.text.translate import Translator
 
 
-def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> list[tuple[str | None, Expr]]:
+def read_items(
+    tree: exp.Select, translator: Translator, stars: list[TextPosition]
+) -> list[tuple[str | None, Expr]]:
     """Return the items with their names. Positions of `*` with unknown columns are added to `stars`."""
     scope = translator.scope
     schemaless = not scope.joined and scope.inputs[0].columns is None
@@ -35,7 +37,7 @@ def read_items(tree: exp.Select, translator: Translator, stars: list[Place]) -> 
         elif isinstance(expr, Star):
             fields = scope.stars(qualifier, translator.place(node))
             items += [(scope.plain(each.path), each) for each in fields]
-        elif isinstance(expr, Field):
+        elif isinstance(expr, FieldRef):
             plain = scope.plain(expr.path)
             one = next((one for one in scope.inputs if one.find(plain)), None)
             items.append((plain if one is not None else plain.rpartition(".")[2], expr))

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Expr, Literal, Star
-from elfmesh.ql.expressions.text_source import Place
+from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.statement import OrderItem
 
 
@@ -16,7 +16,7 @@ def is_all(node: Any) -> bool:
     return isinstance(node, exp.Var) and str(node.this).upper() == "ALL"
 
 
-def order_by_all(node: exp.Ordered, columns: Sequence[Expr], place: Place) -> list[OrderItem]:
+def order_by_all(node: exp.Ordered, columns: Sequence[Expr], place: TextPosition) -> list[OrderItem]:
     """Return one item for each column, by its number; a single one if `*` has unknown columns."""
     given = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     if any(isinstance(column, Star) for column in columns):

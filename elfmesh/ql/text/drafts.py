@@ -15,7 +15,7 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Scalar
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
-from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText
+from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
 from elfmesh.ql.plan.draft_types import (
     Draft,
     ElementsRead,
@@ -29,7 +29,7 @@ from elfmesh.ql.plan.draft_types import (
 )
 from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.render import render
-from elfmesh.ql.plan.scope import GROUP, LATE, Input, Scope
+from elfmesh.ql.plan.scope import GROUP, LATE, Input, NameScope
 from elfmesh.ql.plan.selection import Select, expressions
 from elfmesh.ql.plan.statement import RESULT, OrderItem
 from elfmesh.ql.plan.waiting import LOOKUP
@@ -78,17 +78,17 @@ class Drafter:
     origin: SourceText
     labels: Mapping[int, tuple[tuple[str, str], ...]]
     beside: Mapping[int, str]
-    start: Place
+    start: TextPosition
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     declared: Declared = field(default_factory=dict)
-    stars: list[Place] = field(default_factory=list)
+    stars: list[TextPosition] = field(default_factory=list)
     bare: list[Bare] = field(default_factory=list)
-    unclear: set[Place] = field(default_factory=set)
+    unclear: set[TextPosition] = field(default_factory=set)
     _depth: int = 0
     _budget: NodeBudget = field(default_factory=NodeBudget)
-    _around: list[Scope] = field(default_factory=list)
+    _around: list[NameScope] = field(default_factory=list)
 
     def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
         """Translate a SELECT or UNION; `named` has the queries of WITH in scope, by lower-case name."""
@@ -156,7 +156,7 @@ class Drafter:
         aliases = {
             node.alias.lower(): reads_itself(node) for node in tree.expressions if isinstance(node, exp.Alias)
         }
-        scope = Scope(self.origin, inputs, aliases, tuple(self._around), self.bare)
+        scope = NameScope(self.origin, inputs, aliases, tuple(self._around), self.bare)
         translator = self._translator(named, scope)
         how = [self._beside(join, translator, at, reads) for at, join in enumerate(joins, 1)]
         for one, how_joined in zip(inputs[1:], how, strict=True):
@@ -203,7 +203,7 @@ class Drafter:
         scope.nested.append(Input(one.name, draft.columns, self._place(one.query)))
         return draft, JoinDraft(one.kind, translator.expr(one.on))
 
-    def _translator(self, named: Mapping[str, Any], scope: Scope) -> Translator:
+    def _translator(self, named: Mapping[str, Any], scope: NameScope) -> Translator:
         def scalar(node: Any) -> Expr:
             return self._scalar(node, named, scope)
 
@@ -288,7 +288,7 @@ class Drafter:
             raise self._error(join, message, _JOIN_HINT)
         return JoinDraft("inner" if kind == "cross" else kind, on)
 
-    def _using(self, name: Any, scope: Scope, at: int, on: Expr | None, translator: Translator) -> Expr:
+    def _using(self, name: Any, scope: NameScope, at: int, on: Expr | None, translator: Translator) -> Expr:
         if at > 1:
             raise self._error(name, "USING in a chain of joins is not supported", "Write ON a.x = b.x.")
         place = translator.place(name)
@@ -313,7 +313,7 @@ class Drafter:
             items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
         return items
 
-    def _scalar(self, node: Any, named: Mapping[str, Any], scope: Scope) -> Expr:
+    def _scalar(self, node: Any, named: Mapping[str, Any], scope: NameScope) -> Expr:
         place = self._place(node)
         self._around.append(scope)
         draft = self.draft(node.this, named)
@@ -347,7 +347,7 @@ class Drafter:
         union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree))
         if not any(tree.args.get(name) for name in ("order", "limit", "offset")):
             return union
-        scope = Scope(self.origin, [Input("#", union.columns, union.at)], {})
+        scope = NameScope(self.origin, [Input("#", union.columns, union.at)], {})
         translator = self._translator(named, scope)
         with scope.within(LATE):
             items = [(name, scope.field([name], True, union.at)) for name in union.columns]
@@ -360,7 +360,7 @@ class Drafter:
 
     # -- places and errors
 
-    def _place(self, node: Any) -> Place:
+    def _place(self, node: Any) -> TextPosition:
         for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
             start = below._meta.get("start") if below._meta else None
             if start is not None:

@@ -28,8 +28,8 @@ from elfmesh.ql.lowering.planning import Planner
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.inline import check_uses
-from elfmesh.ql.plan.relation import Derived, Part, rests_on
-from elfmesh.ql.plan.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
+from elfmesh.ql.plan.relation import Derived, StatementPart, rests_on
+from elfmesh.ql.plan.statement import SAME, Statement, TableSpec, WindowSpec, is_beside, part_table
 from elfmesh.ql.plan.waiting import Listed, streams_read, waiting
 from elfmesh.ql.plan.windowing import Times, window_of
 from elfmesh.ql.plan.windows import TIME_COLUMN
@@ -211,9 +211,9 @@ def _statement(
     )  # fmt: skip
 
 
-def _every(cut: Cut) -> Window | None:
+def _every(cut: Cut) -> WindowSpec | None:
     every_us = None if cut.job is None else cut.job.every_us
-    return None if every_us is None else Window("tumble", TIME_COLUMN, every_us, every_us)
+    return None if every_us is None else WindowSpec("tumble", TIME_COLUMN, every_us, every_us)
 
 
 def _one_part(
@@ -234,7 +234,7 @@ def _relational(
     """Plan a statement with a second stage: parts for agents, and a relation for the root."""
     values = tuple((name, plan.query(each)) for name, each in scalars)
     relation = plan.query(draft)
-    if not isinstance(relation, Derived | Part):
+    if not isinstance(relation, Derived | StatementPart):
         relation = plan.all_rows(relation)  # the order of results is total
     parts = tuple(plan.parts)
     if not parts:

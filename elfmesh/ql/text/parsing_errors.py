@@ -10,7 +10,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText
+from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.text.clause_order import HINT
 from elfmesh.ql.values.type_targets import TYPE_NAMES
@@ -21,7 +21,7 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     found: dict[str, Any] = error.errors[0] if error.errors else {}
     highlight = str(found.get("highlight") or "")
     line, end = int(found.get("line") or 0), int(found.get("col") or 0)
-    place = Place(line, max(1, end - len(highlight) + 1)) if line else NOWHERE
+    place = TextPosition(line, max(1, end - len(highlight) + 1)) if line else NOWHERE
     word = highlight.removeprefix("elf_")
     description = str(found.get("description") or "")
     missing = re.match(r"Expecting (\S+)", description)
@@ -54,7 +54,7 @@ def translated(origin: SourceText, error: ParseError, tokens: Sequence[Token]) -
     return origin.error(f"the query cannot be read at `{word}`", place, hint)
 
 
-def _case(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError:
+def _case(origin: SourceText, tokens: Sequence[Token], place: TextPosition) -> QueryError:
     opened: list[Token] = []
     for at, token in enumerate(tokens):
         after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.FROM
@@ -71,7 +71,7 @@ def _case(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryErr
     return origin.error("CASE lacks WHEN or THEN here", place, "Write CASE WHEN condition THEN a ELSE b END.")
 
 
-def _misspelt(origin: SourceText, tokens: Sequence[Token], place: Place) -> QueryError | None:
+def _misspelt(origin: SourceText, tokens: Sequence[Token], place: TextPosition) -> QueryError | None:
     """Return the error at a misspelt keyword or one that lacks its BY: `WERE a = 1`, `GROUP k`."""
     at = next((at for at, token in enumerate(tokens) if origin.place(token.start) == place), None)
     for token in () if at is None else tokens[max(0, at - 1) : at + 1][::-1]:

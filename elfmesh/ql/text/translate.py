@@ -20,7 +20,7 @@ from elfmesh.ql.expressions.nodes import (
     Call,
     Duration,
     Expr,
-    Field,
+    FieldRef,
     Literal,
     Star,
     WindowBound,
@@ -38,9 +38,9 @@ from elfmesh.ql.expressions.refusals import (
     WINDOWS,
 )  # fmt: skip
 from elfmesh.ql.expressions.registry import FUNCTIONS
-from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText, refused_dollar
+from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition, refused_dollar
 from elfmesh.ql.plan.declared import python_call
-from elfmesh.ql.plan.scope import RECORD, Scope
+from elfmesh.ql.plan.scope import RECORD, NameScope
 from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.like import escaped, like
@@ -74,7 +74,7 @@ class Translator:
     """Translator of the expressions of one statement; `scalar` plans a scalar subquery."""
 
     def __init__(
-        self, source: SourceText, scope: Scope, start: Place, scalar: Callable[[Any], Expr],
+        self, source: SourceText, scope: NameScope, start: TextPosition, scalar: Callable[[Any], Expr],
         functions: Mapping[str, PythonFunction],
     ) -> None:  # fmt: skip
         self._source, self._functions = source, functions
@@ -134,7 +134,7 @@ class Translator:
             raise self.error(node, "* is not a value", "Write * alone after SELECT, or name a field.")
         return found
 
-    def place(self, node: Any) -> Place:
+    def place(self, node: Any) -> TextPosition:
         """Return the position of a node: its own token, else the first token below it."""
         for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
             start = below._meta.get("start") if below._meta else None
@@ -207,7 +207,7 @@ class Translator:
             return self.expr(node)
         if not self.scope.joined and self.scope.inputs[0].columns is None:
             return self._path(node)
-        return Field(".".join(named[0]), True, at=self.place(node))
+        return FieldRef(".".join(named[0]), True, at=self.place(node))
 
     def _dot(self, node: exp.Dot) -> Expr:
         if dotted_parts(node) is not None:

@@ -32,8 +32,8 @@ from elfmesh.spark_bridge.history.inputs import (
     PARQUET,
     SHARES_MAX,
     SPLIT_BYTES,
-    Input,
-    Piece,
+    FilePiece,
+    HistoryInput,
     pieces_of,
 )
 from elfmesh.spark_bridge.history.plan import (
@@ -129,7 +129,7 @@ class History:
         return ordered.mapInArrow(partial(finish, self._task), ANSWER_DDL)
 
     def _shares(self, split_bytes: int) -> Iterator[Any]:
-        pieces: list[Piece] = []
+        pieces: list[FilePiece] = []
         first = 0
         for name in self.statement.streams:
             each = self._inputs.get(name)
@@ -193,7 +193,7 @@ def is_projection(statement: Statement) -> bool:
     return plain and not plan.offset and statement.window is None and statement.relation is None
 
 
-def grouped(pieces: Sequence[Piece], shares_max: int = SHARES_MAX) -> list[list[Piece]]:
+def grouped(pieces: Sequence[FilePiece], shares_max: int = SHARES_MAX) -> list[list[FilePiece]]:
     """Group pieces into tasks, in their order."""
     size = max(1, -(-len(pieces) // shares_max))
     return [list(pieces[at : at + size]) for at in range(0, len(pieces), size)]
@@ -232,7 +232,7 @@ def result_schema(statement: Statement, types: Mapping[bytes, bool]) -> pa.Schem
     return pa.schema([*HEAD, *own])
 
 
-def frame_of(spark: Any, each: Input) -> Any:
+def frame_of(spark: Any, each: HistoryInput) -> Any:
     """Return the rows of a stream that is a table, without those that an archive could not parse."""
     if each.frame is not None:
         return each.frame
@@ -253,7 +253,9 @@ def wanted(frame: Any, fields: Sequence[str]) -> Any:
 # -- inside the tasks
 
 
-def _of_pieces(task: Task, groups: Sequence[Sequence[Piece]], batches: Batches) -> Iterator[pa.RecordBatch]:
+def _of_pieces(
+    task: Task, groups: Sequence[Sequence[FilePiece]], batches: Batches
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for place in batch.column(0).to_pylist():
             pieces = groups[place] if groups else ()
@@ -262,7 +264,7 @@ def _of_pieces(task: Task, groups: Sequence[Sequence[Piece]], batches: Batches) 
 
 def _of_files(task: Task, first: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
-        piece = Piece(task.stream, row["path"], content=row["content"])
+        piece = FilePiece(task.stream, row["path"], content=row["content"])
         yield from contribute(task, [piece], number=first + _partition() * 1024 + number)
 
 

@@ -32,7 +32,7 @@ SHARES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class HistoryInput:
     """Input of a stream: settings as of an agent's `[streams.NAME]`, or a Spark DataFrame."""
 
     stream: str
@@ -61,7 +61,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """Part of a file that one task reads: all lines that begin in it.
 
     If `stop` is None, it is the whole file, which may be compressed. `content` contains the bytes if Spark
@@ -85,7 +85,7 @@ def is_remote(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
 
 
-def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[str, Input]:
+def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[str, HistoryInput]:
     """Return the inputs that a caller named.
 
     An input is a path and a format, a text as `--stream` takes, a dict of settings, or a DataFrame.
@@ -100,7 +100,7 @@ def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[st
         elif isinstance(given, tuple) and len(given) == 2:
             settings = dict(zip(("path", "format"), map(str, given), strict=True))
         elif hasattr(given, "mapInArrow"):
-            found[name] = Input(name, StreamConfig(path=""), given)
+            found[name] = HistoryInput(name, StreamConfig(path=""), given)
             continue
         else:
             hint = 'Give ("PATH", "FORMAT"), a text "PATH,format=F", a dict of settings or a DataFrame.'
@@ -112,11 +112,11 @@ def given_inputs(streams: Mapping[str, Any], option: str = "streams") -> dict[st
         if not config.path:
             raise ConfigError(f"{option}: {name} has no path", hint="Spark reads files; an agent can listen.")
         path = config.path.removeprefix("file://")
-        found[name] = Input(name, msgspec.structs.replace(config, path=path))
+        found[name] = HistoryInput(name, msgspec.structs.replace(config, path=path))
     return found
 
 
-def check_named(streams: Sequence[str], inputs: Mapping[str, Input]) -> None:
+def check_named(streams: Sequence[str], inputs: Mapping[str, HistoryInput]) -> None:
     """Refuse a query over a stream without an input.
 
     Raises:
@@ -144,11 +144,11 @@ def files_of(path: str) -> list[str]:
     return [each_path for each_path in paths if not Path(each_path).is_dir()]
 
 
-def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterator[Piece]:
+def pieces_of(each: HistoryInput, host: str, split_bytes: int = SPLIT_BYTES) -> Iterator[FilePiece]:
     """Divide the logs of one stream for tasks. Only plain files whose records are single lines are split."""
     formats = each.format(host)
     for path in files_of(each.config.path):
-        whole = Piece(each.stream, path)
+        whole = FilePiece(each.stream, path)
         size = Path(path).stat().st_size
         if size <= split_bytes or not _by_lines(formats, path):
             yield whole

@@ -14,7 +14,7 @@ from elfmesh import errors
 from elfmesh.errors import ElfError, QueryError
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ql import Statement, declare, expand, parse_many
-from elfmesh.spark_bridge.history.inputs import Input
+from elfmesh.spark_bridge.history.inputs import HistoryInput
 
 CONTRIBUTION = pa.schema(
     [
@@ -55,7 +55,7 @@ Declared: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Lookups:
+class JoinedTables:
     """Tables that a statement joins, with the needed columns. Executors do not have the files."""
 
     tables: Mapping[tuple[str, tuple[str, ...]], pa.Table]
@@ -91,9 +91,9 @@ class Task:
     source: str
     host: str
     star: Declared = ()
-    inputs: Mapping[str, Input] = field(default_factory=dict)
+    inputs: Mapping[str, HistoryInput] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict)
-    lookups: Lookups = field(default_factory=lambda: Lookups({}))
+    lookups: JoinedTables = field(default_factory=lambda: JoinedTables({}))
     jobs: JobRows = field(default_factory=JobRows)
     python: bool = False
     memory_bytes: int = 64_000_000

@@ -32,7 +32,7 @@ from elfmesh.local.log_input import BLOCK_BYTES
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.functions.compiler import read_column
-from elfmesh.spark_bridge.history.inputs import ARCHIVE, Piece, check_headless, head_of
+from elfmesh.spark_bridge.history.inputs import ARCHIVE, FilePiece, check_headless, head_of
 from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error
 from elfmesh.storage.spill import SpillStore
 
@@ -49,7 +49,7 @@ class ShareRun(LogRun):
     def __init__(
         self,
         task: Task,
-        pieces: Sequence[Piece],
+        pieces: Sequence[FilePiece],
         frames: Frames = (),
         *,
         results: bool = False,
@@ -141,7 +141,7 @@ def settled_format(task: Task, stream: str, host: str) -> StreamFormat:
     return formats
 
 
-def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
+def _lines_of(piece: FilePiece, start: int, stop: int) -> Generator[Block]:
     """Yield the lines of a plain file that begin in a range of its bytes."""
     cutter = LineCutter()
     with Path(piece.path).open("rb") as file:
@@ -157,7 +157,7 @@ def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
         yield _block(piece, cutter, cutter.finish())
 
 
-def _block(piece: Piece, cutter: LineCutter, data: bytes) -> Block:
+def _block(piece: FilePiece, cutter: LineCutter, data: bytes) -> Block:
     overlong, sample = cutter.take_overlong()
     return Block(data, piece.path, overlong=overlong, overlong_sample=sample)
 
@@ -194,7 +194,7 @@ def _values(maps: pa.MapArray, key: str) -> pa.Array:
 
 def contribute(
     task: Task,
-    pieces: Sequence[Piece],
+    pieces: Sequence[FilePiece],
     frames: Frames = (),
     *,
     results: bool = False,

@@ -31,13 +31,13 @@ from elfmesh.spark_bridge.history.inputs import (
     PARQUET,
     RESULTS,
     SPLIT_BYTES,
-    Input,
+    HistoryInput,
     check_headless,
     check_named,
     files_of,
     given_inputs,
 )
-from elfmesh.spark_bridge.history.plan import Declared, Lookups, Task
+from elfmesh.spark_bridge.history.plan import Declared, JoinedTables, Task
 from elfmesh.spark_bridge.history.share import ShareRun
 from elfmesh.spark_bridge.session import require_pyspark, results
 
@@ -116,7 +116,7 @@ def sql(
 def _streamed(
     spark: Any,
     text: str,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, HistoryInput],
     lookups: LookupSource,
     python: bool,
     source: str,
@@ -142,7 +142,7 @@ def _streamed(
 def histories(
     spark: Any,
     text: str,
-    inputs: Mapping[str, Input],
+    inputs: Mapping[str, HistoryInput],
     *,
     lookups: LookupSource | None = None,
     python: bool = False,
@@ -167,7 +167,7 @@ def histories(
 
 
 def prepared(
-    spark: Any, task: Task, inputs: Mapping[str, Input], lookups: LookupSource | None = None
+    spark: Any, task: Task, inputs: Mapping[str, HistoryInput], lookups: LookupSource | None = None
 ) -> Task:
     """Return the task with its inputs, the columns of `*`, the types of fields and the joined tables."""
     statement = task.statement
@@ -202,14 +202,14 @@ def prepared(
     return task
 
 
-def _tables(statement: Statement, lookups: LookupSource | None) -> Lookups:
+def _tables(statement: Statement, lookups: LookupSource | None) -> JoinedTables:
     found: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
     for part in (statement, *statement.parts):
         for join in part.lookups:
             if lookups is None:
                 raise UsageError(f"the lookup table {join.name} has no input")
             found[join.name, join.columns] = lookups(join.name, join.columns)
-    return Lookups(found)
+    return JoinedTables(found)
 
 
 def given_lookups(given: Mapping[str, Any]) -> LookupSource:
@@ -250,7 +250,7 @@ def _reads(later: Statement, statement: Statement) -> bool:
     return statement.job.qualified in map(job_read, later.streams)
 
 
-def _fetch(spark: Any, statement: Statement, inputs: Mapping[str, Input], jobs: JobRows) -> None:
+def _fetch(spark: Any, statement: Statement, inputs: Mapping[str, HistoryInput], jobs: JobRows) -> None:
     for name in statement.streams:
         job = job_read(name)
         given = inputs.get(job) or inputs.get(job.replace("/", "."))
@@ -273,7 +273,7 @@ def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int,
     return columns, size_us, found
 
 
-def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], host: str) -> Declared:
+def _declared(spark: Any, statement: Statement, inputs: Mapping[str, HistoryInput], host: str) -> Declared:
     if not (statement.bare or statement.star):
         return ()
     found: dict[str, tuple[str, ...]] = {}
@@ -286,7 +286,7 @@ def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], hos
 
 
 def _settled(
-    spark: Any, statement: Statement, each: Input, host: str
+    spark: Any, statement: Statement, each: HistoryInput, host: str
 ) -> tuple[dict[str, pa.DataType], tuple[str, ...] | None]:
     if each.kind in ("frame", PARQUET):
         return {}, tuple(frame_of(spark, each).columns)
@@ -319,7 +319,7 @@ def _settled(
 
 
 def _settled_archive(
-    spark: Any, statement: Statement, each: Input, host: str
+    spark: Any, statement: Statement, each: HistoryInput, host: str
 ) -> tuple[dict[str, pa.DataType], tuple[str, ...]]:
     first = frame_of(spark, each).select("_raw").limit(ARCHIVED_ROWS).toArrow().column(0).to_pylist()
     data = "".join(f"{line}\n" for line in first if line is not None).encode()

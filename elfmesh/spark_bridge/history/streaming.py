@@ -24,7 +24,7 @@ from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.plan.statement import job_read
 from elfmesh.spark_bridge.history.finish import finish
 from elfmesh.spark_bridge.history.frames import HEAD, frame_of, framed, result_schema, wanted
-from elfmesh.spark_bridge.history.inputs import ARCHIVE, PARQUET, Input, Piece, files_of
+from elfmesh.spark_bridge.history.inputs import ARCHIVE, PARQUET, FilePiece, HistoryInput, files_of
 from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, unpack_error
 from elfmesh.spark_bridge.history.share import ARCHIVED, contribute
 
@@ -116,7 +116,7 @@ def _learnt(task: Task, lookups: LookupSource | None) -> pa.Schema:
 
 def _of_files(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     pieces = [
-        Piece(task.stream, row["path"].removeprefix("file:"), content=row["content"])
+        FilePiece(task.stream, row["path"].removeprefix("file:"), content=row["content"])
         for batch in batches
         for row in batch.to_pylist()
     ]
@@ -153,7 +153,7 @@ def _closed(task: Task, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) ->
             yield from framed(found, ipc_to_table(found["table"]), schema).to_batches()
 
 
-def stream_inputs(inputs: Mapping[str, Input]) -> Mapping[str, Input]:
+def stream_inputs(inputs: Mapping[str, HistoryInput]) -> Mapping[str, HistoryInput]:
     """Return the inputs. Raises UsageError for an input that cannot be streamed."""
     for name, each in inputs.items():
         if each.frame is not None and not each.frame.isStreaming:

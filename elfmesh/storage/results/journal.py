@@ -25,7 +25,7 @@ FILE_NAME = "journal"
 _HEAD_BYTES = 8
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
     """A record for a results log, framed with its rows as in the log."""
 
     job: bytes
@@ -38,14 +38,16 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 _PACK = msgspec.msgpack.Encoder()
-_UNPACK = msgspec.msgpack.Decoder(Entry)
+_UNPACK = msgspec.msgpack.Decoder(JournalEntry)
 
 
 def pack(effect: Append) -> bytes:
-    return _PACK.encode(Entry(effect.job, effect.incarnation, encode_frame(effect.record, effect.rows)))
+    return _PACK.encode(
+        JournalEntry(effect.job, effect.incarnation, encode_frame(effect.record, effect.rows))
+    )
 
 
-def unpack(data: bytes | memoryview) -> Entry:
+def unpack(data: bytes | memoryview) -> JournalEntry:
     try:
         return _UNPACK.decode(data)
     except msgspec.MsgspecError as error:

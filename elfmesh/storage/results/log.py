@@ -27,12 +27,12 @@ from elfmesh.safeguards import safeguard
 from elfmesh.storage.results import rewrite as mend
 from elfmesh.storage.results.page_files import PageFiles
 from elfmesh.storage.results.page_reader import ChangedError, read_page
-from elfmesh.storage.results.reporting import Report
+from elfmesh.storage.results.reporting import LogReport
 from elfmesh.storage.results.rewrite import Results
 from elfmesh.storage.results.salvage import Hole, segment_paths
 from elfmesh.storage.results.segment import (
     Meta,
-    Segment,
+    ResultSegment,
     cut,
     private,
     sync_directory,
@@ -80,7 +80,7 @@ class ResultsLog:
         self._segment_bytes = segment_bytes
         self._segment_records = max(1, min(segment_records, intervals_max // 4 or 1))
         directory.mkdir(parents=True, exist_ok=True)
-        self._report = Report(directory)
+        self._report = LogReport(directory)
         self.pages = PageFiles(directory)
         self._meta = self._kept = mend.described(directory, self._report.damaged)
         if incarnation is not None and incarnation != self._meta.incarnation:
@@ -153,7 +153,7 @@ class ResultsLog:
         segment = self._files.segments[-1] if self._files.segments else None
         if segment is None or self._is_full(segment):
             self.sync()
-            segment = Segment(self._directory / f"{record.index:+020d}.seg")
+            segment = ResultSegment(self._directory / f"{record.index:+020d}.seg")
         self.learn(record, rows, first)
         frame = encode_frame(record, rows)
         try:
@@ -179,7 +179,7 @@ class ResultsLog:
         self._retain()
         return True
 
-    def _is_full(self, segment: Segment) -> bool:
+    def _is_full(self, segment: ResultSegment) -> bool:
         return segment.kept >= self._segment_bytes or len(segment.indices) >= self._segment_records
 
     def distrust(self) -> None:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from elfmesh.errors import ControlFlow
-from elfmesh.storage.results.segment import Segment
+from elfmesh.storage.results.segment import ResultSegment
 from elfmesh.storage.starving import opened_file
 
 
@@ -16,7 +16,7 @@ class ChangedError(ControlFlow):
 
 
 def read_page(
-    segments: Sequence[Segment], start: int | None, stop: int | None, limit: int, bytes_max: int
+    segments: Sequence[ResultSegment], start: int | None, stop: int | None, limit: int, bytes_max: int
 ) -> tuple[bytes, int | None, bool]:
     """Return a page of records, the index with which to continue, and whether nothing is left before `stop`.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 log = logging.getLogger("elf.results")
 
 
-class Report:
+class LogReport:
     """Report of one results log."""
 
     def __init__(self, directory: Path) -> None:

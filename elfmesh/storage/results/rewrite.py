@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.storage.results.salvage import Hole, Salvaged, describe_log, record_at, segment_paths
-from elfmesh.storage.results.segment import Meta, Segment, cut, replace_file, write_meta
+from elfmesh.storage.results.segment import Meta, ResultSegment, cut, replace_file, write_meta
 from elfmesh.storage.starving import content
 
 Results = Sequence[tuple[ResultRecord, bytes]]
@@ -36,8 +36,11 @@ def keep_beside(path: Path) -> None:
 
 
 def place_for(
-    directory: Path, segments: Sequence[Segment], results: Results, is_full: Callable[[Segment], bool]
-) -> Segment | None:
+    directory: Path,
+    segments: Sequence[ResultSegment],
+    results: Results,
+    is_full: Callable[[ResultSegment], bool],
+) -> ResultSegment | None:
     """Return the segment that receives records for a hole, an existing or a new one; None without records."""
     if not results:
         return None
@@ -46,10 +49,10 @@ def place_for(
     if before and (before[-1].indices[-1] > start or not is_full(before[-1])):
         return before[-1]
     path = directory / f"{start:+020d}.seg"
-    return next((segment for segment in segments if segment.path == path), Segment(path))
+    return next((segment for segment in segments if segment.path == path), ResultSegment(path))
 
 
-def epoch_before(segments: Sequence[Segment], index: int) -> int:
+def epoch_before(segments: Sequence[ResultSegment], index: int) -> int:
     """Return the epoch of the last valid record before an index, or 0 if there is none."""
     for segment in reversed(segments):
         if place := bisect_left(segment.indices, index):
@@ -67,7 +70,7 @@ def of_epoch(epoch: int, results: Results) -> Results:
 
 
 def rewrite_file(
-    segments: Sequence[Segment], target: Segment | None, results: Results, holes: Sequence[Hole]
+    segments: Sequence[ResultSegment], target: ResultSegment | None, results: Results, holes: Sequence[Hole]
 ) -> None:
     """Write the damaged segments and the one that receives `results`. `holes` are the remaining ones."""
     order = list(segments)
@@ -89,7 +92,11 @@ def rewrite_file(
 
 
 def _composed(
-    segment: Segment, results: Results, holes: Sequence[Hole], previous: int | None, following: int | None
+    segment: ResultSegment,
+    results: Results,
+    holes: Sequence[Hole],
+    previous: int | None,
+    following: int | None,
 ) -> tuple[bytes, int]:
     data = content(segment.path) if segment.indices else b""
     frames = {index: data[segment.starts[at] : segment.ends[at]] for at, index in enumerate(segment.indices)}

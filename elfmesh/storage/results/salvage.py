@@ -16,7 +16,7 @@ from elfmesh.control.jobs.pages import HEAD, frames
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
-from elfmesh.storage.results.segment import Meta, Segment, read_meta
+from elfmesh.storage.results.segment import Meta, ResultSegment, read_meta
 from elfmesh.storage.starving import content, listed
 
 Hole = tuple[int, int]
@@ -44,7 +44,7 @@ class Damage:
 class Salvaged:
     """Content of a log's files, in order: segments with valid records, files without, holes, and damage."""
 
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[ResultSegment] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
@@ -141,7 +141,7 @@ def salvage(directory: Path, meta: Meta) -> Salvaged:
     chain = _Chain(meta, found)
     for path in segment_paths(directory):
         data = content(path)
-        segment = Segment(path, end=len(data))
+        segment = ResultSegment(path, end=len(data))
         for at, end, record, rows in _stretches(data):
             why = "" if record is None else chain.refuses(record)
             if record is None or why:

@@ -49,7 +49,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Segment:
+class ResultSegment:
     """A segment file: the indices of its records, and where each starts and ends.
 
     `end` is the size of the file. `dirty` states that it contains bytes that are not a record. `lost`

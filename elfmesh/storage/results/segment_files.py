@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from elfmesh.storage.results import rewrite
-from elfmesh.storage.results.reporting import Report
+from elfmesh.storage.results.reporting import LogReport
 from elfmesh.storage.results.rewrite import Results
 from elfmesh.storage.results.salvage import Hole, salvage
-from elfmesh.storage.results.segment import Meta, Segment, sync_directory
+from elfmesh.storage.results.segment import Meta, ResultSegment, sync_directory
 
 
 class SegmentFiles:
     """The segments with valid records and the holes of one log. `report` receives damage."""
 
-    def __init__(self, directory: Path, report: Report) -> None:
+    def __init__(self, directory: Path, report: LogReport) -> None:
         self._directory, self._report = directory, report
-        self.segments: list[Segment] = []
+        self.segments: list[ResultSegment] = []
         self.holes: list[Hole] = []
         self._empty: list[Path] = []
 
@@ -72,7 +72,7 @@ class SegmentFiles:
         )
 
     def fill(
-        self, start: int, stop: int, results: Results, is_full: Callable[[Segment], bool], meta: Meta
+        self, start: int, stop: int, results: Results, is_full: Callable[[ResultSegment], bool], meta: Meta
     ) -> None:
         """Insert `results` into the hole around `start`, filled up to `stop`. Durable on return."""
         hole = self._hole_at(start)
@@ -87,7 +87,7 @@ class SegmentFiles:
         return next((each for each in self.holes if each[0] <= index < each[1]), None)
 
     def _rewrite_file(
-        self, target: Segment | None, results: Results, left: Sequence[Hole], meta: Meta
+        self, target: ResultSegment | None, results: Results, left: Sequence[Hole], meta: Meta
     ) -> None:
         rewrite.rewrite_file(self.segments, target, results, left)
         for path in self._empty:

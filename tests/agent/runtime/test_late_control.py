@@ -18,7 +18,7 @@ from elfmesh.control.protocol.messages_succession import Inquire, Known
 from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send
 from elfmesh.overlay.events import Joined, RouteDelivered
-from elfmesh.srt.events import Answer, BecameRoot, Delivered, Publish
+from elfmesh.srt.events import BecameRoot, Delivered, MulticastAnswer, Publish
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
@@ -154,7 +154,7 @@ def test_a_coming_job_is_loaded_for_and_keeps_nothing() -> None:
     load, published = late.step(RouteDelivered(tree, body, b"", PEER))
     assert load == LoadEngine()
     assert isinstance(published, Publish), "the hosts of the stream load at the same time"
-    assert late.step(Delivered(tree, 1, body)) == [Answer(tree, 1, b"")]
+    assert late.step(Delivered(tree, 1, body)) == [MulticastAnswer(tree, 1, b"")]
     assert late.loaded() == []
     assert late.received(Coming("log")) == []
 

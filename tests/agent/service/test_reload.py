@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.service.reload import Outcome, Reload, flat
+from elfmesh.agent.service.reload import Reload, ReloadResult, flat
 from elfmesh.agent.settings.config import AgentConfig, config_of
 from elfmesh.errors import ConfigError
 
@@ -23,7 +23,7 @@ def test_what_can_change_does_and_the_rest_is_named_without_its_value() -> None:
         before, lambda: after, {"limits.memory": lambda new: applied.append(new.limits.memory_bytes)}
     )
     outcome = reload.again()
-    assert outcome == Outcome(("limits.memory",), ("cluster", "labels.rack", "labels.role"))
+    assert outcome == ReloadResult(("limits.memory",), ("cluster", "labels.rack", "labels.role"))
     assert applied == [150_000_000]
     assert str(outcome) == "changed: limits.memory; needs a restart: cluster, labels.rack, labels.role"
     assert "secret" not in str(outcome)
@@ -34,7 +34,7 @@ def test_a_change_is_applied_once_and_a_restart_is_asked_for_until_it_comes() ->
     after = config(limits={"memory": "150 MB"}, cluster="other")
     reload = Reload(config(), lambda: after, {"limits.memory": lambda new: applied.append(1)})
     assert reload.again().applied == ("limits.memory",)
-    assert reload.again() == Outcome((), ("cluster",))
+    assert reload.again() == ReloadResult((), ("cluster",))
     assert applied == [1]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.agent.sinks.base import Item, LogName, Sink
+from elfmesh.agent.sinks.base import LogName, Sink, SinkItem
 from elfmesh.agent.sinks.follow import Follower, Progress
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
 from elfmesh.control.jobs.pages import encode_frame
@@ -51,12 +51,12 @@ def rows(index: int, count: int = 2) -> pa.Table:
     return pa.table({"path": [f"/{number}" for number in range(count)], "hits": [index] * count})
 
 
-def item(index: int, table: pa.Table | None = None, **changes: Any) -> Item:
+def item(index: int, table: pa.Table | None = None, **changes: Any) -> SinkItem:
     fields: dict[str, Any] = {
         "job": JOB, "index": index, "epoch": 1, "start_us": START_US + index * 1_000_000,
         "end_us": START_US + (index + 1) * 1_000_000,
     } | changes  # fmt: skip
-    return Item(ResultRecord(**fields), table_to_ipc(rows(index) if table is None else table))
+    return SinkItem(ResultRecord(**fields), table_to_ipc(rows(index) if table is None else table))
 
 
 class Master:
@@ -73,7 +73,7 @@ class Master:
         self.incarnation: str | None = INCARNATION
         self.away = False
         self.expired: int | None = -1
-        self.tentative: list[Item] = []
+        self.tentative: list[SinkItem] = []
         self.asked = 0
         self.earlier: list[dict[str, Any]] = []
 
@@ -85,7 +85,7 @@ class Master:
         self.logs.drop(ID, retire=kept)
         self.incarnation = incarnation
 
-    def append(self, *items: Item) -> None:
+    def append(self, *items: SinkItem) -> None:
         for each in items:
             self.logs.append(Append(ID, self.incarnation or "", each.record, each.rows))
 
@@ -140,7 +140,7 @@ class Following:
                     self.task.result()
                 await asyncio.sleep(0.005)
 
-    async def _keep(self, log: LogName, refused: Item, reason: str) -> None:
+    async def _keep(self, log: LogName, refused: SinkItem, reason: str) -> None:
         self.letters.append((refused.record.index, reason))
 
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.agent.sinks.base import (
-    Fenced,
-    Item,
     LogName,
-    Lost,
+    LostIntervals,
     Position,
-    Refused,
+    RecordFenced,
+    RecordRefused,
+    SinkItem,
     Unavailable,
     admit,
     behind,
@@ -52,7 +52,7 @@ def test_a_record_is_news(
 def test_a_master_that_was_replaced_is_fenced(
     position: Position | None, shown: tuple[int, int] | None, changes: dict[str, Any], after: int
 ) -> None:
-    with pytest.raises(Fenced, match=f"interval 5 is of epoch 2, after {after}"):
+    with pytest.raises(RecordFenced, match=f"interval 5 is of epoch 2, after {after}"):
         admit(position, shown, item(5, **changes))
 
 
@@ -65,7 +65,7 @@ def test_a_master_that_was_replaced_is_fenced(
     ],
 )
 def test_terminal_records_move_the_position(
-    position: Position | None, given: Item, expected: Position | None
+    position: Position | None, given: SinkItem, expected: Position | None
 ) -> None:
     assert behind(position, given) == expected
 
@@ -77,7 +77,7 @@ def test_terminal_records_move_the_position(
 def test_what_is_lost_is_passed_and_the_position_never_falls(
     position: Position | None, expected: Position
 ) -> None:
-    assert past(position, Lost(3, 8, "gone")) == expected
+    assert past(position, LostIntervals(3, 8, "gone")) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_names_that_are_no_names_of_directories_are_refused(job: str, incarnatio
 @pytest.mark.parametrize(("parts", "numbers"), [(1, [(None, None)]), (2, [(1, 2), (2, 2)])])
 def test_a_record_in_pages_is_an_object_for_each_page(parts: int, numbers: list[Any]) -> None:
     table = pa.concat_tables([pa.table({"x": [1, 2]}), pa.table({"x": [3]})])
-    given = Item(item(5).record, table_to_ipc(table), parts)
+    given = SinkItem(item(5).record, table_to_ipc(table), parts)
     shown = list(given.shown(LOG))
     assert [(each.get("part"), each.get("parts")) for each in shown] == [
         each or (None, None) for each in numbers
@@ -109,5 +109,5 @@ def test_a_record_in_pages_is_an_object_for_each_page(parts: int, numbers: list[
 
 
 def test_columns_that_differ_in_case_only_are_refused() -> None:
-    with pytest.raises(Refused, match="two columns are called 'x'"):
+    with pytest.raises(RecordRefused, match="two columns are called 'x'"):
         item(5, pa.table({"x": [1], "X": [2]})).table()

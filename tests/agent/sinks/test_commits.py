@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.sinks import commits
-from elfmesh.agent.sinks.base import Lost, Position, Unavailable
+from elfmesh.agent.sinks.base import LostIntervals, Position, Unavailable
 from elfmesh.agent.sinks.commits import Commits
 from tests.agent.sinks.rig import item
 
@@ -44,7 +44,7 @@ def test_a_terminal_record_takes_the_place_of_what_was_shown(tmp_path: Path) -> 
         assert (log.position, log.shown) == (None, {1: (4, 1), 2: (4, 2), 3: (4, 3)})
         log.append(item(2, epoch=5), file=None, rows=0, sha256=None)
         assert (log.position, log.shown) == (Position(3, 5), {3: (4, 3)})
-        log.declare(Lost(3, 9, "gone"))
+        log.declare(LostIntervals(3, 9, "gone"))
         log.compacted({"id": 1})
     assert log.position == Commits(tmp_path).position == Position(10, 5)
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from elfmesh.agent.sinks.base import Item, Position
+from elfmesh.agent.sinks.base import Position, SinkItem
 from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.compact import compact
 from elfmesh.agent.sinks.config import ParquetSink
@@ -43,7 +43,7 @@ async def filled(root: Path, days: int = 3, each: int = 5) -> ParquetFiles:
     return out
 
 
-async def _write(root: Path, late: Item) -> None:
+async def _write(root: Path, late: SinkItem) -> None:
     """As another process does."""
     out = ParquetFiles("other", ParquetSink(jobs=("*",), path=str(root)))
     assert await out.write(LOG, late)

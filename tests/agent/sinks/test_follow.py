@@ -12,7 +12,17 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.agent.sinks import follow
-from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordRefused,
+    SinkItem,
+    Unavailable,
+    admit,
+    behind,
+    past,
+)
 from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import LOG, Following, Master, item
@@ -25,7 +35,7 @@ class Memory:
     def __init__(self) -> None:
         self.places: dict[LogName, Position | None] = {}
         self.taken: list[tuple[str, int, str, int]] = []
-        self.lost: list[Lost] = []
+        self.lost: list[LostIntervals] = []
         self.refuses: set[int] = set()
         self.down = False
         self.gone: list[LogName] = []
@@ -33,11 +43,11 @@ class Memory:
     async def position(self, log: LogName) -> Position | None:
         return self.places.get(log)
 
-    async def write(self, log: LogName, each: Item) -> bool:
+    async def write(self, log: LogName, each: SinkItem) -> bool:
         if self.down:
             raise Unavailable("it is down")
         if each.record.index in self.refuses:
-            raise Refused("not this one")
+            raise RecordRefused("not this one")
         if not admit(self.places.get(log), None, each):
             return False
         record = each.record
@@ -45,7 +55,7 @@ class Memory:
         self.places[log] = behind(self.places.get(log), each)
         return True
 
-    async def declare(self, log: LogName, lost: Lost) -> None:
+    async def declare(self, log: LogName, lost: LostIntervals) -> None:
         self.lost.append(lost)
         self.places[log] = past(self.places.get(log), lost)
 
@@ -105,7 +115,7 @@ async def test_what_the_log_has_dropped_is_declared(tmp_path: Path, knows: bool)
     async with Following(sink, master) as following:
         await following.until(lambda: following.progress.lag == 0)
         first = sink.indices[0]
-        assert sink.lost == [Lost(3, first - 1, "the results log did not keep them long enough")]
+        assert sink.lost == [LostIntervals(3, first - 1, "the results log did not keep them long enough")]
         assert following.progress.lost == first - 3
     assert sink.indices == list(range(first, 100))
     assert 70 < first <= 80
@@ -127,7 +137,7 @@ async def test_a_sink_that_was_down_from_the_beginning_declares_all_that_it_miss
     async with Following(sink, master) as following:  # another process by now: nothing of it is in memory
         await following.until(lambda: following.progress.lag == 0)
         first = sink.indices[0]
-        assert sink.lost == [Lost(5, first - 1, "the results log did not keep them long enough")]
+        assert sink.lost == [LostIntervals(5, first - 1, "the results log did not keep them long enough")]
         assert following.progress.lost == first - 5
     assert sink.indices == list(range(first, 100))
     assert f"intervals 5 to {first - 1} are lost" in caplog.text
@@ -155,10 +165,10 @@ async def test_what_a_record_declares_lost_is_declared_and_not_written(tmp_path:
     sink, master = Memory(), Master(tmp_path)
     sink.places[LOG] = Position(3, 1)
     lost = item(5, since=2, state="SKIPPED", completeness=0.0, reason="lost: damaged")
-    master.append(item(1), Item(lost.record, b""), item(6))
+    master.append(item(1), SinkItem(lost.record, b""), item(6))
     async with Following(sink, master) as following:
         await following.until(lambda: following.progress.lag == 0)
-        assert sink.lost == [Lost(3, 5, "lost: damaged")]
+        assert sink.lost == [LostIntervals(3, 5, "lost: damaged")]
         assert following.progress.lost == 3
     assert sink.indices == [6]
 
@@ -184,7 +194,7 @@ async def test_what_is_refused_becomes_a_letter_and_the_next_one_is_written(tmp_
         assert following.progress.refused == 1
         assert following.letters == [(2, "not this one")]
     assert sink.indices == [0, 1, 3, 5]
-    assert sink.lost == [Lost(2, 2, "not this one")]
+    assert sink.lost == [LostIntervals(2, 2, "not this one")]
 
 
 async def test_damaged_rows_are_refused_not_tried_for_ever(tmp_path: Path) -> None:
@@ -194,7 +204,7 @@ async def test_damaged_rows_are_refused_not_tried_for_ever(tmp_path: Path) -> No
     sink = ParquetFiles("test", ParquetSink(jobs=("*",), path=str(tmp_path / "out")))
     good = item(1)
     with pytest.raises(Exception, match="malformed Arrow"):
-        await sink.write(LOG, Item(good.record, b"garbage"))
+        await sink.write(LOG, SinkItem(good.record, b"garbage"))
 
 
 async def test_a_master_that_was_replaced_is_refused_until_the_right_one_answers(tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordFenced,
+    RecordRefused,
+    Unavailable,
+)
 from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.agent.sinks.kafka import KafkaTopic
 from elfmesh.storage import failpoints
@@ -98,9 +105,9 @@ async def test_a_master_that_wakes_is_refused_also_after_a_restart(servers: str)
     await out.write(LOG, item(1, epoch=5))
     await out.write(LOG, item(2, epoch=6, state="TENTATIVE", rev=2))
     assert not await out.write(LOG, item(2, epoch=6, state="TENTATIVE", rev=1))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await out.write(LOG, item(2, epoch=5, state="TENTATIVE", rev=3))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await sink(servers).write(LOG, item(2, epoch=4))
     assert [body["rev"] for _, body, _ in messages(servers)] == [1, 2]
 
@@ -118,8 +125,8 @@ async def test_what_was_shown_of_closed_intervals_is_forgotten(servers: str) -> 
 
 async def test_losses_are_messages(servers: str) -> None:
     out = sink(servers)
-    await out.declare(LOG, Lost(1, 4, "gone"))
-    await out.declare(LOG, Lost(1, 4, "gone"))
+    await out.declare(LOG, LostIntervals(1, 4, "gone"))
+    await out.declare(LOG, LostIntervals(1, 4, "gone"))
     assert [body["lost"] for _, body, _ in messages(servers)] == [[1, 4]]
     assert await sink(servers).position(LOG) == Position(5)
 
@@ -127,7 +134,7 @@ async def test_losses_are_messages(servers: str) -> None:
 async def test_hostile_values_and_too_much(servers: str) -> None:
     out = sink(servers, **{"message.max.bytes": "200000"})
     assert await out.write(LOG, item(1, HOSTILE))
-    with pytest.raises(Refused, match="more than a message"):
+    with pytest.raises(RecordRefused, match="more than a message"):
         await out.write(LOG, item(2, pa.table({"t": ["x" * 300_000]})))
     assert await out.write(LOG, item(3))
     found = messages(servers)

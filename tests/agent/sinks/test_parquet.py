@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from elfmesh.agent.sinks.base import Fenced, Lost, Position, Refused, Unavailable
+from elfmesh.agent.sinks.base import LostIntervals, Position, RecordFenced, RecordRefused, Unavailable
 from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.agent.sinks.parquet import NO_DATE, ParquetFiles
@@ -95,9 +95,9 @@ async def test_a_master_that_wakes_is_refused(tmp_path: Path) -> None:
     out = sink(tmp_path)
     await out.write(LOG, item(1, epoch=5))
     await out.write(LOG, item(2, epoch=6, state="TENTATIVE", rev=1))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await out.write(LOG, item(2, epoch=4))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await out.write(LOG, item(2, epoch=5, state="TENTATIVE", rev=7))
     assert await out.write(LOG, item(2, epoch=5)), "what was closed before the newest master is final"
     assert counts(tmp_path) == {1: 2, 2: 2}
@@ -178,8 +178,8 @@ async def test_a_damaged_commit_is_said_to_be_one_and_not_passed_over(tmp_path: 
 async def test_losses_are_declared_once(tmp_path: Path) -> None:
     out = sink(tmp_path)
     await out.write(LOG, item(1))
-    await out.declare(LOG, Lost(2, 9, "gone"))
-    await out.declare(LOG, Lost(2, 9, "gone"))
+    await out.declare(LOG, LostIntervals(2, 9, "gone"))
+    await out.declare(LOG, LostIntervals(2, 9, "gone"))
     assert await sink(tmp_path).position(LOG) == Position(10, 1)
     assert commits(tmp_path)[1:] == [{"lost": [2, 9], "why": "gone"}]
 
@@ -198,7 +198,7 @@ async def test_times_without_a_date_have_a_partition(tmp_path: Path) -> None:
 
 
 async def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"'state'.*AS"):
+    with pytest.raises(RecordRefused, match=r"'state'.*AS"):
         await sink(tmp_path).write(LOG, item(1, pa.table({"State": ["x"]})))
 
 

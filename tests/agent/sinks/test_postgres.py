@@ -15,7 +15,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from elfmesh.agent.sinks import postgres_connection
-from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
+from elfmesh.agent.sinks.base import (
+    LogName,
+    LostIntervals,
+    Position,
+    RecordFenced,
+    RecordRefused,
+    Unavailable,
+)
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres import PostgresTables
 from elfmesh.storage import failpoints
@@ -272,9 +279,9 @@ async def test_two_agents_and_a_master_that_wakes(conninfo: str, db: psycopg.Con
     assert await here.write(LOG, item(1, epoch=5))
     assert not await there.write(LOG, item(1, epoch=5))
     assert await there.write(LOG, item(2, epoch=6, state="TENTATIVE"))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await here.write(LOG, item(2, epoch=4))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await here.write(LOG, item(2, epoch=5, state="TENTATIVE", rev=8))
     assert await here.write(LOG, item(2, rows(2, 5), epoch=6, state="TENTATIVE", rev=2))
     assert await here.write(LOG, item(2, rows(2, 1), epoch=6, rev=3))
@@ -313,9 +320,9 @@ async def test_new_columns_are_added_and_other_types_refused(
     out = sink(conninfo)
     await out.write(LOG, item(1, pa.table({"a": [1]})))
     await out.write(LOG, item(2, pa.table({"b": ["x"]})))
-    with pytest.raises(Refused, match="'a' is bigint"):
+    with pytest.raises(RecordRefused, match="'a' is bigint"):
         await out.write(LOG, item(3, pa.table({"a": ["x"]})))
-    await out.declare(LOG, Lost(3, 3, "a\0b"))
+    await out.declare(LOG, LostIntervals(3, 3, "a\0b"))
     assert await out.write(LOG, item(4, pa.table({"a": [4]})))
     found = db.execute("SELECT interval_index, a, b FROM elf.shop_top ORDER BY 1").fetchall()
     assert found == [(1, 1, None), (2, None, "x"), (4, 4, None)]
@@ -326,7 +333,7 @@ async def test_new_columns_are_added_and_other_types_refused(
 
 @pytest.mark.parametrize("column", ["incarnation", "x" * 64, "", "state", "a\0b"])
 async def test_columns_that_cannot_be_are_refused(conninfo: str, column: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RecordRefused):
         await sink(conninfo).write(LOG, item(1, pa.table({column: [1]})))
 
 
@@ -336,7 +343,7 @@ async def test_rows_that_are_too_wide_are_refused_and_the_next_are_written(
 ) -> None:
     out = sink(conninfo)
     wide = pa.table({f"c{number}": [2**40] for number in range(columns)})
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(RecordRefused, match=why):
         await out.write(LOG, item(1, wide))
     assert await out.write(LOG, item(2))
 
@@ -344,16 +351,16 @@ async def test_rows_that_are_too_wide_are_refused_and_the_next_are_written(
 async def test_a_table_that_is_not_ours_is_left_alone(conninfo: str, db: psycopg.Connection[Any]) -> None:
     db.execute("CREATE SCHEMA elf; CREATE TABLE elf.shop_top (incarnation text)")
     out = sink(conninfo)
-    with pytest.raises(Refused, match="does not belong to this job"):
+    with pytest.raises(RecordRefused, match="does not belong to this job"):
         await out.write(LOG, item(1))
     await out.write(LogName("a/b_c", "1"), item(1))
-    with pytest.raises(Refused, match="does not belong to this job"):
+    with pytest.raises(RecordRefused, match="does not belong to this job"):
         await out.write(LogName("a_b/c", "1"), item(1))
     assert db.execute("SELECT count(*) FROM elf.shop_top").fetchone() == (0,)
 
 
 async def test_dates_that_no_calendar_has_are_refused(conninfo: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RecordRefused):
         await sink(conninfo).write(LOG, item(1, pa.table({"day": pa.array([2**31 - 1], pa.date32())})))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from elfmesh.agent.sinks.postgres_connection import SILENT_S, Connection, connect
+from elfmesh.agent.sinks.postgres_connection import SILENT_S, PostgresConnection, connect
 
 
-class Silent(Connection):
+class Silent(PostgresConnection):
     """Without a server: only how long it waits."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ def test_what_the_conninfo_says_is_in_force(
     conninfo: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(Connection, "connect", lambda info, **options: given.append((info, options)))
+    monkeypatch.setattr(PostgresConnection, "connect", lambda info, **options: given.append((info, options)))
     connect(conninfo)
     ((info, options),) = given
     found = psycopg.conninfo.conninfo_to_dict(info)

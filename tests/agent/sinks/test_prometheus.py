@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from elfmesh.agent.sinks.base import Item
+from elfmesh.agent.sinks.base import SinkItem
 from elfmesh.agent.sinks.config import PrometheusSink
 from elfmesh.agent.sinks.metrics import Exposition
 from elfmesh.agent.sinks.prometheus import LastResults, samples_of
@@ -114,4 +114,4 @@ def test_whatever_columns_are_called_prometheus_can_read_it(names: list[str], te
 
 
 def test_an_interval_without_rows_shows_no_series() -> None:
-    assert samples_of(Item(item(1).record, b""), PrometheusSink(jobs=("*",))) == ((), 0)
+    assert samples_of(SinkItem(item(1).record, b""), PrometheusSink(jobs=("*",))) == ((), 0)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from elfmesh.agent.sinks import follow
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
-from elfmesh.agent.sinks.base import Fenced, Lost, Position, Refused, Unavailable
+from elfmesh.agent.sinks.base import LostIntervals, Position, RecordFenced, RecordRefused, Unavailable
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.webhook import Webhook
 from elfmesh.storage import failpoints
@@ -152,7 +152,7 @@ async def test_a_receiver_that_refuses_even_to_hear_of_losses_does_not_stop_the_
 ) -> None:
     receiver.answers = [400]
     hook = hooks.sink(receiver)
-    await hook.declare(LOG, Lost(1, 5, "gone"))
+    await hook.declare(LOG, LostIntervals(1, 5, "gone"))
     assert await hook.position(LOG) == Position(6)
 
 
@@ -164,7 +164,7 @@ async def test_a_receiver_that_hangs_is_not_waited_for(receiver: Receiver, hooks
 
 
 async def test_too_much_is_refused_before_it_is_sent(receiver: Receiver, hooks: Hooks) -> None:
-    with pytest.raises(Refused, match="body_max"):
+    with pytest.raises(RecordRefused, match="body_max"):
         await hooks.sink(receiver, body_max="1 kB").write(LOG, item(1, pa.table({"t": ["x" * 2000]})))
     assert receiver.requests == []
 
@@ -182,9 +182,9 @@ async def test_a_master_that_wakes_is_refused_also_after_a_restart(receiver: Rec
     hook = hooks.sink(receiver)
     await hook.write(LOG, item(1, epoch=5))
     await hook.write(LOG, item(2, epoch=6, state="TENTATIVE"))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await hook.write(LOG, item(2, epoch=5, state="TENTATIVE", rev=2))
-    with pytest.raises(Fenced):
+    with pytest.raises(RecordFenced):
         await hooks.sink(receiver).write(LOG, item(2, epoch=4))
 
 

@@ -26,7 +26,9 @@ class Slow:
     async def on_result(self, result: Result) -> None:
         self.handled.append(result.index)
         assert self.leading is not None
-        self.leading.appoint(program_frames.Role(False, 2, "web", program_frames.Place(2, 50, "i:50")))
+        self.leading.appoint(
+            program_frames.Role(False, 2, "web", program_frames.ResultPosition(2, 50, "i:50"))
+        )
 
 
 class OneResult:
@@ -43,21 +45,23 @@ class OneResult:
 
 class ReportingClient:
     def __init__(self) -> None:
-        self.places: list[program_frames.Place] = []
+        self.places: list[program_frames.ResultPosition] = []
 
-    async def reached(self, place: program_frames.Place) -> None:
+    async def reached(self, place: program_frames.ResultPosition) -> None:
         self.places.append(place)
 
 
 async def test_who_was_deposed_does_not_take_its_successor_back() -> None:
     side, from_agent = Slow(), ReportingClient()
     side.leading = Leading(side, OneResult(), from_agent, follows=True)  # type: ignore[arg-type]  # of one result
-    side.leading.appoint(program_frames.Role(True, 1, "me", program_frames.Place(1, 4, "i:4")))
+    side.leading.appoint(program_frames.Role(True, 1, "me", program_frames.ResultPosition(1, 4, "i:4")))
     task = asyncio.create_task(side.leading.run())
     async with asyncio.timeout(PATIENCE_S):
         while not from_agent.places:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
     task.cancel()
     assert side.handled == [5]
-    assert from_agent.places == [program_frames.Place(1, 5, "i:5")], "the term in which it was handled"
-    assert side.leading.role.place == program_frames.Place(2, 50, "i:50")
+    assert from_agent.places == [program_frames.ResultPosition(1, 5, "i:5")], (
+        "the term in which it was handled"
+    )
+    assert side.leading.role.place == program_frames.ResultPosition(2, 50, "i:50")

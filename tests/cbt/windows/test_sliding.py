@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.partial.contents import all_rows
-from elfmesh.cbt.plan import Plan
+from elfmesh.cbt.plan import TreePlan
 from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows
 from elfmesh.cbt.sorted_rows import to_rows
 from elfmesh.cbt.tree.tree import CompressedBufferTree
@@ -42,7 +42,7 @@ RECORDS = st.lists(
 )
 
 
-def lift(plan: Plan, records: list[Record], key_type: pa.DataType | None = None) -> Rows:
+def lift(plan: TreePlan, records: list[Record], key_type: pa.DataType | None = None) -> Rows:
     columns = {
         name: pa.array([record[place] for record in records], data_type)
         for place, (name, data_type) in enumerate(
@@ -52,7 +52,7 @@ def lift(plan: Plan, records: list[Record], key_type: pa.DataType | None = None)
     return lift_batch(plan, pa.record_batch(columns))
 
 
-def lift_batch(plan: Plan, batch: pa.RecordBatch) -> Rows:
+def lift_batch(plan: TreePlan, batch: pa.RecordBatch) -> Rows:
     tree = CompressedBufferTree(plan.keys, plan.aggregates)
     tree.insert(batch)
     return all_rows(tree.snapshot())
@@ -74,7 +74,7 @@ class Model:
     """Panes as lists of rows, and a sliding table beside them that must always agree."""
 
     def __init__(self, aggregates: dict[str, tuple[str, str | None]], **options: Any) -> None:
-        self.plan = Plan(["k"], aggregates)
+        self.plan = TreePlan(["k"], aggregates)
         records = [kind for kind, _ in aggregates.values()].index("count")
         self.table = SlidingTable(self.plan.layout, records, **options)
         self.settled: dict[int, list[Rows]] = defaultdict(list)
@@ -269,7 +269,7 @@ def test_a_window_over_its_bytes_is_given_up_while_it_is_built() -> None:
 
 
 def test_a_table_of_no_keys_and_layouts_with_a_hidden_count() -> None:
-    plan = Plan([], {"s": ("sum", "v"), "records": ("count", None)})
+    plan = TreePlan([], {"s": ("sum", "v"), "records": ("count", None)})
     shown = Layout((), plan.layout.aggregates[:1])
     table = SlidingTable(plan.layout, 1)
     rows = [lift_batch(plan, pa.record_batch({"v": [float(i), 1.0]})) for i in range(4)]

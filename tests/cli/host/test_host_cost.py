@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.cli.host.host_cost import FORMATS, Writer, parts_of
+from elfmesh.cli.host.host_cost import FORMATS, LogWriter, parts_of
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader
@@ -28,7 +28,7 @@ def test_every_line_that_is_written_can_be_read(name: str, tmp_path: Path) -> No
 
 
 def test_a_rate_that_this_host_does_not_keep_is_no_figure(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "log", "json", 100.0)
+    writer = LogWriter(tmp_path / "log", "json", 100.0)
     writer.check()
     writer._slowest = 1.5
     with pytest.raises(RuntimeFailure, match="could not write 100 lines"):

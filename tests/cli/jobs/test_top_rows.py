@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from elfmesh.cli.jobs.top_rows import GAP, JOB_COLUMNS, Look, agent_rows, fitted, job_rows, ordered
+from elfmesh.cli.jobs.top_rows import GAP, JOB_COLUMNS, FleetView, agent_rows, fitted, job_rows, ordered
 from tests.cli.jobs.test_top import agent
 
 
 def test_rates_are_differences_by_the_agents_own_clock() -> None:
-    before = Look([agent("a", 100.0, {"x": 1.0, "y": 5.0})], [{"job": "x"}])
-    now = Look([agent("a", 104.0, {"x": 3.0, "y": 5.0})], [{"job": "x"}])
+    before = FleetView([agent("a", 100.0, {"x": 1.0, "y": 5.0})], [{"job": "x"}])
+    now = FleetView([agent("a", 104.0, {"x": 3.0, "y": 5.0})], [{"job": "x"}])
     (row,) = agent_rows(before, now)
     assert (row["cpu_percent"], row["lines_per_second"], row["rss_mb"]) == (10.0, 1000.0, 90.0)
     assert (row["worst_job"], row["worst_percent"], row["limit_percent"]) == ("x", 50.0, 20.0)
@@ -18,13 +18,15 @@ def test_rates_are_differences_by_the_agents_own_clock() -> None:
 
 
 def test_what_cannot_be_known_is_nothing() -> None:
-    first = agent_rows(None, Look([agent("a", 104.0, {"x": 3.0})], []))[0]
+    first = agent_rows(None, FleetView([agent("a", 104.0, {"x": 3.0})], []))[0]
     assert (first["cpu_percent"], first["worst_job"]) == (None, None)
-    restarted = Look([agent("a", 3.0, {"x": 0.1}, incarnation=2)], [{"job": "x"}])
-    before = Look([agent("a", 100.0, {"x": 9.0})], [])
+    restarted = FleetView([agent("a", 3.0, {"x": 0.1}, incarnation=2)], [{"job": "x"}])
+    before = FleetView([agent("a", 100.0, {"x": 9.0})], [])
     assert agent_rows(before, restarted)[0]["cpu_percent"] is None
     assert job_rows(before, restarted)[0]["cpu_percent"] is None
-    assert agent_rows(before, Look([{"id": "a", "name": "a"}], []))[0]["rss_mb"] is None, "an older version"
+    assert agent_rows(before, FleetView([{"id": "a", "name": "a"}], []))[0]["rss_mb"] is None, (
+        "an older version"
+    )
 
 
 def test_the_worst_stands_first_and_the_unknown_last() -> None:

@@ -12,7 +12,7 @@ from elfmesh.control.protocol.events import Recompute
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.machine import Received, Send
 from elfmesh.srt.events import Collected
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, recompute
@@ -192,7 +192,7 @@ def test_counts_that_nobody_has_buckets_for_do_not_end_the_master() -> None:
     world.apply(world[0])
     master = world.master()
     (leading,) = master.control.leadership.masters.values()
-    segment = Segment(leading.epoch, 0, 1000, 1001, b"\x01", (Entry(1000, (1,) * 99),))
+    segment = Segment(leading.epoch, 0, 1000, 1001, b"\x01", (SegmentEntry(1000, (1,) * 99),))
     world.post(0.0, master, Collected(leading.job, segment, (b"",)))
     world.seal_all(BASE + SLIDE)
     world.run(2.0)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
-from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELDS, Columns
+from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELDS, ParsedColumns
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.local.embedded import LogRun
@@ -34,7 +34,7 @@ class TypedParser(Parser):
         """All of them."""
         return tuple(self._table.column_names)
 
-    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         """Not asked for."""
         raise AssertionError("the records are there already")
 

@@ -11,7 +11,7 @@ from elfmesh.control.closing.decisions import (
     OVERFULL,
     Decision,
     LateDecision,
-    Lateness,
+    MissingMembers,
     decide,
     decide_late,
 )
@@ -76,9 +76,9 @@ def test_the_run_that_ends_now(known: dict[str, Any], run: Decision | None) -> N
     assert decide(**usual | known) == run
 
 
-WAITS = Lateness(now=100.0, due_since=98.0, state=None, again_at=101.0)
+WAITS = MissingMembers(now=100.0, due_since=98.0, state=None, again_at=101.0)
 SKIPS, PARTIAL = replace(WAITS, state="SKIPPED"), replace(WAITS, state="FINAL_PARTIAL")
-LATE: list[tuple[str, Lateness, LateDecision]] = [
+LATE: list[tuple[str, MissingMembers, LateDecision]] = [
     ("the policy waits", WAITS, LateDecision(None, 101.0)),
     ("the policy skips", SKIPS, LateDecision("SKIPPED", 101.0)),
     ("the policy gives up", PARTIAL, LateDecision("FINAL_PARTIAL", 101.0)),
@@ -110,5 +110,7 @@ LATE: list[tuple[str, Lateness, LateDecision]] = [
 
 
 @pytest.mark.parametrize(("known", "decision"), [case[1:] for case in LATE], ids=[case[0] for case in LATE])
-def test_what_becomes_of_an_interval_that_lacks_members(known: Lateness, decision: LateDecision) -> None:
+def test_what_becomes_of_an_interval_that_lacks_members(
+    known: MissingMembers, decision: LateDecision
+) -> None:
     assert decide_late(known) == decision

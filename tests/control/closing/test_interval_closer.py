@@ -20,7 +20,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Finalise, Finalised
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.contexts import new_context
 from tests.control.register.support import TERMS
 
@@ -72,7 +72,7 @@ class Rig:
     # -- what happens to it ----------------------------------------------------------------------------
 
     def contribute(self, mask: int, payload: bytes | None, interval: int = START) -> None:
-        entries = () if payload is None else (Entry(interval, (1,) + (0,) * 8, len(payload), 1),)
+        entries = () if payload is None else (SegmentEntry(interval, (1,) + (0,) * 8, len(payload), 1),)
         payloads = () if payload is None else (payload,)
         segment = Segment(1, 0, interval, interval + 1, bitmap_of(mask), entries)
         self.collection.collected(0, segment, payloads)

@@ -7,12 +7,12 @@ import pytest
 from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.revisions import uneven
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 
 
 def segment(mask: int, *intervals: int, attempt: int = 0, stop: int = 10) -> Segment:
     return Segment(
-        1, attempt, 0, stop, bitmap_of(mask), tuple(Entry(i, (1, 0, 0, 0, 0), 1) for i in intervals)
+        1, attempt, 0, stop, bitmap_of(mask), tuple(SegmentEntry(i, (1, 0, 0, 0, 0), 1) for i in intervals)
     )
 
 
@@ -65,7 +65,7 @@ def test_what_is_closed_is_forgotten() -> None:
 
 
 def part(mask: int, text: str, rev: int = 1, attempt: int = 0) -> tuple[Segment, tuple[bytes, ...]]:
-    entry = Entry(5, (len(text),), len(text), rev)
+    entry = SegmentEntry(5, (len(text),), len(text), rev)
     return Segment(1, attempt, 5, 6, bitmap_of(mask), (entry,)), (text.encode(),)
 
 

@@ -10,7 +10,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.closing.open_sessions import OpenSessions
 from elfmesh.control.jobs.records import iso_us
-from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.register_value import RegisterCell
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.member.support import SESSIONS, Agent
@@ -195,7 +195,7 @@ def test_the_register_has_the_newest_open_sessions_only() -> None:
     world.seal_all(BASE + 4 * SLIDE)
     world.run(3.0)
     job = ids.job_id(JOB, "local")
-    cell: Cell = world.master(JOB).control.leadership.masters[job].committer.cell
+    cell: RegisterCell = world.master(JOB).control.leadership.masters[job].committer.cell
     opened = OpenSessions(world.master(JOB).control.leadership.masters[job].terms.stages)
     opened.restore(cell.tail)
     assert opened.is_open(1004)

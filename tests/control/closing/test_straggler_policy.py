@@ -19,7 +19,7 @@ from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import Probe, ProbeDone
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.contexts import new_context
 from tests.control.member.support import agent_id
 
@@ -206,7 +206,7 @@ def test_a_member_that_shows_itself_is_dead_no_more(evicted: bool) -> None:
 
 def test_a_member_that_only_an_older_collection_has_is_lost_where_the_dead_are_in_no_newer_one() -> None:
     def segment(mask: int, attempt: int) -> Segment:
-        return Segment(1, attempt, 0, 10, bitmap_of(mask), (Entry(4, (1, 0, 0, 0, 0), 1),))
+        return Segment(1, attempt, 0, 10, bitmap_of(mask), (SegmentEntry(4, (1, 0, 0, 0, 0), 1),))
 
     interval = Missing(members=4)
     tree = PartialStore(0)

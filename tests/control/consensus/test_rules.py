@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from elfmesh.control.consensus import rules as register
 from elfmesh.control.consensus.rules import Ballot, Group, Vote
 from elfmesh.control.jobs import register_value
-from elfmesh.control.jobs.register_value import Cell, Exchange
+from elfmesh.control.jobs.register_value import Exchange, RegisterCell
 from tests.control.register.register_model import Broken, Model
 from tests.control.register.register_walks import Phase, explore, follow, hears, is_caught, wander
 
@@ -110,7 +110,7 @@ def any_agent(groups: tuple[Group, ...], agents: Group) -> bool:
     return all(any(agent in agents for agent in group) for group in groups)
 
 
-def anything(vote: Vote[Cell], ballot: Ballot) -> bool:
+def anything(vote: Vote[RegisterCell], ballot: Ballot) -> bool:
     return True
 
 
@@ -134,23 +134,23 @@ def everything_may_follow(*_: object, **__: object) -> bool:
     return True
 
 
-def unsettled(exchange: Exchange, found: Cell | None, *, certain: bool) -> Cell:
+def unsettled(exchange: Exchange, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
     """Begins a change of the acceptors although one is not settled."""
     assert found is not None
     settled = with_fields(found.value, former=())
     checked = Exchange.checked  # type: ignore[attr-defined]  # the ablation put it there
-    return cast(Cell, checked(exchange, Cell(settled, found.tail), certain=certain))
+    return cast(RegisterCell, checked(exchange, RegisterCell(settled, found.tail), certain=certain))
 
 
-def straight(exchange: Exchange, found: Cell | None, *, certain: bool) -> Cell:
+def straight(exchange: Exchange, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
     """Changes the acceptors without a joint value."""
-    cell: Cell = Exchange.checked(exchange, found, certain=certain)  # type: ignore[attr-defined]  # as above
-    return Cell(with_fields(cell.value, former=()), cell.tail)
+    cell: RegisterCell = Exchange.checked(exchange, found, certain=certain)  # type: ignore[attr-defined]  # as above
+    return RegisterCell(with_fields(cell.value, former=()), cell.tail)
 
 
 @pytest.mark.parametrize(("careless", "second"), [(unsettled, "5>2"), (straight, "5>2")])
 def test_careless_changes_of_the_acceptors_are_noticed(
-    monkeypatch: pytest.MonkeyPatch, careless: Callable[..., Cell], second: str
+    monkeypatch: pytest.MonkeyPatch, careless: Callable[..., RegisterCell], second: str
 ) -> None:
     monkeypatch.setattr(Exchange, "checked", Exchange.apply, raising=False)
     monkeypatch.setattr(Exchange, "apply", careless)
@@ -161,7 +161,7 @@ def test_careless_changes_of_the_acceptors_are_noticed(
 def test_settling_what_is_not_chosen_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = register_value.Settle.apply
 
-    def hasty(settle: register_value.Settle, found: Cell | None, *, certain: bool) -> Cell:
+    def hasty(settle: register_value.Settle, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         return honest(settle, found, certain=True)
 
     monkeypatch.setattr(register_value.Settle, "apply", hasty)

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.register_value import (
-    Cell,
+    ChangeRefused,
     Close,
     Create,
     Delete,
     Exchange,
-    Refused,
+    RegisterCell,
     TakeOver,
 )
 from tests.control.register.support import (
@@ -43,12 +43,12 @@ CHANGES: list[tuple[Any, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("change", "fields", "reason"), CHANGES)
 def test_every_change_compares_before_it_sets(change: Any, fields: dict[str, Any], reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
-        change.apply(Cell(replace(VALUE, **fields)), certain=True)
+    with pytest.raises(ChangeRefused, match=reason):
+        change.apply(RegisterCell(replace(VALUE, **fields)), certain=True)
 
 
 def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
-    found = Cell(VALUE)
+    found = RegisterCell(VALUE)
     for change in (TakeOver("i", B, 1), Close("i", 2, 4, 9, None, 8, tail(8)), Delete("i", 2)):
         once = change.apply(found, certain=False)
         assert once != found

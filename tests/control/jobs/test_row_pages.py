@@ -23,8 +23,8 @@ from elfmesh.control.jobs.records import (
     to_json,
 )
 from elfmesh.control.jobs.row_pages import (
-    Page,
     RowLimits,
+    RowPage,
     columns_of,
     digest_of,
     joined,
@@ -52,7 +52,7 @@ def cut(table: pa.Table, limits: RowLimits = SMALL) -> tuple[bytes, tuple[bytes,
     return packed(table, b"", 0, limits)
 
 
-def pages_of(data: bytes) -> tuple[Page, ...]:
+def pages_of(data: bytes) -> tuple[RowPage, ...]:
     table = table_of(data)
     assert table is not None
     return table.pages

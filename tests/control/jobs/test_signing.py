@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.control.jobs import signing
-from elfmesh.control.jobs.signing import Envelope, Payload, Refused, Remembered
+from elfmesh.control.jobs.signing import Envelope, EnvelopeRefused, Payload, Remembered
 from elfmesh.errors import ConfigError, DataError
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([at]) * 32) for at in range(3)]
@@ -63,14 +63,14 @@ def test_a_signed_text_is_admitted_and_its_serial_remembered() -> None:
     ],
 )
 def test_an_envelope_is_refused(changed: dict[str, Any], around: dict[str, Any], reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(EnvelopeRefused, match=reason):
         admit(signing.signed(payload(**changed), KEYS[:1]), **around)
 
 
 def test_two_signatures_of_one_key_are_one() -> None:
     one = signing.signed(payload(), KEYS[:1])
     twice = Envelope(one.payload_type, one.payload, one.signatures * 2)
-    with pytest.raises(Refused, match="1 trusted keys"):
+    with pytest.raises(EnvelopeRefused, match="1 trusted keys"):
         admit(twice, needed=2, keys=[*PUBLIC[:2], PUBLIC[0]])
     both = signing.signed(one.payload, KEYS[1:2], one.signatures)
     assert admit(both, needed=2).floor == 5
@@ -87,7 +87,7 @@ def test_no_bit_may_differ(at: int, bit: int, what: str) -> None:
         if what == "payload"
         else Envelope(one.payload_type, one.payload, (signing.Signature(signature.keyid, bytes(data)),))
     )
-    with pytest.raises(Refused, match="is wrong"):
+    with pytest.raises(EnvelopeRefused, match="is wrong"):
         admit(forged)
 
 
@@ -100,7 +100,7 @@ def test_serials_never_go_back_further_than_their_signers_allowed(orders: list[t
         same = used.get(serial, (undo_to, number)) == (undo_to, number)
         try:
             remembered = admit(envelope, remembered=remembered)
-        except Refused:
+        except EnvelopeRefused:
             assert serial < floor or not same
         else:
             assert serial >= floor
@@ -117,10 +117,10 @@ def test_what_runs_already_may_go_on_though_its_serial_is_old() -> None:
 
 def test_what_ran_before_it_expired_is_over_and_what_did_not_is_refused() -> None:
     envelope = signing.signed(payload(expires=100), KEYS[:1])
-    with pytest.raises(Refused, match="expired") as refused:
+    with pytest.raises(EnvelopeRefused, match="expired") as refused:
         admit(envelope, now_s=100)
-    assert not isinstance(refused.value, signing.Ended)
-    with pytest.raises(signing.Ended, match="expired"):
+    assert not isinstance(refused.value, signing.EnvelopeEnded)
+    with pytest.raises(signing.EnvelopeEnded, match="expired"):
         admit(envelope, now_s=100, accepted=[signing.payload_digest(envelope)])
 
 
@@ -129,7 +129,7 @@ def test_a_tombstone_ends_a_serial_and_all_before_it() -> None:
     bury = partial(signing.bury, cluster=CLUSTER, keys=PUBLIC, needed=1)
     after = bury(end, job=JOB, remembered=Remembered())
     five = signing.signed(payload(5), KEYS[:1])
-    with pytest.raises(signing.Ended, match="serial 5 was revoked"):
+    with pytest.raises(signing.EnvelopeEnded, match="serial 5 was revoked"):
         admit(five, remembered=after, accepted=[signing.payload_digest(five)])
     assert admit(signing.signed(payload(6), KEYS[:1]), remembered=after).floor == 6
     assert admit(signing.signed(payload(6), KEYS[:1]), remembered=after).buried == 5
@@ -137,9 +137,9 @@ def test_a_tombstone_ends_a_serial_and_all_before_it() -> None:
         bury(signing.signed(payload(3, sha256="", tombstone=True), KEYS[:1]), job=JOB, remembered=after)
         == after
     )
-    with pytest.raises(Refused, match="not a tombstone"):
+    with pytest.raises(EnvelopeRefused, match="not a tombstone"):
         bury(signing.signed(payload(), KEYS[:1]), job=JOB, remembered=after)
-    with pytest.raises(Refused, match="not of other/job"):
+    with pytest.raises(EnvelopeRefused, match="not of other/job"):
         bury(end, job="other/job", remembered=after)
 
 
@@ -158,7 +158,7 @@ def test_what_is_no_envelope_is_refused(data: bytes) -> None:
 def test_a_payload_says_nothing_that_is_not_known() -> None:
     reported = json.loads(signing.signed(payload(), KEYS[:1]).payload)
     envelope = signing.signed(json.dumps({**reported, "also": 1}).encode(), KEYS[:1])
-    with pytest.raises(Refused, match="cannot be read"):
+    with pytest.raises(EnvelopeRefused, match="cannot be read"):
         admit(envelope)
 
 

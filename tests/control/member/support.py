@@ -16,7 +16,7 @@ import pyarrow as pa
 from elfmesh.contribution import Contribution
 from elfmesh.control.answers import decode_body
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.plan import Plan, read_plan
+from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord, ipc_to_table, table_to_ipc
 from elfmesh.control.jobs.row_pages import digest_of
 from elfmesh.control.jobs.stages import stage_at
@@ -55,7 +55,7 @@ def left_out(text: str) -> str:
 
 
 def count(
-    agent: Agent, plan: Plan, partitions: int, index: int, without: str = ""
+    agent: Agent, plan: JobPlan, partitions: int, index: int, without: str = ""
 ) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """An interval of an agent's log: records by bucket, and a payload per partition."""
     records = [
@@ -88,7 +88,7 @@ class Worker:
 
     def __init__(self, agent: Agent, effect: ctl.StartWorker) -> None:
         self.agent, self.manifest, self.start = agent, effect.manifest, effect.start
-        self.plan: Plan = read_plan(effect.manifest.text)
+        self.plan: JobPlan = read_plan(effect.manifest.text)
         self.stages = effect.stages or (Stage(FIRST, effect.manifest, effect.manifest.version),)
         self.sealed = effect.start
         self.paused = False

@@ -16,7 +16,7 @@ from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surre
 from elfmesh.machine import Contact, Received, Send
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Publish
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.contexts import new_context
 from tests.control.harness import World
@@ -98,9 +98,8 @@ JOB = bytes(20)
 
 
 def copy(number: int = 1, start: int = 5, size: int = 3) -> tuple[Keep, bytes]:
-    return Keep(JOB, "i", agent_id(2), number, start, start + 1, ((Entry(start, (size,), size),),)), bytes(
-        size
-    )
+    entry = SegmentEntry(start, (size,), size)
+    return Keep(JOB, "i", agent_id(2), number, start, start + 1, ((entry,),)), bytes(size)
 
 
 def acknowledged(context: Context) -> list[Kept]:
@@ -244,14 +243,22 @@ def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -
     other = next(agent for agent in world.living if agent is not master)
     entry = leading.book.of(other.me.id)
     assert entry is not None
-    good = (Entry(1000, (9,), 2),)
+    good = (SegmentEntry(1000, (9,), 2),)
     copies = [
         Keep(leading.job, incarnation, other.me.id, 1 << 62, 1000, 1001, (good,)),
         Keep(leading.job, incarnation, agent_id(77), entry.number, 1000, 1001, (good,)),
         Keep(
-            leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((Entry(1000, (9,) * 99, 2),),)
+            leading.job,
+            incarnation,
+            other.me.id,
+            entry.number,
+            1000,
+            1001,
+            ((SegmentEntry(1000, (9,) * 99, 2),),),
         ),
-        Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((Entry(1005, (9,), 2),),)),
+        Keep(
+            leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((SegmentEntry(1005, (9,), 2),),)
+        ),
         Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((*good, *good),)),
         Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, (good, good)),
     ]
@@ -267,7 +274,7 @@ def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -
 def test_copies_of_nothing_are_bounded_too() -> None:
     context = new_context(1)
     copy_store, sender = CopyStore(context), new_context(2).me
-    entries = tuple(Entry(at, (0,)) for at in range(10_000))
+    entries = tuple(SegmentEntry(at, (0,)) for at in range(10_000))
     for number in range(200):
         copy_store.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
     assert 0 < len(acknowledged(context)) < 200
@@ -339,7 +346,9 @@ def test_copies_of_an_older_term_are_refused_by_the_master() -> None:
     world.apply(world[0], REPLICATED)
     master = world.master()
     job = next(iter(master.control.leadership.masters))
-    stale = KeptCopy(0, Keep(job, "x", agent_id(0), 0, 1000, 1001, ((Entry(1000, (9, 0, 0, 0, 0), 2),),)))
+    stale = KeptCopy(
+        0, Keep(job, "x", agent_id(0), 0, 1000, 1001, ((SegmentEntry(1000, (9, 0, 0, 0, 0), 2),),))
+    )
     world.post(0.0, master, Received(world[1].me, stale, b"{}"))
     world.run(0.2)
     assert master.control.stats()["control.fenced"] >= 1

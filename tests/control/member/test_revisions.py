@@ -13,7 +13,7 @@ from elfmesh.control.closing import revisions
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Collected
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.closing.test_tentative import seen
 from tests.control.member.support import TEXT, Agent
@@ -121,7 +121,7 @@ def merged_at_the_root(world: SplitWorld, index: int, agents: list[Agent]) -> No
     coverage = sum(int.from_bytes(segment.coverage, "little") for segment, _ in pieces)
     counts = [entry.counts for segment, _ in pieces for entry in segment.entries if entry.interval == index]
     payload = merge_json([payloads[index] for _, payloads in pieces if index in payloads])
-    entry = Entry(index, tuple(map(sum, zip(*counts, strict=True))), len(payload))
+    entry = SegmentEntry(index, tuple(map(sum, zip(*counts, strict=True))), len(payload))
     segment = Segment(pieces[0][0].epoch, 0, index, index + 1, bitmap_of(coverage), (entry,))
     world.post(0.0, world.agents[world.roots[JOB]], Collected(JOB, segment, (payload,)))
 

@@ -37,7 +37,7 @@ def test_when_the_master_side_dies_another_takes_over_with_a_higher_term(whole_a
     world, programs = three()
     old = master_of(world)
     assert old.role is not None
-    old.say(program_frames.Reached(program_frames.Place(old.role.term, 7, "i:41")))
+    old.say(program_frames.Reached(program_frames.ResultPosition(old.role.term, 7, "i:41")))
     world.run(0.5)
     if whole_agent:
         world.programs.pop(old.session)
@@ -75,7 +75,7 @@ def test_no_two_master_sides_have_one_term(ahead: int) -> None:
 def test_how_far_it_came_survives_all_agents() -> None:
     world = ProgramWorld(1)
     program = world.attach(0)
-    program.say(program_frames.Reached(program_frames.Place(1, 3, "i:9")))
+    program.say(program_frames.Reached(program_frames.ResultPosition(1, 3, "i:9")))
     world.run(0.5)
     world.programs.clear()
     world[0].alive = False

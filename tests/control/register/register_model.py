@@ -17,12 +17,12 @@ from msgspec.structs import replace as with_fields
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Promise, Round, Vote
 from elfmesh.control.jobs.register_value import (
-    Cell,
     Change,
+    ChangeRefused,
     Close,
     Delete,
     Exchange,
-    Refused,
+    RegisterCell,
     RegisterValue,
     Settle,
     TakeOver,
@@ -42,7 +42,7 @@ class Asked:
     """A request for acceptance: what was changed, and who has to accept."""
 
     ballot: Ballot
-    cell: Cell
+    cell: RegisterCell
     parent: Ballot
     groups: tuple[tuple[bytes, ...], ...]
 
@@ -56,15 +56,15 @@ class Proposer:
     rounds: int
     epoch: int = 0
     counter: int = 0
-    round: Round[Cell] | None = None
-    won: Round[Cell] | None = None
-    seen: Cell | None = None
+    round: Round[RegisterCell] | None = None
+    won: Round[RegisterCell] | None = None
+    seen: RegisterCell | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    votes: tuple[Vote[Cell], ...]
-    promises: frozenset[tuple[Ballot, Promise[Cell]]]
+    votes: tuple[Vote[RegisterCell], ...]
+    promises: frozenset[tuple[Ballot, Promise[RegisterCell]]]
     asked: frozenset[Asked]
     accepted: frozenset[tuple[Ballot, bytes]]
     proposers: tuple[Proposer, ...]
@@ -117,9 +117,9 @@ class Model:
             acceptors=voters,
         )
         self.ids = tuple(agent.id for agent in voters)
-        first, ballot = Cell(value), Ballot(1, contact(101).id)
+        first, ballot = RegisterCell(value), Ballot(1, contact(101).id)
         self.first = ballot
-        blank: Vote[Cell] = Vote()
+        blank: Vote[RegisterCell] = Vote()
         begun = Vote(ballot.following, ballot, first)
         votes = tuple(begun if place < acceptors else blank for place in range(agents))
         proposers = tuple(
@@ -163,21 +163,21 @@ class Model:
             for place in range(len(state.votes)):
                 yield self.rotten(state, place)
 
-    def _forgotten(self, state: State, place: int, vote: Vote[Cell]) -> State:
+    def _forgotten(self, state: State, place: int, vote: Vote[RegisterCell]) -> State:
         """An acceptor keeps its floor instead of its vote on what is over."""
         floor = max(state.floors[place], vote.promised) if "no floor" not in self.flaws else NONE
         floors = (*state.floors[:place], floor, *state.floors[place + 1 :])
-        blank: Vote[Cell] = Vote(floor)
+        blank: Vote[RegisterCell] = Vote(floor)
         return replace(self._voted(state, place, blank), floors=floors)
 
     @staticmethod
     def rotten(state: State, place: int) -> State:
         """What rot leaves of an acceptor: its next boot has no votes."""
         boots = (*state.boots[:place], state.boots[place] + 1, *state.boots[place + 1 :])
-        blank: Vote[Cell] = Vote()
+        blank: Vote[RegisterCell] = Vote()
         return replace(Model._voted(state, place, blank), boots=boots)
 
-    def _refuses(self, state: State, place: int, cell: Cell | None) -> bool:
+    def _refuses(self, state: State, place: int, cell: RegisterCell | None) -> bool:
         """Whether an acceptor has lost its votes on this register and must not vote for a value."""
         boot = state.boots[place]
         if not boot or state.votes[place] != Vote() or "rot unnoticed" in self.flaws:
@@ -203,7 +203,7 @@ class Model:
             return
         counter = max(proposer.counter, *(vote.promised.counter for vote in state.votes)) + 1
         ballot = Ballot(counter, contact(proposer.number).id)
-        begun: Round[Cell] = Round(ballot, self.ids)
+        begun: Round[RegisterCell] = Round(ballot, self.ids)
         changed = replace(proposer, counter=counter, round=begun, won=None, rounds=proposer.rounds - 1)
         if "unprepared" in self.flaws and proposer.seen is not None:
             forged = tuple(Promise(agent, self.first, proposer.seen) for agent in self.ids)
@@ -231,11 +231,13 @@ class Model:
                 if len(notified.promises) == size and notified.prepared:
                     yield from self._ask(state, place, proposer, notified)
 
-    def _ask(self, state: State, place: int, proposer: Proposer, notified: Round[Cell]) -> Iterator[State]:
+    def _ask(
+        self, state: State, place: int, proposer: Proposer, notified: Round[RegisterCell]
+    ) -> Iterator[State]:
         change = self._change(proposer, state)
         try:
             cell = change.apply(notified.found, certain=notified.certain)
-        except Refused as refused:
+        except ChangeRefused as refused:
             seen = refused.cell
             stopped = replace(proposer, script=(), round=None, won=None, seen=seen)
             yield self._with(state, place, stopped)
@@ -327,7 +329,7 @@ class Model:
         return replace(state, proposers=proposers)
 
     @staticmethod
-    def _voted(state: State, place: int, vote: Vote[Cell]) -> State:
+    def _voted(state: State, place: int, vote: Vote[RegisterCell]) -> State:
         return replace(state, votes=(*state.votes[:place], vote, *state.votes[place + 1 :]))
 
     # -- what must hold ----------------------------------------------------------------------------------
@@ -385,6 +387,6 @@ class _Unfenced:
     def generation(self) -> int:
         return self.close.generation
 
-    def apply(self, found: Cell | None, *, certain: bool) -> Cell:
+    def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         assert found is not None
         return replace(self.close, epoch=found.value.epoch).apply(found, certain=certain)

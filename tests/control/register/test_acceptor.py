@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.control.jobs.register_value import (
-    Cell,
+    RegisterCell,
 )
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Append, Persist
@@ -60,7 +60,7 @@ def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> 
     again.out.clear()
     restarted.accept(B, Accept(JOB, Ballot(4, B.id), replace(VALUE, master=B)), b"")
     assert sent(again.out) == [Conflict(JOB, Ballot(4, B.id), Ballot(6, A.id))]
-    assert restarted.vote(JOB).value == Cell(VALUE)
+    assert restarted.vote(JOB).value == RegisterCell(VALUE)
 
 
 def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
@@ -106,7 +106,7 @@ def test_an_acceptor_that_is_one_again_and_lags_behind_does_not_refuse_for_its_l
     acceptors.accept(A, Accept(JOB, settled, value), page)
     votes = [message for message in sent(own_registers.out) if isinstance(message, Accepted)]
     assert [message.ballot for message in votes] == [joint.ballot, settled]
-    assert acceptors.vote(JOB).value == Cell(value, page)
+    assert acceptors.vote(JOB).value == RegisterCell(value, page)
 
 
 def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.consensus.rules import COUNTER_MAX, LEAP_MAX, NONE, Ballot
-from elfmesh.control.jobs.register_value import Cell, Create, Refused, RegisterValue, digest
+from elfmesh.control.jobs.register_value import ChangeRefused, Create, RegisterCell, RegisterValue, digest
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_register import (
     Accept,
@@ -75,7 +75,7 @@ def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
 
 def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
     own_registers = context()
-    outcomes: list[Cell | Refused] = []
+    outcomes: list[RegisterCell | ChangeRefused] = []
     proposer = Proposer(own_registers, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
@@ -89,7 +89,7 @@ def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
         proposer.accepted(sender, Accepted(JOB, other))
     assert outcomes == []
     proposer.accepted(B, Accepted(JOB, ballot))
-    assert outcomes == [Cell(VALUE)]
+    assert outcomes == [RegisterCell(VALUE)]
     assert own_registers.stats["control.stray_votes"] == 4
 
 

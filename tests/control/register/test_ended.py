@@ -10,7 +10,7 @@ from elfmesh.control.consensus.rules import NONE, Ballot, Promise
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_register import Accept, Conflict, Prepare, Promised
 from elfmesh.control.register import acceptor
-from elfmesh.control.register.ended import KIND, Ended, Floor
+from elfmesh.control.register.ended import KIND, EndedJobs, Floor
 from elfmesh.errors import ProtocolError
 from tests.control.member.support import TEXT, Agent
 from tests.control.partition import SplitWorld
@@ -106,7 +106,7 @@ def test_a_proposer_of_an_earlier_release_gets_no_promise_that_hides_an_end(
 
 def test_the_floor_outlives_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     _, acceptors = forgetful(monkeypatch)
-    kept = Ended()
+    kept = EndedJobs()
     kept.restored(acceptors.ended.forget(OTHER, NONE, 0))
     assert kept.floor == acceptors.ended.floor == Floor(Ballot(8, A.id, 1), 1)
     with pytest.raises(ProtocolError, match="floor"):

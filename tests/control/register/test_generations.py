@@ -10,9 +10,9 @@ from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.election.election import SUPERSEDED, Elections
 from elfmesh.control.jobs.register_value import (
     GENERATION_BITS,
-    Cell,
+    ChangeRefused,
     Create,
-    Refused,
+    RegisterCell,
     Settle,
     TakeOver,
 )
@@ -78,8 +78,8 @@ def test_every_change_names_its_generation() -> None:
 
 def test_no_term_of_the_old_register_is_one_of_the_later_generation() -> None:
     change = TakeOver("i", ME, VALUE.epoch, floor=SECOND + 7)
-    with pytest.raises(Refused, match="other voters"):
-        change.apply(Cell(VALUE), certain=True)
+    with pytest.raises(ChangeRefused, match="other voters"):
+        change.apply(RegisterCell(VALUE), certain=True)
 
 
 def test_who_wins_an_epoch_below_one_that_it_has_heard_of_meanwhile_does_not_lead() -> None:

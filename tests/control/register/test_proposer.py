@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.control.jobs.register_value import (
-    Cell,
+    ChangeRefused,
     Create,
-    Refused,
+    RegisterCell,
 )
 from elfmesh.control.protocol.messages_register import (
     Accepted,
@@ -32,7 +32,7 @@ from tests.control.register.support import (
 def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
     """One has promised a higher ballot to a lost proposer, one is gone: the round can only be lost."""
     own_registers = context()
-    outcomes: list[Cell | Refused] = []
+    outcomes: list[RegisterCell | ChangeRefused] = []
     proposer = Proposer(own_registers, JOB, (ME, A, B), 7)
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
     first = Ballot(1, ME.id, 7)
@@ -46,4 +46,4 @@ def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
         proposer.promised(sender, Promised(JOB, asked[-1].ballot, NONE, None, None, None), b"")
         proposer.accepted(sender, Accepted(JOB, asked[-1].ballot))
     proposer.accepted(ME, Accepted(JOB, asked[-1].ballot))
-    assert outcomes == [Cell(VALUE)]
+    assert outcomes == [RegisterCell(VALUE)]

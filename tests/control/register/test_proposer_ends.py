@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.jobs.register_value import Cell, Refused, RegisterValue, TakeOver
+from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell, RegisterValue, TakeOver
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
 from elfmesh.control.register.proposer import Proposer
 from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, context, sent
@@ -19,7 +19,7 @@ AGAIN = replace(VALUE, incarnation="j", epoch=2)
 def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
     """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
     registers = context()
-    outcomes: list[Cell | Refused] = []
+    outcomes: list[RegisterCell | ChangeRefused] = []
     proposer = Proposer(registers, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
@@ -31,17 +31,17 @@ def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: Re
     assert outcomes == []
     proposer.accepted(B, Accepted(JOB, ballot))
     (outcome,) = outcomes
-    assert isinstance(outcome, Refused)
-    assert outcome.cell == Cell(found)
+    assert isinstance(outcome, ChangeRefused)
+    assert outcome.cell == RegisterCell(found)
 
 
 def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
     registers = context()
-    outcomes: list[Cell | Refused] = []
+    outcomes: list[RegisterCell | ChangeRefused] = []
     proposer = Proposer(registers, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     for sender in (A, B):
         proposer.promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
-    assert isinstance(outcomes[0], Refused)
+    assert isinstance(outcomes[0], ChangeRefused)
     assert not any(isinstance(message, Accept) for message in sent(registers.out))

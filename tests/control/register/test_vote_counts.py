@@ -9,7 +9,7 @@ import pytest
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.protocol.messages_register import Accept, Conflict, Prepare
 from elfmesh.control.register.registers import Registers
-from elfmesh.control.register.vote_counts import Seen, VoteCounts
+from elfmesh.control.register.vote_counts import VoteCounts, VoterAnswer
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
 from tests.control.register.support import JOB as REGISTER
@@ -160,5 +160,5 @@ def test_an_answer_that_a_later_question_has_overtaken_is_taken_and_changes_no_c
     counts = VoteCounts(context())
     assert counts.newer(A, 9) is None
     assert counts.newer(A, 8) is None
-    assert counts.seen(A.id) == Seen(A.incarnation, 9)
-    assert counts.seen(B.id) == Seen()
+    assert counts.seen(A.id) == VoterAnswer(A.incarnation, 9)
+    assert counts.seen(B.id) == VoterAnswer()

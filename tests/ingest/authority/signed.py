@@ -14,7 +14,7 @@ from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.policy import OPEN
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.signatures import Signatures, Signers, Trust
 from elfmesh.ingest.functions.host import FunctionHost
 from elfmesh.ingest.functions.of_job import JobFunctions
@@ -54,15 +54,15 @@ def manifest(
     return msgspec.structs.replace(made, version=version)
 
 
-def gate(storage: Storage | None = None, *, trust: Trust = TRUST, later_s: int = 0) -> Gate:
+def gate(storage: Storage | None = None, *, trust: Trust = TRUST, later_s: int = 0) -> AuthorityGate:
     def clock() -> int:
         return (NOW_S + later_s) * 1_000_000
 
     signatures = Signatures(trust, storage or MemoryStorage(), clock)
-    return Gate(OPEN, FunctionHost(signatures, Limits(), clock), ["access"])
+    return AuthorityGate(OPEN, FunctionHost(signatures, Limits(), clock), ["access"])
 
 
-def start(agent: Gate, *versions: Manifest, later_s: int = 0) -> JobFunctions:
+def start(agent: AuthorityGate, *versions: Manifest, later_s: int = 0) -> JobFunctions:
     """As the worker host does, with what the terms of a master say."""
     found = JobFunctions()
     stages = [Stage(at, each, each.version) for at, each in enumerate(versions)]
@@ -70,7 +70,7 @@ def start(agent: Gate, *versions: Manifest, later_s: int = 0) -> JobFunctions:
     return found
 
 
-def refused(agent: Gate, *versions: Manifest) -> str:
+def refused(agent: AuthorityGate, *versions: Manifest) -> str:
     """The trial of the newest and the start of all say the same."""
     with pytest.raises(RuntimeFailure) as caught:
         start(agent, *versions)

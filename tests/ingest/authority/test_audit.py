@@ -21,8 +21,8 @@ from elfmesh.ingest.authority.audit import (
     NAME,
     REFUSALS_A_MINUTE,
     REFUSED_DAYS,
+    AuditEntry,
     AuditLog,
-    Entry,
     files_of,
     read_entries,
     verify,
@@ -238,7 +238,7 @@ def test_a_log_whose_last_line_was_written_anew_is_not_written_on(tmp_path: Path
     log_of(tmp_path, 3).close()
     path = tmp_path / NAME
     *lines, last = path.read_bytes().splitlines(keepends=True)
-    entry = msgspec.json.decode(last, type=Entry)
+    entry = msgspec.json.decode(last, type=AuditEntry)
     forged = msgspec.structs.replace(entry, who="somebody else").hashed()
     path.write_bytes(b"".join(lines) + msgspec.json.encode(forged, order="deterministic") + b"\n")
     with pytest.raises(StorageError, match="differs from the line that was written"):

@@ -8,7 +8,7 @@ import pytest
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.policy import Grant, Policy
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.signatures import Trust
 from tests.ingest.authority.signed import (
     NOW_S,
@@ -69,7 +69,7 @@ def test_where_manifests_need_no_signature_none_is_looked_at() -> None:
 
 def test_a_version_that_nobody_prepared_meets_the_agents_own_rules_when_it_starts() -> None:
     policy = Policy(namespaces={"shop": Grant(streams=("other",), groups=10)})
-    agent = Gate(policy, gate(trust=Trust("fleet")).functions, ["access"])
+    agent = AuthorityGate(policy, gate(trust=Trust("fleet")).functions, ["access"])
     assert "the stream access is not granted to shop" in refused(agent, manifest())
     with pytest.raises(RuntimeFailure, match="not granted"):
         agent.again(manifest())

@@ -15,7 +15,7 @@ from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.budget.costs import SEAL_S, JobCost
 from elfmesh.ingest.budget.host import HostBudget
-from elfmesh.ingest.budget.watchdog import Cost, Verdict
+from elfmesh.ingest.budget.watchdog import Cost, ThrottleOrder
 from elfmesh.ingest.host import InlineExecutor
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader
@@ -88,7 +88,7 @@ async def test_the_worst_job_of_a_stream_that_sheds_sheds_alone_and_is_let_go(tm
     await room.start("good", "bad")
     room.write(5)
     await room.until(lambda: room.counted("bad") == {"contributed": 5} == room.counted("good"))
-    room.host._slow_down(Verdict(key("bad"), 0.001, 0.9))
+    room.host._slow_down(ThrottleOrder(key("bad"), 0.001, 0.9))
     job = room.host._jobs[manifest("bad").job_id]
     assert job.cost.allowance is not None
     job.cost.allowance.charge(1.0)
@@ -98,7 +98,7 @@ async def test_the_worst_job_of_a_stream_that_sheds_sheds_alone_and_is_let_go(tm
     assert "gets 0.1 %" in room.budget.describe()["slowed"]["t/bad"]
     assert room.host.describe_jobs()["t/bad"]["lines_shed"] == 7
     assert job.home == "log", "it is not read twice to be shed"
-    room.host._slow_down(Verdict(key("bad"), None))
+    room.host._slow_down(ThrottleOrder(key("bad"), None))
     room.write(3, 2)
     await room.until(lambda: room.counted("bad") == {"contributed": 8, "shed": 7})
     assert room.budget.slowed == {}
@@ -110,7 +110,7 @@ async def test_the_worst_job_of_a_stream_that_loses_nothing_waits_alone(tmp_path
     room = Room(tmp_path / "log", "wait")
     room.path.touch()
     await room.start("good", "bad")
-    room.host._slow_down(Verdict(key("bad"), 0.001, 0.9))
+    room.host._slow_down(ThrottleOrder(key("bad"), 0.001, 0.9))
     job = room.host._jobs[manifest("bad").job_id]
     assert job.cost.allowance is not None
     job.cost.allowance.charge(1.0)
@@ -141,7 +141,7 @@ async def test_reading_waits_for_the_agents_allowance_and_commands_do_not(tmp_pa
 async def test_the_watchdog_names_whom_reading_waits_for(tmp_path: Path) -> None:
     clock, used = Clock(), Clock()
     budget = HostBudget(0.5, 0.5, clock=clock, used_s=used)
-    costs, reported = {"a": 0.0, "bad": 0.0}, list[Verdict]()
+    costs, reported = {"a": 0.0, "bad": 0.0}, list[ThrottleOrder]()
     for _ in range(6):
         used.now += 5.0
         assert budget.delay_s("log") > 0

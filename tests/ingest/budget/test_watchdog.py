@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from elfmesh.ingest.budget.watchdog import CALM, CORES_MIN, WINDOW, Cost, Verdict, Watchdog
+from elfmesh.ingest.budget.watchdog import CALM, CORES_MIN, WINDOW, Cost, ThrottleOrder, Watchdog
 
 
 class Jobs:
@@ -13,7 +13,7 @@ class Jobs:
         self._used = dict.fromkeys(rates, 0.0)
         self.dog = Watchdog(1.0, 0.5)
 
-    def seconds(self, count: int, waited: float) -> list[Verdict]:
+    def seconds(self, count: int, waited: float) -> list[ThrottleOrder]:
         reported = []
         for _ in range(count):
             for job, rate in self.rates.items():
@@ -44,7 +44,7 @@ def test_equal_jobs_that_lose_nothing_wait_together() -> None:
 
 def test_of_streams_that_shed_the_worst_sheds_even_alone() -> None:
     (verdict,) = Jobs({"only": 1.0}, sheds=("only",)).seconds(WINDOW, waited=1.0)
-    assert verdict == Verdict("only", 0.5, 1.0)
+    assert verdict == ThrottleOrder("only", 0.5, 1.0)
 
 
 def test_what_was_not_enough_is_halved_down_to_a_floor() -> None:
@@ -60,11 +60,11 @@ def test_the_last_one_slowed_down_is_let_go_first_and_later_if_it_was_soon_back(
     jobs.rates["worse"] = 0.2
     assert [each.job for each in jobs.seconds(WINDOW, waited=1.0)] == ["bad"]
     released = jobs.seconds(WINDOW + 2 * CALM, waited=0.0)
-    assert released == [Verdict("bad", None), Verdict("worse", None)]
+    assert released == [ThrottleOrder("bad", None), ThrottleOrder("worse", None)]
     jobs.seconds(2, waited=1.0)  # of the last five: overload
     assert list(jobs.dog.slowed) == ["bad"]
     assert jobs.seconds(WINDOW - 1 + 2 * CALM - 1, waited=0.0) == []
-    assert jobs.seconds(1, waited=0.0) == [Verdict("bad", None)]
+    assert jobs.seconds(1, waited=0.0) == [ThrottleOrder("bad", None)]
 
 
 def test_a_job_that_is_gone_is_forgotten() -> None:

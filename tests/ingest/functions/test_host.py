@@ -15,7 +15,7 @@ from elfmesh.control.jobs.manifest import Manifest, canary_of, new_manifest
 from elfmesh.control.jobs.policy import OPEN
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.signatures import FILE, Signatures, Signers, Trust
 from elfmesh.ingest.functions.evaluator import Evaluator
 from elfmesh.ingest.functions.host import FunctionHost
@@ -50,7 +50,7 @@ def stage(of: Manifest) -> Stage:
     return Stage(0, of, of.version)
 
 
-class Host(Gate):
+class Host(AuthorityGate):
     """The gate of an agent, and what it opens."""
 
     def open(self, stages: list[Stage]) -> Mapping[int, Evaluator]:

@@ -10,7 +10,7 @@ from elfmesh import ql
 from elfmesh.cbt import Panes
 from elfmesh.control.jobs.policy import Grant, Policy
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.signatures import Trust
 from tests.ingest.authority.signed import (
     gate,
@@ -21,7 +21,7 @@ from tests.ingest.authority.signed import (
 
 def test_a_job_with_more_groups_than_its_namespace_may_hold_ends() -> None:
     policy = Policy(namespaces={"shop": Grant(groups=10)})
-    running = start(Gate(policy, gate(trust=Trust("fleet")).functions, ["access"]), manifest())
+    running = start(AuthorityGate(policy, gate(trust=Trust("fleet")).functions, ["access"]), manifest())
     table = ql.parse(manifest().text).tables
     panes = Panes(table, 30_000_000)
 

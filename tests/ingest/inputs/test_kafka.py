@@ -24,7 +24,7 @@ from elfmesh.ingest.inputs import kafka as module
 from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.inputs.kafka import line_of
 from elfmesh.ingest.inputs.kafka_config import KafkaInput
-from elfmesh.ingest.inputs.kafka_place import Place
+from elfmesh.ingest.inputs.kafka_place import BatchPosition
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.storage import failpoints
 from tests.agent.sinks.rig import die
@@ -110,7 +110,9 @@ async def test_a_crash_anywhere_repeats_and_loses_nothing(
             async with reading(tmp_path, stream(servers)) as inputs:
                 await until(partial(_failed, inputs))
         if place == "kafka.spooled":  # as if the process had ended within the write
-            noted = msgspec.msgpack.decode((tmp_path / "net" / "kafka.place").read_bytes(), type=Place)
+            noted = msgspec.msgpack.decode(
+                (tmp_path / "net" / "kafka.place").read_bytes(), type=BatchPosition
+            )
             with log.open("r+b") as file:
                 file.truncate(rng.randrange(noted.begin, log.stat().st_size))
     async with reading(tmp_path, stream(servers)):

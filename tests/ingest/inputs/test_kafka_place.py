@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.ingest.inputs.kafka_place import Place
+from elfmesh.ingest.inputs.kafka_place import BatchPosition
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12), st.integers(0, 120))
@@ -17,7 +17,7 @@ def test_a_spool_cut_anywhere_says_where_to_go_on(batch: list[tuple[int, int]], 
         following[partition] += 1
         end += nbytes
         kept.append((end, noted[-1]))
-    place = Place("in", {partition: 100 * partition for partition in range(4)}, 7, 50, tuple(noted))
+    place = BatchPosition("in", {partition: 100 * partition for partition in range(4)}, 7, 50, tuple(noted))
     reached = place.reached(7, 50 + cut)
     there = [each for begin, each in kept if begin <= 50 + cut]
     assert all(offset < reached[partition] for partition, offset, _ in there)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.ingest.parsers import scanner
-from elfmesh.ingest.parsers.cells import TEXT, Field, Grid, event_times, spans
+from elfmesh.ingest.parsers.cells import TEXT, CellField, Grid, event_times, spans
 from tests.ingest.parsers.agreement import forced
 
 
@@ -91,5 +91,5 @@ def test_texts_are_times_with_and_without_the_scanner(scan: str | None) -> None:
 
 
 def test_the_kinds_that_occur_are_known() -> None:
-    field: Field = grid_of(["a", None]).field([0])
+    field: CellField = grid_of(["a", None]).field([0])
     assert field.present == 1 << TEXT

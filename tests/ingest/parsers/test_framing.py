@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.parsers.framing import Bounds, LineFraming, parse_framing
+from elfmesh.ingest.parsers.framing import LineFraming, RecordBounds, parse_framing
 from elfmesh.ingest.sources.records import RecordCutter
 from tests.ingest.parsers.cutting import cut
 
 LINES_MAX, BYTES_MAX = 4, 40
 
 
-BOUNDS = Bounds(LINES_MAX, BYTES_MAX)
+BOUNDS = RecordBounds(LINES_MAX, BYTES_MAX)
 
 
 LINE = st.sampled_from(["a start", "a other", "  more", "  x", "", "\t", "é", "  long " + "y" * 30, "b"])
@@ -64,7 +64,7 @@ def test_records_are_those_of_the_rule_however_the_bytes_come(
 
 
 def test_a_record_without_an_end_is_bounded() -> None:
-    framing = LineFraming("^start", begins=True, bounds=Bounds(10, 1000))
+    framing = LineFraming("^start", begins=True, bounds=RecordBounds(10, 1000))
     cutter = RecordCutter(framing=framing)
     for _ in range(200):
         cutter.push(b"  more\n" * 50)

@@ -16,7 +16,7 @@ import pytest
 from elfmesh import ql
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest.authority.gate import Gate
+from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.host import APART, SLOW, InlineExecutor
@@ -105,7 +105,7 @@ def homes(host: Host) -> dict[str, set[str]]:
     return {name: set(each["jobs"]) for name, each in described.items()}
 
 
-def trusting() -> Gate:
+def trusting() -> AuthorityGate:
     """Lets everything pass, and evaluates in real processes."""
     gate: Any = SimpleNamespace(
         admit=lambda stages: {},
@@ -118,7 +118,7 @@ def trusting() -> Gate:
             }
         ),
     )
-    return cast(Gate, gate)
+    return cast(AuthorityGate, gate)
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,19 @@ import gzip
 from pathlib import Path
 
 from elfmesh.ingest.sources.file import SETTLED_S
-from elfmesh.ingest.sources.known import Known, Settling, remembered
+from elfmesh.ingest.sources.known import KnownFile, Settling, remembered
 from elfmesh.ingest.sources.position import FINISHED, FOREIGN, READING
-from elfmesh.ingest.sources.rotated import Entry, scan
+from elfmesh.ingest.sources.rotated import RotatedFile, scan
 
 LINE_MAX = 1 << 16
 
 
-def entry(directory: Path) -> Entry:
+def entry(directory: Path) -> RotatedFile:
     (found,) = scan(str(directory))
     return found
 
 
-def known(directory: Path, role: int = FINISHED) -> Known:
+def known(directory: Path, role: int = FINISHED) -> KnownFile:
     found = remembered(entry(directory), role, LINE_MAX)
     assert found is not None
     return found

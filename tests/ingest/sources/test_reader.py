@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.parsers.base import Columns
+from elfmesh.ingest.parsers.base import ParsedColumns
 from elfmesh.ingest.parsers.json_lines import JsonParser
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.sources import Delivery, StreamReader, Tail
+from elfmesh.ingest.sources import BlockDelivery, StreamReader, Tail
 
 
 def append(path: Path, *values: int) -> None:
@@ -17,7 +17,7 @@ def append(path: Path, *values: int) -> None:
         file.writelines(f'{{"v":{value},"w":"x"}}\n' for value in values)
 
 
-def seen(deliveries: list[Delivery], job: str) -> list[int]:
+def seen(deliveries: list[BlockDelivery], job: str) -> list[int]:
     return [
         value
         for delivery in deliveries
@@ -207,7 +207,7 @@ def test_a_block_that_breaks_the_parser_is_errors_and_not_the_end(
     reader.add("job", ["v"])
     columns = JsonParser.columns
 
-    def break_on_two(self: JsonParser, lines: Lines, wanted: Sequence[str]) -> Columns:
+    def break_on_two(self: JsonParser, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         if len(lines) == 2:
             raise ZeroDivisionError("a bug")
         return columns(self, lines, wanted)

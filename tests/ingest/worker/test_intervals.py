@@ -7,7 +7,7 @@ from typing import Any
 
 from elfmesh.cbt import PartialTooLarge
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, FILTERED, OVERFLOW
-from elfmesh.ingest.worker.intervals import OpenInterval, SealedInterval, add_to, encoded
+from elfmesh.ingest.worker.intervals import OpenInterval, WorkerInterval, add_to, encoded
 
 COUNTS = tuple(7 if at == CONTRIBUTED else 2 if at == FILTERED else 0 for at in range(len(BUCKETS)))
 TABLES: Any = {"main": object()}
@@ -25,13 +25,13 @@ def too_large(tables: Mapping[str, Any], partitions: int) -> list[bytes]:
 def test_an_interval_has_a_partial_for_each_partition() -> None:
     notes: list[str] = []
     sealed = encoded(OpenInterval(3, COUNTS, TABLES), parts, 3, notes.append)
-    assert sealed == SealedInterval(3, COUNTS, (b"\0", b"\1", b"\2"))
+    assert sealed == WorkerInterval(3, COUNTS, (b"\0", b"\1", b"\2"))
     assert notes == []
 
 
 def test_an_interval_without_rows_is_not_encoded() -> None:
     sealed = encoded(OpenInterval(3, COUNTS, None), too_large, 2, lambda note: None)
-    assert sealed == SealedInterval(3, COUNTS, (b"", b""))
+    assert sealed == WorkerInterval(3, COUNTS, (b"", b""))
 
 
 def test_an_interval_that_is_too_large_is_given_up_with_its_counts() -> None:
@@ -44,7 +44,7 @@ def test_an_interval_that_is_too_large_is_given_up_with_its_counts() -> None:
 
 
 def test_what_is_given_up_twice_is_counted_once() -> None:
-    once = SealedInterval(3, COUNTS, (b"x",)).given_up
+    once = WorkerInterval(3, COUNTS, (b"x",)).given_up
     assert once.given_up == once
 
 

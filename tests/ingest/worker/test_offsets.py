@@ -7,7 +7,7 @@ import pytest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.sources.position import FilePosition
-from elfmesh.ingest.worker.offsets import Offsets, ReadUpTo, furthest
+from elfmesh.ingest.worker.offsets import JobOffsets, ReadUpTo, furthest
 
 
 def at(offset: int, inode: int = 1) -> FilePosition:
@@ -23,7 +23,7 @@ def offsets_of(positions: tuple[FilePosition, ...]) -> list[tuple[int, int]]:
 
 
 def test_reading_restarts_where_the_oldest_open_interval_began() -> None:
-    offsets = Offsets()
+    offsets = JobOffsets()
     for start, pane in ((0, 1), (100, 2), (200, 2), (300, 3)):
         offsets.begin(pane, block(start, start + 100))
         offsets.read(block(start, start + 100))
@@ -46,12 +46,12 @@ def test_reading_restarts_where_the_oldest_open_interval_began() -> None:
     ],
 )
 def test_what_an_earlier_boot_has_counted_is_not_counted_again(given: Block, counted: int | None) -> None:
-    offsets = Offsets([(at(100), 5), (at(50), 7)])
+    offsets = JobOffsets([(at(100), 5), (at(50), 7)])
     assert offsets.counted_below(given) == counted
 
 
 def test_what_was_left_out_is_left_out_again_after_a_restart() -> None:
-    offsets = Offsets()
+    offsets = JobOffsets()
     offsets.read(block(0, 100))
     offsets.leave_out(1, block(100, 200))
     offsets.read(block(100, 200))
@@ -59,7 +59,7 @@ def test_what_was_left_out_is_left_out_again_after_a_restart() -> None:
     offsets.begin(2, block(150, 200))
     offsets.close_below(2)
     assert offsets.shed() == ((at(100), 200),)
-    again = Offsets((), offsets.shed())
+    again = JobOffsets((), offsets.shed())
     assert again.was_left_out(block(100, 200))
     assert again.was_left_out(block(120, 150))
     assert not again.was_left_out(block(90, 150))
@@ -69,7 +69,7 @@ def test_what_was_left_out_is_left_out_again_after_a_restart() -> None:
 
 
 def test_no_block_reaches_across_an_edge() -> None:
-    offsets = Offsets([(at(70), 5)])
+    offsets = JobOffsets([(at(70), 5)])
     offsets.read(block(0, 300))
     offsets.leave_out(1, block(100, 200))
     assert sorted(each.offset for each in offsets.edges()) == [70, 100, 200, 300]
@@ -90,7 +90,7 @@ def test_what_others_say_as_well_is_left_out(given: list[ReadUpTo], expected: li
 
 
 def test_what_was_passed_is_not_said_again() -> None:
-    offsets = Offsets([(at(100), 5), (at(50, inode=2), 5)])
+    offsets = JobOffsets([(at(100), 5), (at(50, inode=2), 5)])
     offsets.read(block(0, 100))
     assert [(to.inode, below) for to, below in offsets.read_up_to()] == [(2, 5)]
     offsets.keep({})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import CONTRIBUTED, NOT_COUNTED, OVERFLOW
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest.worker.intervals import SealedInterval as Closed
+from elfmesh.ingest.worker.intervals import WorkerInterval as Closed
 from elfmesh.ingest.worker.sealing import Unreleased, _within
 
 

@@ -26,8 +26,8 @@ from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.parsers import Parsed, StreamFormat
 from elfmesh.ingest.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.ingest.sources.reader import parse_block
-from elfmesh.ingest.worker.beginning import Resumed, Surroundings
-from elfmesh.ingest.worker.intervals import SealedInterval
+from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.intervals import WorkerInterval
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql import parse
 
@@ -66,7 +66,7 @@ class Feeder:
         return self.worker.observe([SourceState(SOURCE, at_end)], now)
 
 
-def rows(worker: JobWorker, sealed: SealedInterval) -> list[tuple[object, ...]]:
+def rows(worker: JobWorker, sealed: WorkerInterval) -> list[tuple[object, ...]]:
     payload = merge_partials(sealed.payloads)
     tables = finish(decode_partial(payload)) if payload else {}
     window = worker.statement.window
@@ -256,7 +256,7 @@ def test_a_restart_repeats_and_loses_nothing(
     worker = JobWorker(statement)
     reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
     reader.add("j", worker.columns)
-    sealed: list[SealedInterval] = []
+    sealed: list[WorkerInterval] = []
     frame = (worker.next_index, worker.offsets.restart(), worker.offsets.reached())
     events = sorted(events)
     written = 0
@@ -332,7 +332,7 @@ def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_l
 
 def test_an_interval_that_no_message_carries_is_given_up_and_counted() -> None:
     text = "CREATE JOB j AS SELECT count(DISTINCT k) AS d FROM t GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
-    worker = JobWorker(parse(text), around=Surroundings(encode=PartialCompute().encode))
+    worker = JobWorker(parse(text), around=SharedWorkerState(encode=PartialCompute().encode))
     feeder, rng = Feeder(worker), random.Random(3)
     feeder.feed((5, "small", 1))
     for _ in range(30):

@@ -9,25 +9,29 @@ import pytest
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.exploding import exploded, untaken
-from elfmesh.ql.expressions.nodes import Field
-from elfmesh.ql.expressions.text_source import NOWHERE, Place, SourceText
-from elfmesh.ql.plan.elements import Elements, Order
-from elfmesh.ql.plan.relation import Exploded, Part, made
+from elfmesh.ql.expressions.nodes import FieldRef
+from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
+from elfmesh.ql.plan.elements import ElementOrder, Elements
+from elfmesh.ql.plan.relation import Exploded, StatementPart, made
 
 LISTS = pa.table({"a": [1, 2, 3], "l": [["x", "y"], [], None]})
 TEXTS = pa.table({"a": [1, 2, 3], "l": ['["x","y"]', "x", None]})
 MAPS = pa.table({"a": [1], "l": pa.array([[("k", 1), ("m", 2)]], pa.map_(pa.string(), pa.int64()))})
 
 
-def elements(name: str = "explode", count: int = 1, order: Order = Order.NONE, **flags: bool) -> Elements:
+def elements(
+    name: str = "explode", count: int = 1, order: ElementOrder = ElementOrder.NONE, **flags: bool
+) -> Elements:
     given = {"fields": False, "outer": False, **flags}
-    return Elements(name, count, order, given["fields"], given["outer"], Place(1, 8))
+    return Elements(name, count, order, given["fields"], given["outer"], TextPosition(1, 8))
 
 
 def rows(call: Elements, source: pa.Table, limit: int = 100) -> tuple[list[tuple[Any, ...]], list[Any]]:
     """The rows with the column `a` and what the elements give; and the texts that `notified` was given."""
     names = tuple(made(at) for at in range(call.count))
-    relation = Exploded(("a", *names), NOWHERE, Part((), NOWHERE, 0), Field("l", True), call, ("a", *names))
+    relation = Exploded(
+        ("a", *names), NOWHERE, StatementPart((), NOWHERE, 0), FieldRef("l", True), call, ("a", *names)
+    )
     texts: list[Any] = []
 
     def check(count: int) -> None:
@@ -43,9 +47,9 @@ def rows(call: Elements, source: pa.Table, limit: int = 100) -> tuple[list[tuple
     [
         (elements(), LISTS, [(1, "x"), (1, "y")]),
         (elements(outer=True), LISTS, [(1, "x"), (1, "y"), (2, None), (3, None)]),
-        (elements("posexplode", 2, Order.FIRST), LISTS, [(1, 0, "x"), (1, 1, "y")]),
-        (elements("unnest", 2, Order.LAST), LISTS, [(1, "x", 1), (1, "y", 2)]),
-        (elements("posexplode", 2, Order.FIRST, outer=True), LISTS,
+        (elements("posexplode", 2, ElementOrder.FIRST), LISTS, [(1, 0, "x"), (1, 1, "y")]),
+        (elements("unnest", 2, ElementOrder.LAST), LISTS, [(1, "x", 1), (1, "y", 2)]),
+        (elements("posexplode", 2, ElementOrder.FIRST, outer=True), LISTS,
          [(1, 0, "x"), (1, 1, "y"), (2, None, None), (3, None, None)]),
         (elements(count=2), MAPS, [(1, "k", 1), (1, "m", 2)]),
         (elements(), TEXTS, [(1, "x"), (1, "y")]),

@@ -11,7 +11,7 @@ import pytest
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.engine.relational import Relational
-from elfmesh.ql.expressions.nodes import Field
+from elfmesh.ql.expressions.nodes import FieldRef
 
 Row = dict[str, Any]
 BOUNDS: list[tuple[str, int | None]] = [
@@ -31,7 +31,7 @@ def evaluate(text: str, rows: list[Row], rows_max: int) -> list[Row]:
     """The root's part of a query over the rows of its one part, with so many rows at a time."""
     statement = parse(text)
     (part,) = statement.parts
-    fields = [expr.path for expr in part.plan.keys if isinstance(expr, Field)]
+    fields = [expr.path for expr in part.plan.keys if isinstance(expr, FieldRef)]
     given = zip(part.columns, fields, strict=True)
     table = pa.table({column: [row[name] for row in rows] for column, name in given})
     root = Relational(statement, rows_max=rows_max)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, Literal, place_of, rewrite, walk
-from elfmesh.ql.expressions.text_source import NOWHERE, Place
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, place_of, rewrite, walk
+from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
 def call(name: str, *args: Expr) -> Call:
@@ -13,7 +13,7 @@ def call(name: str, *args: Expr) -> Call:
 
 
 ONE = Literal("bigint", 1)
-TREE = call("add", Field("a"), call("multiply", ONE, Field("b")))
+TREE = call("add", FieldRef("a"), call("multiply", ONE, FieldRef("b")))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_zeros_of_both_signs_are_two_constants() -> None:
 
 
 def test_where_an_expression_stands_does_not_count() -> None:
-    assert Field("a", at=Place(1, 1)) == Field("a", at=Place(9, 9))
-    assert Literal("bigint", 1, at=Place(1, 1)) == ONE
+    assert FieldRef("a", at=TextPosition(1, 1)) == FieldRef("a", at=TextPosition(9, 9))
+    assert Literal("bigint", 1, at=TextPosition(1, 1)) == ONE
 
 
 def test_parents_come_first_and_operands_from_the_left() -> None:
@@ -53,7 +53,7 @@ def test_nothing_below_a_replaced_node_is_looked_at() -> None:
         seen.append(expr)
         return ONE if getattr(expr, "name", "") == "multiply" else None
 
-    assert rewrite(TREE, change) == call("add", Field("a"), ONE)
+    assert rewrite(TREE, change) == call("add", FieldRef("a"), ONE)
     assert len(seen) == 3
 
 
@@ -63,4 +63,4 @@ def test_a_rewrite_that_changes_nothing_gives_an_equal_tree() -> None:
 
 def test_the_place_of_an_expression_is_the_first_that_is_known() -> None:
     assert place_of(TREE) == NOWHERE
-    assert place_of(call("add", Field("a"), Field("b", at=Place(2, 5)))) == Place(2, 5)
+    assert place_of(call("add", FieldRef("a"), FieldRef("b", at=TextPosition(2, 5)))) == TextPosition(2, 5)

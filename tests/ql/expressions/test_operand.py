@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from elfmesh.ql.expressions.nodes import Call, Field
+from elfmesh.ql.expressions.nodes import Call, FieldRef
 from elfmesh.ql.expressions.operand import Env, Operand, constant, convert, lift, lift_arrays, shared
 from elfmesh.ql.values.columns import Value
 from elfmesh.ql.values.types import BIGINT, BINARY, DOUBLE, STRING, VOID
@@ -59,7 +59,7 @@ def test_equal_expressions_of_two_queries_are_computed_once_over_the_same_rows()
         ran.append(given)
         return pa.array([0, 0, 0])
 
-    calls = [Call("f", (Field(name),)) for name in ("a", "a", "b")]
+    calls = [Call("f", (FieldRef(name),)) for name in ("a", "a", "b")]
     for expr, given in zip(calls, (env, again, again), strict=True):
         shared(expr, Operand(BIGINT, run)).run(given)
     assert ran == [env, again]  # f(a) once, f(b) once

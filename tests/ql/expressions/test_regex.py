@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Expr, Field, place_of
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, place_of
 from elfmesh.ql.expressions.regex import (
     compile_pattern,
     java_split,
@@ -18,9 +18,9 @@ from elfmesh.ql.expressions.regex import (
     like_regex,
     rewrite_replacement,
 )
-from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 
-HERE = Field("x", at=Place(1, 8))
+HERE = FieldRef("x", at=TextPosition(1, 8))
 
 
 class Compiler:

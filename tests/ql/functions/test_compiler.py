@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Field, Literal, WindowBound
+from elfmesh.ql.expressions.nodes import Call, Duration, Expr, FieldRef, Literal, WindowBound
 from elfmesh.ql.expressions.operand import Env
-from elfmesh.ql.expressions.text_source import Place, SourceText
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.values.types import BIGINT, DOUBLE, DURATION, STRING, TIMESTAMP, VOID
 
-AT = Place(1, 8)
+AT = TextPosition(1, 8)
 NOON = datetime(2024, 2, 28, 12, tzinfo=UTC)
 
 
@@ -46,15 +46,15 @@ def test_a_column_is_widened(column: pa.Array, kind: pa.DataType, expected: list
     [
         (Literal("bigint", 7), BIGINT, [7, 7]),
         (Literal("null", None), VOID, [None, None]),
-        (Field("a"), BIGINT, [1, 2]),
-        (Field("missing"), VOID, [None, None]),
+        (FieldRef("a"), BIGINT, [1, 2]),
+        (FieldRef("missing"), VOID, [None, None]),
         (WindowBound("start"), TIMESTAMP, [NOON, NOON]),
         (Duration(5), DURATION, None),
-        (Call("+", (Field("a"), Literal("bigint", 1))), BIGINT, [2, 3]),
+        (Call("+", (FieldRef("a"), Literal("bigint", 1))), BIGINT, [2, 3]),
         (Call("upper", (Literal("string", "x"),)), STRING, ["X", "X"]),
-        (Call("cast", (Field("a"),), "STRING"), STRING, ["1", "2"]),
-        (Call("try_cast", (Field("f"),), "BIGINT"), BIGINT, [1, None]),
-        (Call("cast", (Field("f"),), "BIGINT"), BIGINT, [1, 2**63 - 1]),
+        (Call("cast", (FieldRef("a"),), "STRING"), STRING, ["1", "2"]),
+        (Call("try_cast", (FieldRef("f"),), "BIGINT"), BIGINT, [1, None]),
+        (Call("cast", (FieldRef("f"),), "BIGINT"), BIGINT, [1, 2**63 - 1]),
     ],
     ids=str,
 )
@@ -73,9 +73,9 @@ def test_an_expression(expr: Expr, kind: pa.DataType, expected: list[Any] | None
 @pytest.mark.parametrize(
     ("expr", "message"),
     [
-        (Field("t", at=AT), "t is time64"),
+        (FieldRef("t", at=AT), "t is time64"),
         (Call("upper", (Duration(5),), at=AT), "an INTERVAL can only be added to or subtracted from a time"),
-        (Call("cast", (Field("a"),), "DATE", at=AT), "BIGINT cannot be cast to DATE"),
+        (Call("cast", (FieldRef("a"),), "DATE", at=AT), "BIGINT cannot be cast to DATE"),
         (Call("cast", (Duration(5),), "STRING", at=AT), "cannot be cast to STRING"),
     ],
     ids=str,
@@ -88,6 +88,8 @@ def test_types_that_an_expression_cannot_use_are_refused_at_their_place(expr: Ex
 
 def test_equal_expressions_are_one_operand() -> None:
     one = compiler(a=BIGINT)
-    first, second = (Call("+", (Field("a", at=Place(1, at)), Literal("bigint", 1))) for at in (1, 9))
+    first, second = (
+        Call("+", (FieldRef("a", at=TextPosition(1, at)), Literal("bigint", 1))) for at in (1, 9)
+    )
     assert one.compile(first) is one.compile(second)
-    assert one.compile(first) is not one.compile(Call("+", (Field("a"), Literal("bigint", 2))))
+    assert one.compile(first) is not one.compile(Call("+", (FieldRef("a"), Literal("bigint", 2))))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Field, Literal
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal
 from elfmesh.ql.functions import all  # noqa: F401 - fills the registry
-from elfmesh.ql.plan.reduction import Columns, distinct_columns, makes_list
+from elfmesh.ql.plan.reduction import ReducedColumns, distinct_columns, makes_list
 
-A, B = Field("a"), Field("b")
+A, B = FieldRef("a"), FieldRef("b")
 
 
 def test_equal_keys_values_and_states_are_one() -> None:
-    columns = Columns()
+    columns = ReducedColumns()
     assert [columns.key(expr).name for expr in (A, B, A)] == ["k0", "k1", "k0"]
     states: list[tuple[str, list[Expr]]] = [
         ("sum", [A]), ("sum", [B]), ("sum", [A]), ("max", [A]), ("first", [A, B]), ("count", []),
@@ -28,7 +28,7 @@ def test_equal_keys_values_and_states_are_one() -> None:
 
 
 def test_folds_share_a_table_of_distinct_values_where_they_need_the_same() -> None:
-    columns = Columns()
+    columns = ReducedColumns()
     columns.key(A)
     folds = [
         ("count", (B,), None, ()),

@@ -7,19 +7,19 @@ from collections.abc import Collection
 import pytest
 
 from elfmesh.ql.expressions.text_source import NOWHERE
-from elfmesh.ql.plan.relation import Joined, Part, Prefixed, Union, joined_inputs, rests_on
+from elfmesh.ql.plan.relation import JoinRelation, Prefixed, StatementPart, Union, joined_inputs, rests_on
 from elfmesh.ql.plan.relation_base import Relation
 
 
-def part(index: int) -> Part:
-    return Part(("a",), NOWHERE, index)
+def part(index: int) -> StatementPart:
+    return StatementPart(("a",), NOWHERE, index)
 
 
-def joined(kind: str, left: Relation, right: Relation) -> Joined:
-    return Joined(("a",), NOWHERE, kind, left, Prefixed(("a",), NOWHERE, right), (), None)
+def joined(kind: str, left: Relation, right: Relation) -> JoinRelation:
+    return JoinRelation(("a",), NOWHERE, kind, left, Prefixed(("a",), NOWHERE, right), (), None)
 
 
-TOTALS = Joined(("a",), NOWHERE, "left", part(0), part(1), (), None)
+TOTALS = JoinRelation(("a",), NOWHERE, "left", part(0), part(1), (), None)
 """Rows beside totals of them, as OVER (PARTITION BY) makes them: their right side is not prefixed."""
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.errors import QueryError
-from elfmesh.ql import JobClause, Query, Window, expand, parse, parse_many
+from elfmesh.ql import JobClause, Query, WindowSpec, expand, parse, parse_many
 
 PAPER = """--@test input=clicks.ndjson expect=top10.json
 CREATE JOB shop.micro_promotion
@@ -34,7 +34,7 @@ def test_the_job_of_the_contract_is_understood() -> None:
     )
     assert statement.job.qualified == "shop/micro_promotion"
     assert (statement.stream, statement.labels) == ("clicks", (("role", "web"),))
-    assert statement.window == Window("tumble", "ts", 30_000_000, 30_000_000)
+    assert statement.window == WindowSpec("tumble", "ts", 30_000_000, 30_000_000)
     assert statement.fields == ("clicks_count", "directory", "product", "ts", "user.location")
     (main,) = statement.tables
     assert (main.name, main.keys, main.aggregates) == ("main", ("k0",), {"a0": ("sum", "v0")})
@@ -67,18 +67,21 @@ def test_job_options_come_in_any_order_and_spelling(options: str, expected: JobC
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        ("TUMBLE(ts, INTERVAL '30' SECOND)", Window("tumble", "ts", 30_000_000, 30_000_000)),
-        ("TUMBLE(ts, INTERVAL 30 SECONDS)", Window("tumble", "ts", 30_000_000, 30_000_000)),
-        ("TUMBLE(at.time, '30 s')", Window("tumble", "at.time", 30_000_000, 30_000_000)),
-        ("TUMBLE(INTERVAL '1' HOUR)", Window("tumble", "ts", 3_600_000_000, 3_600_000_000)),
-        ("HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND)", Window("hop", "ts", 30_000_000, 10_000_000)),
-        ("HOP('4 s', '10 s')", Window("hop", "ts", 10_000_000, 4_000_000)),
-        ("window(ts, '30 seconds')", Window("tumble", "ts", 30_000_000, 30_000_000)),
-        ("window(ts, '30 seconds', '10 seconds')", Window("hop", "ts", 30_000_000, 10_000_000)),
+        ("TUMBLE(ts, INTERVAL '30' SECOND)", WindowSpec("tumble", "ts", 30_000_000, 30_000_000)),
+        ("TUMBLE(ts, INTERVAL 30 SECONDS)", WindowSpec("tumble", "ts", 30_000_000, 30_000_000)),
+        ("TUMBLE(at.time, '30 s')", WindowSpec("tumble", "at.time", 30_000_000, 30_000_000)),
+        ("TUMBLE(INTERVAL '1' HOUR)", WindowSpec("tumble", "ts", 3_600_000_000, 3_600_000_000)),
+        (
+            "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND)",
+            WindowSpec("hop", "ts", 30_000_000, 10_000_000),
+        ),
+        ("HOP('4 s', '10 s')", WindowSpec("hop", "ts", 10_000_000, 4_000_000)),
+        ("window(ts, '30 seconds')", WindowSpec("tumble", "ts", 30_000_000, 30_000_000)),
+        ("window(ts, '30 seconds', '10 seconds')", WindowSpec("hop", "ts", 30_000_000, 10_000_000)),
         ("s.window(ts, '30 seconds')", None),
     ],
 )
-def test_window_calls_of_both_spellings(call: str, expected: Window | None) -> None:
+def test_window_calls_of_both_spellings(call: str, expected: WindowSpec | None) -> None:
     text = f"SELECT window_start, window.end AS e, count(*) FROM s GROUP BY {call}"
     if expected is None:
         with pytest.raises(QueryError):
@@ -95,13 +98,13 @@ def test_panes_are_the_greatest_common_width() -> None:
 
 def test_every_without_a_window_tumbles_over_ts() -> None:
     statement = parse("CREATE JOB j EVERY '5 s' AS SELECT host FROM s")
-    assert statement.window == Window("tumble", "ts", 5_000_000, 5_000_000)
+    assert statement.window == WindowSpec("tumble", "ts", 5_000_000, 5_000_000)
     assert statement.fields == ("host", "ts")
 
 
 def test_every_may_repeat_the_slide_of_the_window() -> None:
     text = "CREATE JOB j EVERY '4 s' AS SELECT count(*) FROM s GROUP BY HOP(ts, '4 s', '10 s')"
-    assert parse(text).window == Window("hop", "ts", 10_000_000, 4_000_000)
+    assert parse(text).window == WindowSpec("hop", "ts", 10_000_000, 4_000_000)
 
 
 def test_labels_are_joined_by_and_or_comma() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.ql import parse
-from elfmesh.ql.plan.relation import Joined
+from elfmesh.ql.plan.relation import JoinRelation
 from tests.ql.conftest import run_streams
 from tests.ql.refusals import REFUSED, assert_refused
 
@@ -87,7 +87,7 @@ def test_a_query_in_where_is_a_join(condition: str, kinds: list[str]) -> None:
     relation: Any = parse(f"SELECT a FROM s WHERE {condition}").relation
     found = []
     while relation is not None:
-        if isinstance(relation, Joined):
+        if isinstance(relation, JoinRelation):
             found.append(relation.kind)
             relation = relation.left
         else:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from elfmesh.agent.runtime.assembly import LocalAgent, Parts
+from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.control.jobs.row_pages import RowLimits
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError, StorageError
@@ -249,7 +249,7 @@ class Host:
         results = ResultsLogs(self._data() / "results")
         around.history.restores(self.name, results)
         local = LocalAgent(
-            Parts(
+            AgentParts(
                 me=Contact(identity.id, host, port, identity.incarnation, self.rack),
                 name=self.name,
                 labels={},

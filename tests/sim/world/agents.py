@@ -17,7 +17,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from elfmesh.agent.runtime.assembly import LocalAgent, Parts
+from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
@@ -144,7 +144,7 @@ class SimAgent:
         self.transport = self.fleet.network.transport(self.number)
         host, port = await self.transport.listen()
         self.local = LocalAgent(
-            Parts(
+            AgentParts(
                 me=Contact(self.id, host, port, self.incarnation),
                 name=self.name,
                 labels={},

@@ -28,21 +28,21 @@ from elfmesh.overlay import (
 )
 from elfmesh.srt import (
     FIRST,
-    Answer,
     BecameRoot,
     Collected,
     Contribute,
     Delivered,
-    Entry,
     Forest,
     LostRoot,
     Merged,
     MergeRequest,
+    MulticastAnswer,
     Publish,
     PublishDone,
     Recollecting,
     Release,
     Segment,
+    SegmentEntry,
     Subscribe,
     TreeInfo,
     bitmap_of,
@@ -133,7 +133,7 @@ class GroveAgent:
                 return self.forest.step(Merged(token, merged), now)
             case Delivered(tree, seq, body):
                 self.delivered[tree, body] += 1
-                return self.forest.step(Answer(tree, seq, self.me.id[:2] + body), now)
+                return self.forest.step(MulticastAnswer(tree, seq, self.me.id[:2] + body), now)
             case BecameRoot(tree):
                 self.books[tree] = Book()
             case LostRoot(tree):
@@ -212,7 +212,7 @@ class Grove:
         records = self.own_records(agent.number, interval)
         payload = encode(records) if records else b""
         start = FIRST if interval == 0 else interval
-        entries = (Entry(interval, (len(records), 1, 0, 0, 0), len(payload)),) if records else ()
+        entries = (SegmentEntry(interval, (len(records), 1, 0, 0, 0), len(payload)),) if records else ()
         coverage = bitmap_of(1 << agent.number)
         segment = Segment(1, 0, start, interval + 1, coverage, entries)
         self.give(agent, Contribute(tree, segment, (payload,) if records else ()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.sources import Block, Delivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources import Block, BlockDelivery, FilePosition, Gap, SourceState
 
 BLOCK_BYTES = 64 << 10
 
@@ -63,7 +63,7 @@ class MemoryReader:
     def remove(self, job: str) -> None:
         self.cursors.pop(job, None)
 
-    def poll(self, bytes_max: int = BLOCK_BYTES) -> list[Delivery]:
+    def poll(self, bytes_max: int = BLOCK_BYTES) -> list[BlockDelivery]:
         deliveries = []
         for job, cursor in self.cursors.items():
             end = min(len(self.log.data), cursor.offset + min(bytes_max, BLOCK_BYTES))
@@ -72,7 +72,7 @@ class MemoryReader:
             if end > cursor.offset:
                 data = bytes(self.log.data[cursor.offset : end])
                 block = Block(data, self.parser.source, self.log.at(cursor.offset), end)
-                deliveries.append(Delivery((job,), self.parser.parse(data, cursor.columns), block))
+                deliveries.append(BlockDelivery((job,), self.parser.parse(data, cursor.columns), block))
                 cursor.offset = end
         return deliveries
 

@@ -21,7 +21,7 @@ from elfmesh.ql import parse_many
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.spark_bridge.history.finish import finish
 from elfmesh.spark_bridge.history.frames import grouped, is_projection
-from elfmesh.spark_bridge.history.inputs import Input, pieces_of
+from elfmesh.spark_bridge.history.inputs import HistoryInput, pieces_of
 from elfmesh.spark_bridge.history.plan import Task, unpack_error
 from elfmesh.spark_bridge.history.share import contribute
 from elfmesh.spark_bridge.history.sql import histories, prepared
@@ -57,7 +57,7 @@ class Asked:
     """A text and its history."""
 
     text: str
-    inputs: Mapping[str, Input]
+    inputs: Mapping[str, HistoryInput]
     lookups: LookupSource | None = None
 
 

@@ -16,7 +16,7 @@ import pytest
 from elfmesh import spark_bridge
 from elfmesh.cli import entry
 from elfmesh.errors import DataError, ElfError, QueryError, UsageError
-from elfmesh.spark_bridge.history.inputs import Input, files_of, given_inputs, pieces_of
+from elfmesh.spark_bridge.history.inputs import HistoryInput, files_of, given_inputs, pieces_of
 from elfmesh.spark_bridge.history.plan import Task, unpack_error
 from elfmesh.spark_bridge.history.share import contribute
 from tests.spark_bridge.history.engines import Asked, by_run, by_shares
@@ -24,7 +24,7 @@ from tests.spark_bridge.history.engines import Asked, by_run, by_shares
 COUNT = "SELECT k, count(*) AS n, sum(x) AS s FROM log GROUP BY k"
 
 
-def inputs(path: Path, format: str = "json", **settings: str) -> dict[str, Input]:
+def inputs(path: Path, format: str = "json", **settings: str) -> dict[str, HistoryInput]:
     return given_inputs({"log": {"path": str(path), "format": format, **settings}})
 
 

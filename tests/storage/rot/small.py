@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from elfmesh.agent.archive.archive import Archive
-from elfmesh.agent.sinks.base import Item, LogName
+from elfmesh.agent.sinks.base import LogName, SinkItem
 from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.control.jobs import signing
 from elfmesh.control.jobs.records import ResultRecord
@@ -19,7 +19,7 @@ from elfmesh.control.jobs.row_pages import digest_of
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.archive_settings import ArchiveConfig
 from elfmesh.ingest.authority import audit, signatures
-from elfmesh.ingest.inputs.kafka_place import Place, encode_place, read_place
+from elfmesh.ingest.inputs.kafka_place import BatchPosition, encode_place, read_place
 from elfmesh.ingest.inputs.spool import FILE_NAME as SPOOL
 from elfmesh.ingest.inputs.spool import whole_lines_of
 from elfmesh.ingest.stream_formats import format_of
@@ -47,7 +47,7 @@ def write_small(root: Path, following: int) -> None:
         end = whole_lines_of(spool)
         last = len(spool.read_bytes().splitlines(keepends=True)[-1])
         offsets = {0: following - 1}
-        place = Place("in", offsets, spool.stat().st_ino, end - last, ((0, following - 1, last),))
+        place = BatchPosition("in", offsets, spool.stat().st_ino, end - last, ((0, following - 1, last),))
         (root / KAFKA).write_bytes(encode_place(place))
         remembered = signing.Remembered(following)
         memory = {"jobs": {"shop/top": remembered}, "accepted": {}}
@@ -58,7 +58,7 @@ def write_small(root: Path, following: int) -> None:
         log.close()
         record = ResultRecord(job="shop/top", index=3, epoch=1)
         sinks = DiskStorage(root / "sinks")
-        SinkDeadLetters(sinks, "hook").keep(LogName("shop/top", "a"), Item(record, b""), "no")
+        SinkDeadLetters(sinks, "hook").keep(LogName("shop/top", "a"), SinkItem(record, b""), "no")
         sinks.close()
         PageFiles(root / RESULTS).keep(3, ROWS)
     finally:

@@ -105,7 +105,7 @@ def write_beside(root: Path, following: int) -> None:
     storage = DiskStorage(root / "sinks")
     storage.write(HOOK.removeprefix("sinks/"), json_with_sum(msgspec.json.encode(Position(following, 1))))
     storage.close()
-    head = savepoint.Head(
+    head = savepoint.SavepointHeader(
         elf="0", job="shop/top", creator="me", text=TEXT, version=1, incarnation="a", size="1 s", slide="1 s",
         first=following, agents=(), made_us=1,
     )  # fmt: skip

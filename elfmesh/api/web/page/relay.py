@@ -40,7 +40,7 @@ _FILE = re.compile(r"/(?:page/(?:[\w-][\w.-]*/)*(?:[\w-][\w.-]*)?)?", re.ASCII)
 """Paths that need no token. The pattern admits no dot segments and no percent-encoding."""
 
 
-class Relay:
+class PageRelay:
     """Relay of one agent's page on loopback; an async context manager.
 
     Args:
@@ -64,7 +64,7 @@ class Relay:
         """URL of the page. Browsers do not send the token after `#`."""
         return f"http://{self._own}/page/#token={self._token}"
 
-    async def __aenter__(self) -> Relay:
+    async def __aenter__(self) -> PageRelay:
         listener = socket.create_server(("127.0.0.1", self._port))
         self._own = f"127.0.0.1:{listener.getsockname()[1]}"
         self._session = aiohttp.ClientSession(auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())

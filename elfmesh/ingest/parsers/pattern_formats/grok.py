@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.pattern_formats.grok_patterns import PATTERNS
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern
 from elfmesh.text import suggest
 
 DEPTH_MAX = 32
@@ -40,7 +40,7 @@ _TYPES = {
 class Grok:
     """Expanded text: an RE2 pattern, fields in order, and types that are not string."""
 
-    pattern: Pattern
+    pattern: LinePattern
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
 
@@ -108,7 +108,7 @@ def compile_grok(text: str, own: Mapping[str, str] | None = None) -> Grok:
         hint = "RE2 syntax: no look-around, no back references, no atomic groups."
         raise _refusal(f"the pattern is not valid: {reason}", hint) from None
     types = {name: kind for name, kind in resolver.types.items() if not pa.types.is_string(kind)}
-    return Grok(Pattern(whole, resolver.fields), tuple(resolver.fields), types)
+    return Grok(LinePattern(whole, resolver.fields), tuple(resolver.fields), types)
 
 
 def _refusal(message: str, hint: str = "") -> ConfigError:

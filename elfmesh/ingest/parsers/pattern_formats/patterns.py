@@ -24,7 +24,7 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
 @dataclass(frozen=True)
-class Pattern:
+class LinePattern:
     """RE2 pattern with named groups, searched for in each line.
 
     `fields`: field -> the groups that may contain it, best first; empty: each group is a field with its name.
@@ -58,7 +58,7 @@ class Pattern:
 
 
 def extract(
-    lines: Lines, patterns: Sequence[Pattern], names: Sequence[str], what: str
+    lines: Lines, patterns: Sequence[LinePattern], names: Sequence[str], what: str
 ) -> tuple[dict[str, pa.Array], Kept, list[str]]:
     """Return the named fields, the lines that match a pattern (None: all), and samples of the others.
 
@@ -103,7 +103,7 @@ class PatternParser(TextParser):
         options: TextOptions,
         *,
         name: str,
-        patterns: Sequence[Pattern],
+        patterns: Sequence[LinePattern],
         names: Sequence[str],
         types: Mapping[str, pa.DataType] | None = None,
         dashes: Sequence[str] = (),

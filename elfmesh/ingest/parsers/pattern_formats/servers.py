@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern
 
 
 @dataclass(frozen=True)
-class Table:
+class PatternTable:
     """Format that consists only of patterns; see `PatternParser`."""
 
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[LinePattern, ...]
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     dashes: Sequence[str] = ()
@@ -24,9 +24,9 @@ def _integers(*names: str) -> dict[str, pa.DataType]:
     return dict.fromkeys(names, pa.int64())
 
 
-NGINX_ERROR = Table(
+NGINX_ERROR = PatternTable(
     (
-        Pattern(
+        LinePattern(
             r"(?s)^(?P<ts>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)?) \[(?P<level>\w+)\] "
             r"(?P<pid>\d+)#(?P<tid>\d+): "
             r"(?:\*(?P<connection>\d+) )?(?P<message>.*?)(?:, client: (?P<client>[^,]*))?"
@@ -43,15 +43,15 @@ NGINX_ERROR = Table(
 )
 
 _APACHE_END = r" ?(?P<message>.*?)(?:, referer: (?P<referer>\S+))?$"
-APACHE_ERROR = Table(
+APACHE_ERROR = PatternTable(
     (
-        Pattern(
+        LinePattern(
             r"(?s)^\[(?P<ts>[^\]]+)\] \[(?:(?P<module>[^\]:]*):)?(?P<level>[^\]:]+)\] "
             r"\[pid (?P<pid>\d+)(?::tid (?P<tid>[^\]]+))?\](?: (?P<file>\S+\(\d+\)):)?"
             r"(?: (?P<error>\(\d+\)[^:]*):)?(?: \[client (?P<client>[^\]]*?)(?::(?P<port>\d+))?\])?"
             + _APACHE_END
         ),
-        Pattern(
+        LinePattern(
             r"(?s)^\[(?P<ts>[^\]]+)\] \[(?:(?P<module>[^\]:]*):)?(?P<level>[^\]:]+)\]"
             r"(?: \[client (?P<client>[^\]]*)\])?(?: (?P<error>\(\d+\)[^:]*):)?" + _APACHE_END
         ),
@@ -63,9 +63,9 @@ APACHE_ERROR = Table(
     _integers("pid", "port"),
 )
 
-GLOG = Table(
+GLOG = PatternTable(
     (
-        Pattern(
+        LinePattern(
             r"(?s)^(?P<level>[IWEF])(?P<ts>(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d+) +(?P<tid>\d+)"
             r" (?P<file>[^\s:\]]+):(?P<line>\d+)\] ?(?P<message>.*)$"
         ),
@@ -74,14 +74,18 @@ GLOG = Table(
     _integers("tid", "line"),
 )
 
-CRI = Table(
-    (Pattern(r"(?s)^(?P<ts>\S+) (?P<stream>stdout|stderr) (?P<tags>[PF](?::\S*)?)(?: (?P<message>.*))?$"),),
+CRI = PatternTable(
+    (
+        LinePattern(
+            r"(?s)^(?P<ts>\S+) (?P<stream>stdout|stderr) (?P<tags>[PF](?::\S*)?)(?: (?P<message>.*))?$"
+        ),
+    ),
     ("ts", "stream", "message"),
 )
 
-RAW = Table((Pattern(r"(?s)^(?P<_>.)"),), ())
+RAW = PatternTable((LinePattern(r"(?s)^(?P<_>.)"),), ())
 
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, PatternTable] = {
     "nginx_error": NGINX_ERROR,
     "apache_error": APACHE_ERROR,
     "glog": GLOG,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.parsers.pattern_formats.patterns import Pattern, PatternParser
+from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, PatternParser
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, Texts
 
 _NGINX = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -84,7 +84,7 @@ _REQUEST = ("method", "path", "protocol")
 class Template:
     """Line of a server as a pattern, with its columns in order, and types that are not string."""
 
-    pattern: Pattern
+    pattern: LinePattern
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
 
@@ -119,7 +119,7 @@ def compile_template(kind: str, text: str) -> Template:
     if "request" in fields:
         fields |= {each: fields["request"] for each in _REQUEST if each not in fields}
     # More fields may follow after a space, as in common and combined.
-    pattern = Pattern("".join(parts) + r"(?: .*)?$", fields)
+    pattern = LinePattern("".join(parts) + r"(?: .*)?$", fields)
     ordered = tuple(dict.fromkeys(columns))
     return Template(pattern, ordered, _types(ordered))
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from elfmesh.api.identity.credentials import Credentials
-from elfmesh.api.web.page.relay import Relay
+from elfmesh.api.web.page.relay import PageRelay
 from elfmesh.cli.host.page import leading_to
 from tests.control.fakes import FakeBackend, served
 
@@ -26,21 +26,21 @@ def api() -> Iterator[str]:
 
 
 @pytest_asyncio.fixture
-async def relay(api: str) -> AsyncIterator[Relay]:
-    async with Relay(api, Credentials()) as relay:
+async def relay(api: str) -> AsyncIterator[PageRelay]:
+    async with PageRelay(api, Credentials()) as relay:
         yield relay
 
 
-def base(relay: Relay) -> str:
+def base(relay: PageRelay) -> str:
     parts = urlsplit(relay.url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def token(relay: Relay) -> dict[str, str]:
+def token(relay: PageRelay) -> dict[str, str]:
     return {"Authorization": f"Bearer {urlsplit(relay.url).fragment.removeprefix('token=')}"}
 
 
-async def test_the_page_itself_needs_no_token_and_keeps_its_policy(relay: Relay, api: str) -> None:
+async def test_the_page_itself_needs_no_token_and_keeps_its_policy(relay: PageRelay, api: str) -> None:
     async with aiohttp.ClientSession() as session:
         async with (
             session.get(f"http://{api}/page/") as direct,
@@ -56,7 +56,7 @@ async def test_the_page_itself_needs_no_token_and_keeps_its_policy(relay: Relay,
 
 @pytest.mark.parametrize("reported", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
 async def test_without_its_token_nothing_is_asked_of_the_agent(
-    relay: Relay, reported: dict[str, str]
+    relay: PageRelay, reported: dict[str, str]
 ) -> None:
     me = f"{base(relay)}/v1/me"
     async with aiohttp.ClientSession() as session, session.get(me, headers=reported) as answer:
@@ -92,23 +92,25 @@ async def ask(base: str, method: str, target: str, reported: str = "") -> bytes:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("target", PATHS)
-async def test_no_way_of_writing_a_path_leads_past_the_token(relay: Relay, method: str, target: str) -> None:
+async def test_no_way_of_writing_a_path_leads_past_the_token(
+    relay: PageRelay, method: str, target: str
+) -> None:
     assert b" 401 " in (await ask(base(relay), method, target)).splitlines()[0]
 
 
 @pytest.mark.parametrize("target", ["/page/../v1/me", "/page/%2e%2e/v1/me"])
-async def test_with_its_token_a_path_is_asked_as_it_was_written(relay: Relay, target: str) -> None:
+async def test_with_its_token_a_path_is_asked_as_it_was_written(relay: PageRelay, target: str) -> None:
     reported = f"Authorization: {token(relay)['Authorization']}\r\n"
     assert b" 404 " in (await ask(base(relay), "GET", target, reported)).splitlines()[0]
 
 
-async def test_a_request_in_absolute_form_leads_nowhere_else(relay: Relay) -> None:
+async def test_a_request_in_absolute_form_leads_nowhere_else(relay: PageRelay) -> None:
     reported = f"Authorization: {token(relay)['Authorization']}\r\n"
     for target in (f"{base(relay)}/v1/me", "http://evil.example/v1/me"):
         assert b" 400 " in (await ask(base(relay), "GET", target, reported)).splitlines()[0]
 
 
-async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> None:
+async def test_with_its_token_questions_and_bodies_go_through(relay: PageRelay) -> None:
     async with aiohttp.ClientSession(headers=token(relay)) as session:
         async with session.get(f"{base(relay)}/v1/me") as answer:
             assert answer.status == 200
@@ -123,7 +125,7 @@ async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> N
     "reported", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}]
 )
 async def test_other_names_and_pages_of_other_origins_get_nothing(
-    relay: Relay, reported: dict[str, str]
+    relay: PageRelay, reported: dict[str, str]
 ) -> None:
     me = f"{base(relay)}/v1/me"
     reported = reported | token(relay)
@@ -134,13 +136,13 @@ async def test_other_names_and_pages_of_other_origins_get_nothing(
 async def test_an_agent_that_is_gone_is_an_answer_of_the_relay() -> None:
     with served(FakeBackend()) as address:
         gone = address
-    async with Relay(gone, Credentials()) as relay, aiohttp.ClientSession() as session:
+    async with PageRelay(gone, Credentials()) as relay, aiohttp.ClientSession() as session:
         answer = await session.get(f"{base(relay)}/v1/me", headers=token(relay))
         assert answer.status == 503
         assert gone in (await answer.json())["error"]
 
 
-async def test_the_browser_is_not_given_the_token_as_an_argument(relay: Relay, tmp_path: Path) -> None:
+async def test_the_browser_is_not_given_the_token_as_an_argument(relay: PageRelay, tmp_path: Path) -> None:
     page = leading_to(relay.url, tmp_path)
     assert page.stat().st_mode & 0o777 == 0o600
     assert f"url={relay.url}" in page.read_text()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers import scanner
-from elfmesh.ingest.parsers.cells import TEXT, Field, Grid
+from elfmesh.ingest.parsers.cells import TEXT, CellField, Grid
 
 
 def test_wrong_buffers_are_refused() -> None:
@@ -75,7 +75,7 @@ def test_texts_stay_within_the_room_they_are_given(room: int) -> None:
 def test_text_cells_outside_of_the_block_are_empty() -> None:
     grid = Grid(scanner.active, b"abc", 1, 0)
     words = np.array([1 << 32 | 2, 2 << 32 | 2, 3 << 32, 2**62, -1], np.int64)
-    assert Field(grid, np.full(5, TEXT, np.uint8), words).column(pa.string()).to_pylist() == [
+    assert CellField(grid, np.full(5, TEXT, np.uint8), words).column(pa.string()).to_pylist() == [
         "bc",
         "",
         "",

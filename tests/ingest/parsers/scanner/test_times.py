@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.ingest.parsers import scanner
-from elfmesh.ingest.parsers.cells import Field, Grid
+from elfmesh.ingest.parsers.cells import CellField, Grid
 from elfmesh.ingest.parsers.schema import timestamps
 
 TIMES = [
@@ -158,7 +158,7 @@ time_value = st.one_of(
 )
 
 
-def field_of(values: list[Any]) -> Field:
+def field_of(values: list[Any]) -> CellField:
     grid = Grid(scanner.active, b"a block", 1, len(values))
     for row, item in enumerate(values):
         grid.put(0, row, item)

@@ -219,7 +219,7 @@ REGISTRY: dict[str, Ablation] = {
     "duplicates": Ablation(
         "what is counted is not counted again",
         "D-7",
-        lambda: control.blind("duplicates", coverage.Verdict.DUPLICATE),
+        lambda: control.blind("duplicates", coverage.PartialOverlap.DUPLICATE),
         shape=small(weather=REPEATING),
     ),
     "disjoint-merge": Ablation(

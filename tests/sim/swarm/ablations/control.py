@@ -15,11 +15,11 @@ def epoch_forgotten(self: Any, job: bytes, epoch: int) -> None:
         self._known[job] = epoch
 
 
-def blind(name: str, verdict: coverage.Verdict) -> list[Patch]:
+def blind(name: str, verdict: coverage.PartialOverlap) -> list[Patch]:
     """A partial of which something is counted already passes as new."""
-    new, judged = coverage.Verdict.NEW, original(name)
+    new, judged = coverage.PartialOverlap.NEW, original(name)
 
-    def judge(partial: int, known: int) -> coverage.Verdict:
+    def judge(partial: int, known: int) -> coverage.PartialOverlap:
         return new if (found := judged(partial, known)) is verdict else found
 
     return instead(name, judge)
@@ -29,12 +29,12 @@ def overlaps_merged() -> list[Patch]:
     """What overlaps is merged: on the way, and at the root, where it takes the place of what it overlaps."""
     judged = original("disjoint-merge:root")
 
-    def judge(self: Any, new: Any) -> coverage.Verdict:
+    def judge(self: Any, new: Any) -> coverage.PartialOverlap:
         found = judged(self, new)
-        return coverage.Verdict.NEW if found is coverage.Verdict.OVERLAP else found
+        return coverage.PartialOverlap.NEW if found is coverage.PartialOverlap.OVERLAP else found
 
     return [
-        *blind("disjoint-merge:trees", coverage.Verdict.OVERLAP),
+        *blind("disjoint-merge:trees", coverage.PartialOverlap.OVERLAP),
         *instead("disjoint-merge:root", judge),
     ]
 
@@ -77,7 +77,7 @@ def led_after_its_end() -> list[Patch]:
 
     def live(found: Any, incarnation: str) -> Any:
         if found is None or found.value.incarnation != incarnation:
-            raise register_value.Refused("another incarnation", found)
+            raise register_value.ChangeRefused("another incarnation", found)
         return found.value
 
     return always(("tombstone:voted", live), ("tombstone:seen", lambda self, job, incarnation: False))()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.register.vote_counts import Seen
+from elfmesh.control.register.vote_counts import VoterAnswer
 from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
@@ -81,7 +81,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "votes-seen": (
         "a question for a vote says how many votes of its voter were seen",
         "D-4",
-        always(("votes-seen", lambda self, voter: Seen())),
+        always(("votes-seen", lambda self, voter: VoterAnswer())),
         ROLLBACKS,
     ),
     "generations": (

@@ -12,7 +12,7 @@ from functools import partial
 
 from elfmesh.agent.runtime.assembly import LocalAgent
 from elfmesh.control.jobs.records import FIRST, ResultRecord
-from elfmesh.control.jobs.register_value import Cell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol import events as ctl
 from elfmesh.machine import Effect, Event, Send
@@ -190,7 +190,7 @@ class History:
         self._notified(host, local)
         step, append = local.core.step, local.frames.append
         closed: dict[tuple[bytes, int], int] = {}
-        voting: dict[bytes, Cell] = {}
+        voting: dict[bytes, RegisterCell] = {}
 
         def noted(event: Event, now: float) -> list[Effect]:
             entered()
