@@ -76,6 +76,9 @@ def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
     kind = tokens[at].token_type
     after = tokens[at + 1].token_type if at + 1 < len(tokens) else TokenType.END
     before = tokens[at - 1].token_type if at else TokenType.SELECT
+    if kind == TokenType.COMMA and before == TokenType.ALL and tokens[at - 2].token_type == TokenType.SELECT:
+        hint = "A column of this name is written `all`."
+        raise origin.error("ALL before a comma selects nothing", tokens[at - 1].start, hint)
     if kind == TokenType.COMMA and (after in _NEVER_FIRST or before in _BEFORE_FIRST):
         raise origin.error(
             "this comma has nothing on one side", tokens[at].start, "Remove it, or add a value."

@@ -22,9 +22,9 @@ AGGREGATES: dict[str, tuple[str, ...]] = {
         "sum({n})", "avg({i})", "avg({n})", "min({n})", "max({n})", "median({i})",
         "percentile({n}, 0.5D)", "sum({t})", "avg({t})",
         "var_pop({i})", "stddev_samp({n})", "percentile_cont(0.25D) WITHIN GROUP (ORDER BY {i})",
-        "corr({i}, {n})", "covar_pop({i}, {n})", "covar_samp({n}, {i})", "sum(DISTINCT {n})",
+        "sum(DISTINCT {n})",
         "avg(DISTINCT {i})", "percentile_disc(0.5D) WITHIN GROUP (ORDER BY {n})", "median({n})",
-        "stddev_pop({i})", "var_samp({i})",
+
     ),
     DEC: ("min({d})", "max({d})", "CAST(sum({d}) AS DECIMAL(8,2))", "CAST(avg({d}) AS DECIMAL(8,2))"),
     WIDE: (

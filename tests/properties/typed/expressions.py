@@ -62,9 +62,9 @@ FORMS: dict[str, tuple[str, ...]] = {
         "sqrt(abs({n}))", "greatest({n}, {n})", "least({n}, {i})", "({n} % 3D)", "({d} * {n})",
         "({t} + {i})", "({t} * {n})",
         "({e} / {n})", "months_between({w}, {a})", "CAST({w} AS DOUBLE)", "signum({d})",
-        "nanvl({n}, {n})", "({t} / {t})", "try_divide({n}, {i})", "cbrt({n})", "exp(least({n}, 5D))",
-        "ln(abs({n}))", "power({n}, 2D)", "rint({n})", "CAST(get_json_object({g}, '$.a') AS DOUBLE)",
-        "hypot({n}, {i})", "log10({n})", "({n} % {n})", "pmod({n}, 4D)", "degrees({n})", "atan2({n}, {i})",
+        "nanvl({n}, {n})", "({t} / {t})", "try_divide({n}, {i})",
+        "power({n}, 2D)", "rint({n})", "CAST(get_json_object({g}, '$.a') AS DOUBLE)",
+        "({n} % {n})", "pmod({n}, 4D)",
     ),
     DEC: (
         "CAST(({d} + {d}) AS DECIMAL(8,2))", "CAST({i} AS DECIMAL(8,2))", "CAST({n} AS DECIMAL(8,2))",

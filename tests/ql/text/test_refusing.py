@@ -74,6 +74,7 @@ FOREIGN = [
     ("SELECT a LIKE 'x' LIKE 'y' FROM s", 1, 8, "an operator follows a condition", "in brackets"),
     ("SELECT a FROM s WHERE b BETWEEN 1 AND 2 IS NULL", 1, 23, "an operator follows", "in brackets"),
     ("SELECT DATE '2024-01-02' - DATE '2024-01-01' FROM s", 1, 13, "DATE and DATE", "datediff(a, b)"),
+    ("SELECT all, a FROM s", 1, 8, "ALL before a comma selects nothing", "is written `all`"),
     # types
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
