@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -13,7 +12,6 @@ import pytest_asyncio
 
 from elfmesh.api.identity.credentials import Credentials
 from elfmesh.api.web.page.relay import PageRelay
-from elfmesh.cli.host.page import leading_to
 from tests.control.fakes import FakeBackend, served
 
 pytestmark = pytest.mark.asyncio
@@ -140,10 +138,3 @@ async def test_an_agent_that_is_gone_is_an_answer_of_the_relay() -> None:
         answer = await session.get(f"{base(relay)}/v1/me", headers=token(relay))
         assert answer.status == 503
         assert gone in (await answer.json())["error"]
-
-
-async def test_the_browser_is_not_given_the_token_as_an_argument(relay: PageRelay, tmp_path: Path) -> None:
-    page = leading_to(relay.url, tmp_path)
-    assert page.stat().st_mode & 0o777 == 0o600
-    assert f"url={relay.url}" in page.read_text()
-    assert urlsplit(relay.url).fragment not in page.as_uri()
