@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import output_option
-from elfmesh.errors import QueryError, UsageError
+from elfmesh.errors import ConfigError, QueryError, UsageError
 from elfmesh.local.text_input import read_text
 
 if TYPE_CHECKING:
@@ -134,11 +134,13 @@ def named_inputs(given: Sequence[str], option: str) -> dict[str, HistoryInput]:
     from elfmesh.ingest.stream_settings import parse_stream
     from elfmesh.spark_bridge.history.inputs import given_inputs
 
-    with option_of(option):
-        settings = {}
-        for text in given:
-            name, found = parse_stream(text, option)
-            if name in settings:
-                raise UsageError(f"{option}: {name} is given twice", hint="The path may be a pattern.")
-            settings[name] = found
+    settings = {}
+    for text in given:
+        name, found = parse_stream(text, option)
+        if name in settings:
+            raise UsageError(f"{option}: {name} is given twice", hint="The path may be a pattern.")
+        settings[name] = found
+    try:
         return given_inputs(settings, option)
+    except ConfigError as error:
+        raise UsageError(error.message, hint=error.hint) from None
