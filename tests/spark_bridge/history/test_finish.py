@@ -1,0 +1,90 @@
+"""The last step on Spark: parts of each interval become its answer, and errors of tasks become rows."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.control.jobs.records import ipc_to_table
+from elfmesh.errors import DataError
+from elfmesh.spark_bridge.history.finish import answer, finish
+from elfmesh.spark_bridge.history.inputs import given_inputs, pieces_of
+from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error, unpack_error
+from elfmesh.spark_bridge.history.share import contribute
+
+Rows = list[dict[str, Any]]
+TEXT = "SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY k"
+
+
+def contributions(path: Path, *logs: str) -> tuple[Task, Rows]:
+    """What the tasks of some logs give, by interval as Spark sorts it."""
+    task, rows = Task(TEXT, 0, "query", "here"), list[dict[str, Any]]()
+    for number, text in enumerate(logs):
+        log = path / f"{number}.ndjson"
+        log.write_text(text)
+        inputs = given_inputs({"log": (str(log), "json")})
+        pieces = [*chain.from_iterable(pieces_of(each, "here", 1000) for each in inputs.values())]
+        task = Task(TEXT, 0, "query", "here", inputs=inputs)
+        for batch in contribute(task, pieces, number=number):
+            rows += batch.to_pylist()
+    return task, sorted(rows, key=lambda row: row["interval_index"])
+
+
+def finished(task: Task, rows: Rows) -> Rows:
+    found = finish(task, [pa.RecordBatch.from_pylist([row], CONTRIBUTION) for row in rows])
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def line(at: int, k: str) -> str:
+    return f'{{"ts": "1970-01-01T00:00:{at:02}Z", "k": "{k}"}}\n'
+
+
+def test_parts_of_an_interval_are_one_answer_with_its_bounds_and_counts(tmp_path: Path) -> None:
+    task, rows = contributions(tmp_path, line(1, "a") + line(12, "b"), line(2, "a") + line(3, "c"))
+    found = finished(task, rows)
+    assert [(row["interval_index"], row["start_us"], row["end_us"], row["rows"]) for row in found] == [
+        (0, 0, 10_000_000, 2),
+        (1, 10_000_000, 20_000_000, 1),
+    ]
+    tables = [ipc_to_table(row["table"]).to_pylist() for row in found]
+    assert tables == [[{"k": "a", "n": 2}, {"k": "c", "n": 1}], [{"k": "b", "n": 1}]]
+    assert [sum(row["counts"]) for row in found] == [3, 1]
+
+
+def test_an_interval_that_is_not_wanted_is_left_out(tmp_path: Path) -> None:
+    task, rows = contributions(tmp_path, line(1, "a") + line(12, "b") + line(25, "c"))
+    only = Task(task.text, 0, "query", "here", inputs=task.inputs, only=(1, 1))
+    assert [row["interval_index"] for row in finished(only, rows)] == [1]
+
+
+def test_the_error_of_a_task_ends_the_answers_and_is_told_as_it_was(tmp_path: Path) -> None:
+    task, rows = contributions(tmp_path, line(1, "a") + line(12, "b"))
+    error = DataError("a torn file", where="log.gz", hint="Copy it again.")
+    failed = dict.fromkeys(CONTRIBUTION.names) | {"interval_index": 1, "error": pack_error(error)}
+    found = finished(task, [rows[0], failed, *rows[1:]])
+    assert [row["interval_index"] for row in found] == [0, 0]
+    told = unpack_error(found[-1]["error"])
+    assert (type(told), told.message, told.where, told.hint) == (
+        DataError, "a torn file", "log.gz", "Copy it again.",
+    )  # fmt: skip
+
+
+def test_parts_with_different_types_name_the_interval(tmp_path: Path) -> None:
+    number = line(2, "x").replace('"x"', "7")
+    task, rows = contributions(tmp_path, line(12, "a"), number.replace("02Z", "13Z"))
+    (row,) = finished(task, rows)
+    told = unpack_error(row["error"])
+    assert isinstance(told, DataError)
+    assert (told.where, "different types" in told.message) == ("interval 1", True)
+
+
+@pytest.mark.parametrize("bounds", [None, (5, 7)])
+def test_a_row_of_the_answer_has_bounds_only_with_a_window(bounds: tuple[int, int] | None) -> None:
+    row = answer(3, 1, bounds, (1, 2), pa.table({"a": [1, 2, 3]}))
+    assert (row["start_us"], row["end_us"]) == (bounds or (None, None))
+    assert (row["interval_index"], row["number"], row["counts"], row["rows"]) == (3, 1, [1, 2], 3)
+    assert pa.ipc.read_schema(pa.py_buffer(row["types"])).names == ["a"]
