@@ -38,16 +38,6 @@ UNTESTED = {
         control/requests/requests control/requests/version_handler control/requests/why
         control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
     """,
-    "tested through commands and routes in tests/cli, tests/api and tests/e2e": """
-        api/web/tap api/web/whole_rows cli/demo/fleet cli/host/page cli/host/sign cli/jobs/publish
-        cli/jobs/tap cli/local/diff cli/local/spark
-    """,
-    "tested through real agents in tests/agent, tests/cli/host and tests/e2e": """
-        agent/runtime/assembly agent/runtime/host_agent agent/runtime/pump
-    """,
-    "tested through runs in tests/local and through Spark in tests/spark_bridge": """
-        local/named_logs spark_bridge/history/finish spark_bridge/history/frames
-    """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""
 

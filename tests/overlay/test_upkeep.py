@@ -64,7 +64,7 @@ class Agent:
         self.joiner: Any = Joiner()
         for number in range(1, contacts + 1):
             self.context.table.add(Peer(contact(number)))
-        self.upkeep = Upkeep(self.context, self.members, None, self.joiner)  # type: ignore[arg-type]
+        self.upkeep = Upkeep(self.context, self.members, None, self.joiner)  # type: ignore[arg-type]  # it asks for no transport
         self.upkeep.start()
 
     def beat(self) -> list[str]:

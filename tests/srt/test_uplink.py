@@ -95,7 +95,7 @@ class Owner:
 def made(parent: int | None = 2) -> tuple[Context, Owner, Uplink]:
     context, owner = Context(contact(1), random.Random(1), lambda _tree: None), Owner()
     uplink = Uplink(context, TREE, owner, 1000)
-    uplink.barrier = Barrier()  # type: ignore[assignment]
+    uplink.barrier = Barrier()  # type: ignore[assignment]  # played
     if parent is not None:
         uplink.attach(contact(parent))
     return context, owner, uplink
@@ -114,7 +114,7 @@ def test_a_window_of_messages_is_under_way_and_each_answer_lets_one_more_go(
         uplink.announce(frontier)
     first = sent(context)
     assert [each.frontier for each in first if isinstance(each, Frontier)] == [0, 1]
-    uplink.acknowledged(first[0].seq)  # type: ignore[attr-defined]
+    uplink.acknowledged(first[0].seq)  # type: ignore[attr-defined]  # the first is a Merged
     assert [each.frontier for each in sent(context) if isinstance(each, Frontier)] == [2]
     assert len(uplink) == 3
 

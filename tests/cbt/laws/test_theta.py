@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,7 +17,7 @@ from elfmesh.cbt.laws.theta import EVERYTHING, Theta, theta_bytes
 LAW = Theta(16)
 
 
-def lifted(values: list[int | None], kind: pa.DataType | None = None) -> State:
+def lifted(values: Sequence[int | None], kind: pa.DataType | None = None) -> State:
     return LAW.lift(pa.array(values, kind or pa.int64()), np.zeros(len(values), np.int64), 1)
 
 

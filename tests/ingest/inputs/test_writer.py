@@ -55,7 +55,7 @@ async def restarts() -> Sequence[Sequence[Any]]:
 
 def made() -> tuple[Any, Executor, SpoolWriter]:
     spool, executor = Spool(), Executor()
-    return spool, executor, SpoolWriter("s", spool, executor, restarts)  # type: ignore[arg-type]
+    return spool, executor, SpoolWriter("s", spool, executor, restarts)  # type: ignore[arg-type]  # played
 
 
 async def until(holds: Callable[[], bool]) -> None:

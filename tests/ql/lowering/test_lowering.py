@@ -98,6 +98,6 @@ def test_equations_are_keys_of_a_join_and_other_conditions_its_rest() -> None:
 
 def test_a_union_of_parts_takes_their_rows_as_they_are() -> None:
     relation = parse("SELECT a FROM s UNION ALL SELECT b FROM t").relation
-    union = relation.source  # type: ignore[union-attr]
+    union = relation.source  # type: ignore[union-attr]  # it reads something
     assert isinstance(union, Union)
     assert [source.index for source in union.sources if isinstance(source, StatementPart)] == [0, 1]
