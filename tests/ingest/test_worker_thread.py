@@ -1,4 +1,4 @@
-"""A thread of one's own: calls in order, their errors, and an end that nobody waits for."""
+"""A thread of one's own: calls in order, their errors, and an end without a wait."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_last_call_runs_behind_all_others_and_may_fail() -> None:
     def last() -> None:
         seen.append("last")
         done.set()
-        raise RuntimeError("nobody hears this")
+        raise RuntimeError("it is not waited for")
 
     waiting = asyncio.ensure_future(thread.run(lambda: seen.append("first")))
     await asyncio.sleep(0)

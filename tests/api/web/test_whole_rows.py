@@ -41,10 +41,10 @@ def master(*before: Reply | ElfError) -> tuple[Asker, list[dict[str, Any]]]:
         assert verb == "rows"
         asked.append(body)
         if first:
-            said = first.pop(0)
-            if isinstance(said, ElfError):
-                raise said
-            return said
+            given = first.pop(0)
+            if isinstance(given, ElfError):
+                raise given
+            return given
         return Reply(0, 200, payload=has[body["digest"]])
 
     return ask, asked
@@ -84,7 +84,7 @@ async def test_rows_that_stand_in_the_record_are_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "message"),
+    ("given", "error", "message"),
     [
         (Reply(0, 410, {"error": "no copy is left"}), RowsLost, "no copy is left"),
         (Reply(0, 410), RowsLost, "status 410"),
@@ -93,9 +93,9 @@ async def test_rows_that_stand_in_the_record_are_not_asked_for() -> None:
     ],
 )
 async def test_an_answer_that_is_not_the_page_is_an_error(
-    said: Reply, error: type[ElfError], message: str
+    given: Reply, error: type[ElfError], message: str
 ) -> None:
-    ask, asked = master(said)
+    ask, asked = master(given)
     with pytest.raises(error, match=message):
         await fetched(ask)
     assert len(asked) == 1, "asked again"
@@ -104,15 +104,15 @@ async def test_an_answer_that_is_not_the_page_is_an_error(
 LATER = [Reply(0, 503, {"error": "an election goes on"}), Unreachable("no agent answers")]
 
 
-@pytest.mark.parametrize("said", LATER)
+@pytest.mark.parametrize("given", LATER)
 async def test_a_master_that_cannot_answer_yet_is_asked_again_until_patience_ends(
-    said: Reply | ElfError, monkeypatch: pytest.MonkeyPatch
+    given: Reply | ElfError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_rows, "AGAIN_S", 0.0)
-    ask, asked = master(said, said)
+    ask, asked = master(given, given)
     assert await fetched(ask) == [PAGES[0]]
     assert len(asked) == 3
     monkeypatch.setattr(whole_rows, "PATIENCE_S", -1.0)
-    why = said.message if isinstance(said, ElfError) else said.body["error"]
+    why = given.message if isinstance(given, ElfError) else given.body["error"]
     with pytest.raises(Unreachable, match=why):
-        await fetched(master(said)[0])
+        await fetched(master(given)[0])

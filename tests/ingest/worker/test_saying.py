@@ -1,4 +1,4 @@
-"""What a job has sealed is said in events of bounded size, each interval in its newest revision."""
+"""What a job has sealed goes out in events of bounded size, each interval in its newest revision."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_events_are_small_and_follow_each_other_without_a_gap(
         events = Saying(manifest()).events(10, interval + 1, entries, 1)
     assert [(events[0].start, events[-1].stop)] == [(10, interval + 1)]
     assert all(one.stop == other.start for one, other in pairwise(events))
-    said = [list(event.parts[0]) for event in events]
-    assert [each.interval for part in said for each in part] == [each.interval for each in entries]
-    for event, part in zip(events, said, strict=True):
+    lines = [list(event.parts[0]) for event in events]
+    assert [each.interval for part in lines for each in part] == [each.interval for each in entries]
+    for event, part in zip(events, lines, strict=True):
         assert len(part) <= entries_max
         assert len(part) <= 1 or sum(len(each.payload) for each in part) <= bytes_max
         assert all(event.start <= each.interval < event.stop for each in part)
@@ -67,9 +67,9 @@ def test_a_revision_takes_the_place_of_what_was_sealed() -> None:
 
 def test_a_revision_of_an_earlier_boot_is_said_without_its_contents() -> None:
     interval = RevisedInterval(4, 3, [9], [b"r"], [], 1, 1)
-    said = Saying(manifest(), begun=2)
-    assert said.revised(interval, again=True).parts == ()
-    (part,) = said.revised(interval).parts
+    lines = Saying(manifest(), begun=2)
+    assert lines.revised(interval, again=True).parts == ()
+    (part,) = lines.revised(interval).parts
     assert [(each.interval, each.payload, each.rev) for each in part] == [(4, b"r", 3)]
 
 

@@ -95,7 +95,7 @@ def test_names_that_do_not_fit_are_refused(call: Elements, source: pa.Table, mes
 
 
 @pytest.mark.parametrize(
-    ("call", "text", "told"),
+    ("call", "text", "found"),
     [
         (
             elements(),
@@ -111,6 +111,6 @@ def test_names_that_do_not_fit_are_refused(call: Elements, source: pa.Table, mes
         (elements(), "x" * 50, f"as '{'x' * 40}...'"),
     ],
 )
-def test_what_people_read_where_no_text_was_a_list(call: Elements, text: str, told: str) -> None:
+def test_what_people_read_where_no_text_was_a_list(call: Elements, text: str, found: str) -> None:
     assert untaken(call, text).startswith("explode at line 1, column 8 gave nothing: ")
-    assert told in untaken(call, text)
+    assert found in untaken(call, text)

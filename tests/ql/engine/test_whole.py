@@ -82,5 +82,5 @@ def test_reduced_rows_of_one_input_are_those_of_its_parts() -> None:
 def test_people_read_where_no_text_was_a_list() -> None:
     query = Query(parse("SELECT e FROM s LATERAL VIEW explode(b) v AS e"))
     query.finalise_parts(query.reduced("s", BlockRows.of(BATCH)), None)
-    (told,) = query.untaken
-    assert "no text there is a JSON array, as 'x'" in told or "as 'y'" in told
+    (found,) = query.untaken
+    assert "no text there is a JSON array, as 'x'" in found or "as 'y'" in found

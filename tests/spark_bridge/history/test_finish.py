@@ -61,14 +61,14 @@ def test_an_interval_that_is_not_wanted_is_left_out(tmp_path: Path) -> None:
     assert [row["interval_index"] for row in finished(only, rows)] == [1]
 
 
-def test_the_error_of_a_task_ends_the_answers_and_is_told_as_it_was(tmp_path: Path) -> None:
+def test_the_error_of_a_task_ends_the_answers_and_comes_back_as_it_was(tmp_path: Path) -> None:
     task, rows = contributions(tmp_path, line(1, "a") + line(12, "b"))
     error = DataError("a torn file", where="log.gz", hint="Copy it again.")
     failed = dict.fromkeys(CONTRIBUTION.names) | {"interval_index": 1, "error": pack_error(error)}
     found = finished(task, [rows[0], failed, *rows[1:]])
     assert [row["interval_index"] for row in found] == [0, 0]
-    told = unpack_error(found[-1]["error"])
-    assert (type(told), told.message, told.where, told.hint) == (
+    seen = unpack_error(found[-1]["error"])
+    assert (type(seen), seen.message, seen.where, seen.hint) == (
         DataError, "a torn file", "log.gz", "Copy it again.",
     )  # fmt: skip
 
@@ -77,9 +77,9 @@ def test_parts_with_different_types_name_the_interval(tmp_path: Path) -> None:
     number = line(2, "x").replace('"x"', "7")
     task, rows = contributions(tmp_path, line(12, "a"), number.replace("02Z", "13Z"))
     (row,) = finished(task, rows)
-    told = unpack_error(row["error"])
-    assert isinstance(told, DataError)
-    assert (told.where, "different types" in told.message) == ("interval 1", True)
+    seen = unpack_error(row["error"])
+    assert isinstance(seen, DataError)
+    assert (seen.where, "different types" in seen.message) == ("interval 1", True)
 
 
 @pytest.mark.parametrize("bounds", [None, (5, 7)])
