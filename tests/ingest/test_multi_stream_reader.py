@@ -78,7 +78,6 @@ def test_streams_with_a_file_in_common_are_refused() -> None:
 
     states: list[Any] = [State((1, 1)), State((1, 2))]
     check_apart(states)
-    again = [*states, states[0]]
     with pytest.raises(RuntimeFailure, match="two streams of this job have a file in common"):
         check_apart([*states, states[0]])
 

@@ -130,7 +130,6 @@ def answered(
 
 
 def named_inputs(given: Sequence[str], option: str) -> dict[str, HistoryInput]:
-    from elfmesh.cli.local.run import option_of
     from elfmesh.ingest.stream_settings import parse_stream
     from elfmesh.spark_bridge.history.inputs import given_inputs
 

@@ -14,9 +14,9 @@ from elfmesh.control.protocol.program_frames import (
     FromProgram,
     Handled,
     Join,
-    Place,
     Reached,
     Replaced,
+    ResultPosition,
     Role,
     Say,
     encode,
@@ -32,7 +32,7 @@ OF_PROGRAMS: list[FromProgram] = [
     Say(1, "route", "shop/top", b"x"),
     Join("shop"),
     Handled(PROCESS, 3, error="failed"),
-    Reached(Place(1, 2, "text")),
+    Reached(ResultPosition(1, 2, "text")),
 ]
 OF_AGENTS: list[FromAgent] = [
     Role(True, 3, "web1"),
@@ -66,7 +66,7 @@ def test_what_an_agent_says_is_read_by_its_program_alone(frame: FromAgent) -> No
         Say(1, "send_to", "shop", b"", timeout_s=3601),
         Say(1, "shout", "shop", b""),  # type: ignore[arg-type]  # no verb
         Handled(b"short", 3),
-        Reached(Place(-1)),
+        Reached(ResultPosition(-1)),
     ],
 )
 def test_what_is_beyond_the_limits_is_malformed(frame: FromProgram) -> None:
@@ -81,7 +81,7 @@ def test_bytes_that_are_no_frame_are_malformed(data: bytes) -> None:
 
 
 def test_a_place_is_read_as_it_was_kept_and_later_places_are_greater() -> None:
-    places = [NOWHERE, Place(0, 9, "z"), Place(1, 0, "a"), Place(1, 1, "")]
+    places = [NOWHERE, ResultPosition(0, 9, "z"), ResultPosition(1, 0, "a"), ResultPosition(1, 1, "")]
     assert [read_place(pack_place(place)) for place in places] == places == sorted(places)
     assert read_place(b"\xc1") is None
     assert read_place(pack_place(places[1])[:-1]) is None

@@ -19,12 +19,12 @@ from elfmesh.spark_bridge.history.frames import (
     result_schema,
     wanted,
 )
-from elfmesh.spark_bridge.history.inputs import Piece
+from elfmesh.spark_bridge.history.inputs import FilePiece
 
 
 @given(st.integers(0, 300), st.integers(1, 40))
 def test_pieces_are_divided_in_their_order_into_few_groups(count: int, most: int) -> None:
-    pieces = [Piece("log", str(at)) for at in range(count)]
+    pieces = [FilePiece("log", str(at)) for at in range(count)]
     found = grouped(pieces, most)
     assert [piece for group in found for piece in group] == pieces
     assert len(found) <= most
