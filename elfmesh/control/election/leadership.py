@@ -275,8 +275,7 @@ class Leadership:
     def _renew(
         self, master: Master, terms: Terms, cell: RegisterCell, wanted: WantedVersion, at: float
     ) -> None:
-        """The register has the next version of a job led here: its term begins (D-16)."""
-        del self.masters[master.job]
+        del self.masters[master.job]  # the next version is chosen: its term begins (D-16)
         master.give_way()
         terms = replace(terms, closed=max(cell.value.closed, terms.start))
         self.replicas[master.job] = JobReplica(self._context, terms, master.copy)
