@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from elfmesh.ql.plan.relation import Joined, Part, Union
+from elfmesh.ql.plan.relation import JoinRelation, StatementPart, Union
 from elfmesh.ql.plan.render import full_text
 from tests.ql.refusals import REFUSED, assert_refused
 
@@ -86,7 +86,7 @@ def test_equal_parts_are_one(text: str, streams: list[str]) -> None:
 def test_equations_are_keys_of_a_join_and_other_conditions_its_rest() -> None:
     relation = parse("SELECT s.a FROM s LEFT JOIN t ON t.a = s.a AND s.b <=> t.b AND s.c > t.c").relation
     joined = relation.source  # type: ignore[union-attr]  # it reads something
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, JoinRelation)
     assert joined.kind == "left"
     assert [(full_text(key.left), full_text(key.right), key.null_safe) for key in joined.keys] == [
         ("s.a", "t.a", False),
@@ -100,4 +100,4 @@ def test_a_union_of_parts_takes_their_rows_as_they_are() -> None:
     relation = parse("SELECT a FROM s UNION ALL SELECT b FROM t").relation
     union = relation.source  # type: ignore[union-attr]  # it reads something
     assert isinstance(union, Union)
-    assert [source.index for source in union.sources if isinstance(source, Part)] == [0, 1]
+    assert [source.index for source in union.sources if isinstance(source, StatementPart)] == [0, 1]
