@@ -90,6 +90,16 @@ class Message(msgspec.Struct, frozen=True, tag_field="t"):
     since: ClassVar[int] = 1
 
 
+class Caused(Message, frozen=True, kw_only=True):
+    """Base of messages that can lead to a step for an interval at another agent (`causes`).
+
+    `cause` names the step that led to the message. It is absent if none did, or if the sender is of an
+    earlier version. Earlier versions ignore it.
+    """
+
+    cause: Annotated[bytes, msgspec.Meta(max_length=64)] | msgspec.UnsetType = msgspec.UNSET
+
+
 class Event:
     """Base of what goes into a machine."""
 

@@ -39,6 +39,7 @@ from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body, json_response
 from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
+from elfmesh.api.web.story import story
 from elfmesh.api.web.tap import TapSource, tap
 from elfmesh.control.answers import (
     BAD_REQUEST,
@@ -227,6 +228,12 @@ def _over(work: Callable[[Asker, dict[str, Any]], Awaitable[Reply]]) -> Handler:
     return handle
 
 
+async def _story(request: web.Request) -> web.StreamResponse:
+    job = _job(request) | parameters(VERBS["story"].request, request.query)
+    reply = await story(_asker(request), job)
+    return json_response(reply.status, reply.body)
+
+
 async def _leave(request: web.Request) -> web.StreamResponse:
     try:
         wait_s = float(request.query.get("wait", LEAVE_WAIT_S))
@@ -293,6 +300,7 @@ OWN: dict[str, Handler] = {
     "results": _results,
     "schema": _schema,
     "arrow": _arrow,
+    "story": _story,
     "rollout": _over(rollout),
     "undo": _over(undo),
     "promote": _over(promote),

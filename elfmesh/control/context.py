@@ -14,10 +14,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
+from elfmesh.control.causes import NO_CAUSE, Causes
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.protocol.events import LogRead, ReadLog
 from elfmesh.control.protocol.messages import Answered, Ask, pack
-from elfmesh.machine import Contact, Effect, Message, Rng, Send
+from elfmesh.machine import Caused, Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
 
@@ -44,10 +47,12 @@ NOT_ROOT_S = 0.02
 class Timer:
     """A wish to be called; `cancel` takes it back."""
 
-    __slots__ = ("at", "call", "order")
+    __slots__ = ("at", "call", "cause", "order")
 
-    def __init__(self, at: float, order: int, call: Callable[[], None]) -> None:
-        self.at, self.order, self.call = at, order, call
+    def __init__(
+        self, at: float, order: int, call: Callable[[], None], cause: tuple[bytes, range] = NO_CAUSE
+    ) -> None:
+        self.at, self.order, self.call, self.cause = at, order, call, cause
 
     def cancel(self) -> None:
         self.call = _nothing
@@ -83,6 +88,7 @@ class Context:
         self.loads_late = False
         """Whether the hosts of agents such as this one load what evaluates jobs when there is one."""
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
+        self.causes = Causes(me.id, me.incarnation)
         self.now = 0.0
         self.joined_at = self.grown_at = self.changed_at = float("-inf")
         self.out: list[Effect] = []
@@ -120,6 +126,8 @@ class Context:
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
         """Send to an agent, at most once; to ourselves, handle it after the current event."""
+        if isinstance(message, Caused) and self.causes.current:
+            message = replace(message, cause=self.causes.current)
         if to.id == self.me.id:
             self.inbox.append((message, payload))
         else:
@@ -193,7 +201,7 @@ class Context:
     def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
         """Call at now + `delay_s`."""
         self._count += 1
-        timer = Timer(self.now + delay_s, self._count, call)
+        timer = Timer(self.now + delay_s, self._count, call, self.causes.here)
         heapq.heappush(self._timers, timer)
         return timer
 
@@ -203,7 +211,15 @@ class Context:
 
     def fire(self) -> None:
         while self._timers and self._timers[0].at <= self.now:
-            heapq.heappop(self._timers).call()
+            timer = heapq.heappop(self._timers)
+            self.causes.follow(*timer.cause)
+            timer.call()
+
+    def note(
+        self, kind: str, job: bytes, start: int, stop: int, detail: str = "", *, leads: bool = True
+    ) -> None:
+        """This agent has done something for the intervals [start, stop) of a job (`causes`)."""
+        self.causes.note(self.now, kind, job, start, stop, detail=detail, leads=leads)
 
     @property
     def deadline(self) -> float | None:

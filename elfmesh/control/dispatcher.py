@@ -256,9 +256,12 @@ class Dispatcher:
         master = self._masters[message.job]
         if message.partition:
             master.trees.root_is(message.partition, sender)
-        payloads = split(payload, [entry.size for entry in message.segment.entries])
+        context, segment = self._context, message.segment
+        about = (message.job, segment.start, segment.stop)
+        context.causes.note(context.now, "received", *about, peer=sender.id, detail=segment.coverage)
+        payloads = split(payload, [entry.size for entry in segment.entries])
         if payloads is not None:
-            master.collection.collected(message.partition, message.segment, payloads)
+            master.collection.collected(message.partition, segment, payloads)
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):

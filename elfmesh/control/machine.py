@@ -64,7 +64,7 @@ from elfmesh.control.requests.requests import REQUEST_S, Requests
 from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import voting
 from elfmesh.errors import ProtocolError
-from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
+from elfmesh.machine import Caused, Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
 from elfmesh.srt.events import (
     Attached,
@@ -205,6 +205,8 @@ class Control:
                 self._host_reported(event)
 
     def _received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
+        if isinstance(message, Caused):
+            self.context.causes.follow(message.cause or b"")
         self.dispatcher.received(sender, message, payload, routed=routed)
 
     def _delivered(self, event: Delivered, message: Message | None) -> None:
@@ -244,10 +246,13 @@ class Control:
                 self.dead.lost(self.leadership.first.known_peers.lost(event.id))
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
-                for master in masters.values():
+                for job, master in masters.items():
+                    if entry := master.book.of(event.id):
+                        self.context.note("lost", job, master.held, master.held + 1, entry.name, leads=False)
                     master.collection.straggler_policy.lost_sight(event.id)
             case Sealed():
                 if event.job in members:
+                    self.context.note("sealed", event.job, event.start, event.stop)
                     members[event.job].sealed(event)
             case Revised():
                 if event.job in members:
@@ -279,6 +284,9 @@ class Control:
                 raise TypeError(f"the control machine does not take {type(event).__name__}")
 
     def _collected(self, event: Collected) -> None:
+        context, segment = self.context, event.segment
+        about = (event.tree, segment.start, segment.stop)
+        context.causes.note(context.now, "collected", *about, detail=segment.coverage)
         master = self.leadership.masters.get(event.tree)
         if master is None:
             self.roots.collected(event)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
+from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 
 FIRST = -(2**62)
 """Interval index before all others. Founding members contribute from here on."""
@@ -153,7 +153,7 @@ class Frontier(Message, frozen=True, tag="srt.frontier"):
     frontier: Index | None
 
 
-class SegmentUp(Message, frozen=True, tag="srt.segment"):
+class SegmentUp(Caused, frozen=True, tag="srt.segment"):
     """Segment on its way up; the payload is the concatenation of its entries' payloads.
 
     Attributes:

@@ -163,7 +163,7 @@ class LocalAgent:
         )
         self._late = LateControl(self.control)
         control = self.control if loaded else self._late
-        self.core = AgentCore(self.overlay, self.forest, control)
+        self.core = AgentCore(self.overlay, self.forest, control, self.control.context.causes)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
         self.pump = Pump(
             self.core,

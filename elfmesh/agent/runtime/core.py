@@ -16,10 +16,13 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from elfmesh.api.authority import needs
+from elfmesh.control.causes import Causes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol import messages as control_messages
-from elfmesh.machine import Effect, Event, Machine, Received, Send, Tick, earliest
+from elfmesh.machine import Contact, Effect, Event, Machine, Received, Send, Tick, earliest
 from elfmesh.overlay import events as ov
 from elfmesh.overlay import messages as overlay_messages
 from elfmesh.srt import events as srt
@@ -89,9 +92,13 @@ class AgentCore:
         overlay: membership and routing.
         forest: reducer trees.
         control: jobs.
+        causes: where steps are kept, those of the trees among them; None: nowhere.
     """
 
-    def __init__(self, overlay: Machine, forest: Trees, control: Machine) -> None:
+    def __init__(
+        self, overlay: Machine, forest: Trees, control: Machine, causes: Causes | None = None
+    ) -> None:
+        self._causes = causes or Causes(b"", 0)
         self.overlay, self.forest, self.control = overlay, forest, control
         self._machines = (overlay, forest, control)
         self._readers: dict[type[Any], tuple[Machine, ...]] = {}
@@ -120,6 +127,9 @@ class AgentCore:
         outside: list[Effect] = []
         queue: deque[tuple[Machine, Event]] = deque()
         kind: type[Any] = type(event)
+        self._causes.follow(b"")
+        if isinstance(event, Received) and isinstance(event.message, srt_messages.SegmentUp):
+            self._received(event.sender, event.message, now)
         if kind is Tick:
             # only machines that are due, so that a tick costs no more than necessary
             for machine in self._machines:
@@ -138,10 +148,27 @@ class AgentCore:
                 continue
             for effect in machine.step(event, now):
                 if type(effect) is Send:  # the most frequent effect
+                    segment = type(effect.message) is srt_messages.SegmentUp
+                    outside.append(self._sent(effect, now) if segment else effect)
+                elif type(effect) is srt.MergeRequest:
+                    about = (effect.tree, effect.interval, effect.interval + 1)
+                    self._causes.note(now, "merged", *about, detail=f"{len(effect.parts)} parts")
                     outside.append(effect)
                 else:
                     self._pass_on(machine, effect, queue, outside)
         raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {machine}")
+
+    def _received(self, sender: Contact, message: srt_messages.SegmentUp, now: float) -> None:
+        segment, about = message.segment, (message.tree, message.segment.start, message.segment.stop)
+        self._causes.follow(message.cause or b"")
+        self._causes.note(now, "received", *about, peer=sender.id, detail=segment.coverage)
+
+    def _sent(self, effect: Send, now: float) -> Send:
+        message = effect.message
+        assert isinstance(message, srt_messages.SegmentUp)
+        segment, about = message.segment, (message.tree, message.segment.start, message.segment.stop)
+        self._causes.note(now, "sent", *about, peer=effect.to.id, detail=segment.coverage)
+        return replace(effect, message=structs.replace(message, cause=self._causes.current))
 
     def _pass_on(
         self, source: Machine, effect: Effect, queue: deque[tuple[Machine, Event]], outside: list[Effect]

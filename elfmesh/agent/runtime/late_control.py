@@ -40,7 +40,7 @@ KEPT_BYTES_MAX = 64 << 20
 LIGHT_VERBS = frozenset(
     {
         *("agent", "agents", "health", "list", "streams", "trees", "leave", "whose"),
-        *("describe", "why", "pause", "resume", "delete", "offsets"),
+        *("interval", "steps", "describe", "why", "pause", "resume", "delete", "offsets"),
     }
 )
 """Requests of clients that the agent answers or forwards without the engine."""

@@ -195,6 +195,15 @@ class Client:
     undo = _of_job("undo", "End a job's canary. If there is none, restore the previous version.")
     promote = _of_job("promote", "Make the text of a job's canary the version of all agents.")
 
+    def story(self, job: str, interval: int | None = None) -> dict[str, Any]:
+        """Return what all agents have done for an interval of a job, each step behind its cause.
+
+        Args:
+            job: name of the job.
+            interval: number of the interval; default: the newest closed one.
+        """
+        return self.ask("story", job, interval=interval)
+
     def get(self, kind: str) -> list[dict[str, Any]]:
         """Return all "jobs", "agents", "streams" or "trees" of the overlay."""
         if kind not in KINDS:

@@ -1,6 +1,8 @@
-"""`elf why`: shows which interval and which agents delay a job, and since when."""
+"""`elf why`: shows which interval and which agents delay a job, and the story of an interval."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -13,16 +15,35 @@ from elfmesh.cli.common import (
     print_rows,
     text_of,
 )
+from elfmesh.errors import UsageError
 
 COLUMNS = ("agent", "state", "frontier", "behind", "dead_for_seconds", "error")
+STEPS = ("seconds", "agent", "kind", "peer", "detail", "times", "step", "cause")
+STORY = ("after end", "agent", "step", "with", "detail")
+GROUPED = 4
+"""Steps of one kind are one line if there are so many: each member seals and sends."""
+
+NAMED = 3
+NEWEST = "newest"
+"""The value of `--trace` without an interval."""
 
 
 @click.command("why")
 @job_argument
+@click.option(
+    "--trace",
+    metavar="[INTERVAL]",
+    is_flag=False,
+    flag_value=NEWEST,
+    help="Show the story of an interval instead: what each agent did for it. [default: the newest closed]",
+)
 @output_option
 @api_option
-def why_command(job: str, output: str, api: str | None) -> None:
+def why_command(job: str, trace: str | None, output: str, api: str | None) -> None:
     """Show what delays JOB: the interval, since when, and the agents."""
+    if trace is not None:
+        _trace(job, trace, output, api)
+        return
     found = Client(api).why(job)
     if output == "json":
         print_json(found)
@@ -46,3 +67,48 @@ def why_command(job: str, output: str, api: str | None) -> None:
         click.echo(f"published meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
     if found["agents"]:
         print_rows("table", COLUMNS, found["agents"])
+
+
+def _trace(job: str, interval: str, output: str, api: str | None) -> None:
+    try:
+        index = None if interval == NEWEST else int(interval)
+    except ValueError:
+        raise UsageError(f"{interval!r} is not the number of an interval") from None
+    found = Client(api).story(job, index)
+    if output == "json":
+        print_json(found)
+        return
+    if output == "csv":
+        print_rows("csv", STEPS, found["steps"])
+        return
+    about = found["interval"]
+    state = (
+        "open" if found["state"] is None else f"{found['state']}, completeness {found['completeness']:.3g}"
+    )
+    click.secho(f"interval {about['index']}  {about['start']} .. {about['end']}  {text_of(state)}", bold=True)
+    print_rows("table", STORY, _lines(found["steps"]))
+    for each in found["without"]:
+        click.echo(text_of(f"without a step: {each['agent']} ({each['reason']})"))
+
+
+def _lines(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        kinds.setdefault(step["kind"], []).append(step)
+    lines: list[tuple[str, ...]] = []
+    for step in steps:
+        alike, kind, after = kinds[step["kind"]], step["kind"], f"{step['seconds']:+.3f} s"
+        if len(alike) < GROUPED:
+            times = f" ({step['times']} times)" if step["times"] > 1 else ""
+            lines.append((after, step["agent"], kind, step["peer"], step["detail"] + times))
+        elif step is alike[0]:
+            agents, peers = (_names([each[key] for each in alike]) for key in ("agent", "peer"))
+            until = f"{len(alike)} steps until {alike[-1]['seconds']:+.3f} s"
+            lines.append((after, agents, kind, peers, until))
+    return [dict(zip(STORY, line, strict=True)) for line in lines]
+
+
+def _names(given: list[str]) -> str:
+    names = list(dict.fromkeys(name for name in given if name))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

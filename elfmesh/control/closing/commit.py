@@ -131,6 +131,8 @@ class Committer:
             encode_page(batch),
         )
         self._committing, self._since = True, self._context.now
+        if batch:
+            self._context.note("proposed", value.job, batch[0][0].first, closed)
         self._proposer.submit(change, lambda outcome: self._decided(outcome, batch), terms)
 
     def _decided(
@@ -145,7 +147,10 @@ class Committer:
         self.cell = outcome
         for record, rows in batch:
             self._ready.popleft()
+            about = (self.cell.value.job, record.first, record.index + 1)
+            self._context.note("published", *about, f"{record.state} rev {record.rev}", leads=False)
             self._master.published(replace(record, open=b""), rows)
+        self._context.causes.follow(b"")  # what comes next is about later intervals
         self._master.committed(len(batch))
         waiting, self._confirming = self._confirming, []
         for version, then in waiting:

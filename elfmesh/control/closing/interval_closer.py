@@ -49,7 +49,7 @@ from msgspec.structs import replace
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import IntervalSource
-from elfmesh.control.closing.ports import Closing, Phase
+from elfmesh.control.closing.ports import Closing, Phase, decided_as
 from elfmesh.control.jobs.records import counts_dict
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.srt.coverage import bits_of
@@ -107,6 +107,8 @@ class Closer:
     def finalised(self, event: Finalised) -> None:
         """The rows of an interval are there, or cannot be made."""
         interval, sessions = event.interval, self._term.sessions
+        made = event.error or f"rows of revision {event.rev}"
+        self._term.context.note("made", event.job, interval, interval + 1, made)
         closing = next((each for each in self._closing if each.record.index == interval), None)
         if closing is None or closing.record.rev != event.rev:
             if event.error or event.pages:  # an open interval is shown where its rows need no pages
@@ -163,6 +165,9 @@ class Closer:
         self._term.lacking.decided(self.next, stop, decision.outside)
         if decision.has_record:
             self._begin(decision)
+        else:
+            job = self._term.stages[-1].manifest.job_id
+            self._term.context.note("decided", job, decision.start, decision.stop, "no records", leads=False)
         self.next = decision.stop
         self._source.decided(decision.stop)
         return True
@@ -170,6 +175,8 @@ class Closer:
     def _begin(self, decision: Decision) -> None:
         index, lacking = decision.index, self._term.lacking
         record, order = self._source.make(decision, self.tentative.rev(index) + 1)
+        job = self._term.stages[-1].manifest.job_id
+        self._term.context.note("decided", job, record.first, index + 1, decided_as(record))
         lacking.decided(index, index + 1, bits_of(record.absent))
         lacking.revised(index, record.revs)
         rows = None if order else b""

@@ -20,7 +20,7 @@ from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.tentative_results import EarlyResults
 from elfmesh.control.context import Timer
-from elfmesh.control.jobs.records import ResultRecord, State
+from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.interval_map import END
@@ -44,6 +44,7 @@ class MemberIntervals:
         self._maker = RecordMaker(term, collection, self._latest)
         self._early = EarlyResults(term, collection, self._latest, self._maker)
         self._timer: Timer | None = None
+        self._noted = FIRST
 
     def begin(self, closer: OpenIntervals) -> None:
         self._latest.begin()
@@ -73,6 +74,7 @@ class MemberIntervals:
             if late.problem:
                 self._term.errors.append(late.problem)
             if late.state is None:
+                self._note_due(at, required, missing)
                 return None
             state, stop = late.state, min(stop, self._collection.seen.last)
         first = at if sessions.is_open(at) else first_in_any(self._trees, at, stop)
@@ -88,6 +90,12 @@ class MemberIntervals:
             torn=0 if first is None else self._collection.revising.torn(first),
             outside=book.given & (~covered_in_all(self._trees, at) | failed),
         )
+
+    def _note_due(self, at: int, required: int, missing: int) -> None:
+        if self._noted < at:
+            self._noted = at
+            detail = f"{missing.bit_count()} of {required.bit_count()} agents are not in"
+            self._term.context.note("due", self._term.stages[-1].manifest.job_id, at, at + 1, detail)
 
     def _is_settled(self, index: int) -> bool:
         return self._collection.revising.is_settled(index) and self._latest.has_read(index)

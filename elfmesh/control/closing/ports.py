@@ -119,6 +119,17 @@ class Leader(Protocol):
     def evicted(self) -> None: ...
 
 
+NAMED = 3
+"""Missing agents that a step names; the record names all."""
+
+
+def decided_as(record: ResultRecord) -> str:
+    """How an interval was decided, for people."""
+    names = ", ".join(record.missing[:NAMED])
+    more = f" and {len(record.missing) - NAMED} more" if len(record.missing) > NAMED else ""
+    return f"{record.state} without {names}{more}" if names else record.state
+
+
 About = tuple[int, int | None, State, int, int, tuple[int | None, int | None]]
 """Of one interval: its index, the first of the run that it ends, how it ends, the revision, the epoch, its
 window in microseconds UTC."""

@@ -8,7 +8,7 @@ Paper: ELF 2.3, 3; partitions: the paper's WordCount.
 
 from __future__ import annotations
 
-from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
 
 
@@ -22,7 +22,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     closed: Index
 
 
-class Part(Message, frozen=True, tag="ctl.part"):
+class Part(Caused, frozen=True, tag="ctl.part"):
     """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
 
     job: Id

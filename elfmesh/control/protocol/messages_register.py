@@ -13,7 +13,7 @@ from typing import ClassVar
 from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.control.jobs.register_value import Generation, RegisterValue
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 
 
 class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
@@ -64,7 +64,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
     floor: Ballot = NONE
 
 
-class Accept(Message, frozen=True, tag="ctl.accept"):
+class Accept(Caused, frozen=True, tag="ctl.accept"):
     """Accept this value; the payload is its tail.
 
     Attributes:
@@ -88,7 +88,7 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
     votes: Count = 0
 
 
-class Accepted(Message, frozen=True, tag="ctl.accepted", omit_defaults=True):
+class Accepted(Caused, frozen=True, tag="ctl.accepted", omit_defaults=True):
     """An acceptor has accepted; it promises the ballot that follows to the same proposer.
 
     Attributes:

@@ -26,6 +26,7 @@ import msgspec
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Vote
 from elfmesh.control.context import Context
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.register_value import (
     GENERATION_BITS,
     RegisterCell,
@@ -259,6 +260,10 @@ class Acceptors:
             self._refuse(sender, message.job, message.ballot, behind=True)
             return
         self._store(message.job, before, vote)
+        latest, value = None if before.value is None else before.value.value.latest, message.value
+        if value.latest is not None and value.latest != latest:
+            first = FIRST if value.before is None else value.before + 1
+            self._context.note("accepted", message.job, first, value.latest + 1, "as a voter")
         self._context.send(sender, Accepted(message.job, message.ballot, self.count))
 
     @safeguard("generations")

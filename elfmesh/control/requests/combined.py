@@ -36,6 +36,8 @@ def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any
         return {"jobs": sorted(newest.values(), key=lambda item: str(item.get("job"))), **summary}
     if verb == "streams":
         return {"streams": _streams(items), **summary}
+    if verb == "steps":
+        return {"steps": items, **summary}
     if verb == "agents":
         items = one_each(items)
     key = "name" if verb == "agents" else "tree"

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.answers import BAD_REQUEST, refuse
+from elfmesh.control.answers import BAD_REQUEST, refuse, respond
 from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.control.requests.version_handler import status
 from elfmesh.control.requests.why import explanation
@@ -53,6 +54,11 @@ def verify(asked: Asked) -> dict[str, Any] | None:
     return asked.master.verifier.status(interval)
 
 
+def interval(asked: Asked) -> None:
+    status, body = interval_of(asked.master, asked.body.get("interval"))
+    respond(asked.context, asked.ask.origin, asked.ask.token, status, body)
+
+
 def read(asked: Asked) -> None:
     asked.master.result_service.ask(asked.ask, asked.body)
 
@@ -77,6 +83,7 @@ JOB_HANDLERS: dict[str, JobHandler] = {
     "rows": lambda asked: asked.master.result_service.ask_page(asked.ask, asked.body),
     "describe": lambda asked: description(asked.context, asked.master),
     "why": lambda asked: explanation(asked.context, asked.master),
+    "interval": interval,
     "rollout": lambda asked: status(asked.master),
     "verify": verify,
     "delete": lambda asked: asked.parts.delete(asked.master, asked.ask, asked.tag),
@@ -108,10 +115,15 @@ def trees(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def steps(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+    return own_steps(parts.context, body)
+
+
 ALL_HANDLERS: dict[str, AllHandler] = {
     "list": jobs,
     "whose": jobs,
     "agents": agents,
     "streams": streams,
     "trees": trees,
+    "steps": steps,
 }

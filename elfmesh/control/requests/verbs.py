@@ -86,6 +86,12 @@ class Verify(Fields, frozen=True):
     again: bool = False
 
 
+class Interval(Fields, frozen=True):
+    """Of `interval` and `story`; the newest that is closed if it does not say."""
+
+    interval: int | None = None
+
+
 class Recover(Fields, frozen=True):
     """Of `recover`."""
 
@@ -136,6 +142,8 @@ VERBS: dict[str, Verb] = {
         Verb("apply", Scope.OVER, "POST /v1/jobs", Need.SUBMIT, changes=True),
         Verb("describe", route="GET", patient=True),
         Verb("why", route="GET why", patient=True),
+        Verb("interval", patient=True, request=Interval),
+        Verb("story", Scope.OVER, "GET story", request=Interval),
         Verb("verify", route="POST verify", need=Need.OPERATE, request=Verify),
         Verb("delete", route="DELETE", need=Need.SUBMIT, changes=True),
         Verb("pause", route="POST pause", need=Need.SUBMIT, changes=True, acknowledged=True),
@@ -155,6 +163,7 @@ VERBS: dict[str, Verb] = {
         Verb("streams", Scope.ALL, "GET streams"),
         Verb("trees", Scope.ALL, "GET trees"),
         Verb("whose", Scope.ALL),
+        Verb("steps", Scope.ALL),
         Verb("health", Scope.AGENT, "GET /v1/health"),
         Verb("agent", Scope.AGENT, "GET"),
         Verb("leave", Scope.AGENT, "POST leave", Need.OPERATE),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from elfmesh.cli.entry import elf
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.messages import Rate, Report
+from elfmesh.errors import UsageError
 from elfmesh.machine import Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.fakes import FakeBackend, served
@@ -202,3 +204,74 @@ def test_agents_that_share_a_name_are_told_apart_by_their_ids() -> None:
 
 def test_a_name_of_its_own_stands_without_an_id() -> None:
     assert "several agents" not in why(started())["because"]
+
+
+def reported(agent: str, kind: str, seconds: float, peer: str = "", times: int = 1) -> dict[str, Any]:
+    names = {"step": f"{agent}{kind}", "cause": ""}
+    return {
+        "seconds": seconds, "agent": agent, "kind": kind, "peer": peer, "detail": "", "times": times, **names
+    }  # fmt: skip
+
+
+def traced(*arguments: str) -> tuple[Result, list[tuple[str, dict[str, Any]]]]:
+    """The command, over an interval that five agents seal and one has no step of; and what it asks."""
+    backend = FakeBackend()
+    agents = ["a\x1b1", "a2", "a3", "a4", "a5"]
+    steps = [reported(agent, "sealed", place / 100) for place, agent in enumerate(agents)]
+    steps += [reported("a2", "decided", 0.5, times=2), reported("a2", "published", 0.75, peer="a3")]
+    interval = {"index": 7, "start": "2015-05-17T10:05:00Z", "end": "2015-05-17T10:05:30Z"}
+    ids = [{"agent": name, "id": name.encode().hex()} for name in (*agents, "down")]
+    about = {
+        "job": "shop/top", "id": "00", "partitions": 1, "interval": interval, "end_us": 0, "newest": 7,
+        "state": "FINAL_PARTIAL", "completeness": 0.8, "missing": ["down"], "agents": ids,
+    }  # fmt: skip
+    backend.replies["interval"] = Reply(0, 200, about)
+    rows = [
+        {
+            "agent": step["agent"].encode().hex(), "name": step["agent"], "step": step["step"], "cause": "",
+            "at_us": round(step["seconds"] * 1e6), "kind": step["kind"], "peer": step["peer"], "detail": "",
+            "times": step["times"],
+        }
+        for step in steps
+    ]  # fmt: skip
+    backend.replies["steps"] = Reply(0, 200, {"steps": rows, "asked": {"answered": 5, "expected": 6}})
+    with served(backend) as api:
+        return CliRunner().invoke(elf, ["why", "shop/top", *arguments, "--api", api]), backend.asked
+
+
+def test_the_story_is_a_table_with_one_line_for_steps_of_one_kind() -> None:
+    done, asked = traced("--trace")
+    assert [verb for verb, _ in asked] == ["interval", "steps"]
+    assert "interval" not in asked[0][1]
+    assert "\x1b" not in done.stdout
+    title, heading, *lines = done.stdout.splitlines()
+    assert "interval 7" in title
+    assert "FINAL_PARTIAL, completeness 0.8" in title
+    assert heading.split() == ["AFTER", "END", "AGENT", "STEP", "WITH", "DETAIL"]
+    sealed, decided, published, without = lines
+    assert "a2, a3 and 2 more" in sealed
+    assert "5 steps until +0.040 s" in sealed
+    assert decided.split() == ["+0.500", "s", "a2", "decided", "(2", "times)"]
+    assert published.split() == ["+0.750", "s", "a2", "published", "a3"]
+    assert without == "without a step: down (does not answer)"
+
+
+def test_the_story_as_json_has_every_step() -> None:
+    done, asked = traced("--trace", "7", "-o", "json")
+    assert asked[0][1]["interval"] == 7
+    found = json.loads(done.stdout)
+    assert set(found) == {
+        "job", "interval", "state", "completeness", "missing", "steps", "without", "asked"
+    }  # fmt: skip
+    assert [step["kind"] for step in found["steps"]] == ["sealed"] * 5 + ["decided", "published"]
+    assert set(found["steps"][0]) == {
+        "seconds", "agent", "kind", "peer", "detail", "times", "step", "cause"
+    }  # fmt: skip
+    lines, _ = traced("--trace", "7", "-o", "csv")
+    assert lines.stdout.count("\n") == 8
+
+
+def test_an_interval_is_a_number() -> None:
+    done, _ = traced("--trace", "soon")
+    assert done.exit_code != 0
+    assert isinstance(done.exception, UsageError) or "'soon' is not the number of an interval" in done.output

@@ -1,0 +1,237 @@
+"""The story of an interval: the steps of all agents about it, each behind the step that led to it.
+
+Owns what an agent answers of its steps, what the master says of the interval, and how both become one story.
+Changes nothing, and decides nothing about the interval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from elfmesh import ids
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, error_body
+from elfmesh.control.causes import AGENT_BYTES, Step
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.records import iso_us
+from elfmesh.control.master.master import Master
+from elfmesh.control.requests.describe import shown_interval
+from elfmesh.srt.coverage import bits_of
+
+Answer = tuple[int, dict[str, Any]]
+
+STEPS_SHOWN = 200
+"""Of one agent about one interval, after repetitions are collapsed."""
+
+AGAIN_MAX = 16
+"""Names of repetitions that are sent, the newest: what they led to stands behind the first."""
+
+TREES_MAX = 4096
+
+DEAD = "does not answer"
+FORGOTTEN = "keeps no steps of so old an interval"
+IDLE = "has no step"
+
+
+class ReportedStep(msgspec.Struct, frozen=True):
+    """A step as its agent tells it: names and ids in hex, the time by its wall clock."""
+
+    agent: str
+    name: str
+    step: str
+    cause: str
+    at_us: int
+    kind: str
+    peer: str
+    detail: str
+    times: int
+    again: list[str] = []
+
+
+# -- of an agent -----------------------------------------------------------------------------------------
+
+
+def own_steps(context: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """How far back this agent keeps steps of a job, and those about one interval."""
+    interval, partitions = body.get("interval"), body.get("partitions")
+    try:
+        job = bytes.fromhex(str(body.get("id")))
+    except ValueError:
+        return []
+    if not isinstance(interval, int) or not isinstance(partitions, int) or partitions > TREES_MAX:
+        return []
+    trees = {ids.partition_tree(job, each): each for each in range(partitions)}
+    agent = context.me.id.hex()
+    now_us = int(context.facts("clock").get("now_us", 0))
+    steps = collapsed(context.causes.of(trees, interval))[:STEPS_SHOWN]
+    kept = {"agent": agent, "kept_from": context.causes.kept_from(trees)}
+    return [
+        kept,
+        *(
+            msgspec.to_builtins(
+                ReportedStep(
+                    agent,
+                    context.name,
+                    step.name.hex(),
+                    step.cause.hex(),
+                    now_us - round((context.now - step.at) * 1e6),
+                    step.kind,
+                    step.peer.hex(),
+                    _detail(step),
+                    1 + len(again),
+                    [name.hex() for name in again[-AGAIN_MAX:]],
+                )
+            )
+            for step, again in steps
+        ),
+    ]
+
+
+def collapsed(steps: Iterable[Step]) -> list[tuple[Step, list[bytes]]]:
+    """Steps that say the same once, with the names of the repetitions."""
+    found: dict[tuple[str, bytes, str | bytes], tuple[Step, list[bytes]]] = {}
+    for step in steps:
+        says = (step.kind, step.peer, step.detail)
+        if says in found:
+            found[says][1].append(step.name)
+        else:
+            found[says] = (step, [])
+    return list(found.values())
+
+
+def _detail(step: Step) -> str:
+    if isinstance(step.detail, str):
+        return step.detail
+    agents = bits_of(step.detail).bit_count()
+    return f"{agents} agent" if agents == 1 else f"{agents} agents"
+
+
+# -- of the master ---------------------------------------------------------------------------------------
+
+
+def interval_of(master: Master, wanted: object) -> Answer:
+    """What the master of a job says of an interval, or of the newest one that is closed."""
+    recent = {record.index: record for record in master.tally.recent}
+    closed = shown_interval(master.closer.closed)
+    newest = max(recent, default=None if closed is None else closed - 1)
+    index = newest if wanted is None else wanted
+    if index is None:
+        hint = "`elf why JOB` says what the job waits for."
+        return CONFLICT, error_body("no interval of this job is closed yet", hint=hint)
+    if not isinstance(index, int) or shown_interval(index) is None:
+        return BAD_REQUEST, error_body("an interval is named by its number", code=2)
+    start, end = master.plan.window(index)
+    record = recent.get(index)
+    entries = [each for each in master.book.entries if each.start <= index]
+    here = [each for each in entries if each.until is None or index < each.until]
+    return OK, {
+        "job": master.manifest.qualified,
+        "id": master.job.hex(),
+        "partitions": master.manifest.partitions,
+        "interval": {"index": index, "start": iso_us(start), "end": iso_us(end)},
+        "end_us": end,
+        "newest": newest,
+        "state": None if record is None else record.state,
+        "completeness": None if record is None else record.completeness,
+        "missing": [] if record is None else record.missing,
+        "agents": [{"agent": each.name, "id": each.contact.id.hex()} for each in here],
+    }
+
+
+# -- of both ---------------------------------------------------------------------------------------------
+
+
+def story(about: dict[str, Any], rows: list[dict[str, Any]]) -> Answer:
+    """One story of an interval, or why there is none.
+
+    Args:
+        about: what the master says of it.
+        rows: of all agents; what cannot be read is left out.
+    """
+    index, end_us = about["interval"]["index"], about["end_us"]
+    kept = {str(row.get("agent")): row["kept_from"] for row in rows if "kept_from" in row}
+    steps = in_order(_read(rows))
+    if not steps:
+        return NOT_FOUND, _no_story(index, about["newest"], kept)
+    names = {each["id"][: 2 * AGENT_BYTES]: each["agent"] for each in about["agents"]}
+    names |= {step.agent[: 2 * AGENT_BYTES]: step.name for step in steps}
+    first = {name: step.step for step in steps for name in step.again}
+    acted = {step.agent for step in steps}
+    without = {
+        each["agent"]: _reason(each["id"], index, kept) for each in about["agents"] if each["id"] not in acted
+    }
+    acting = {step.name for step in steps}
+    without |= {name: DEAD for name in about["missing"] if name not in acting and name not in without}
+    return OK, {
+        **{key: about[key] for key in ("job", "interval", "state", "completeness", "missing")},
+        "steps": [
+            {
+                "seconds": round((step.at_us - end_us) / 1e6, 6),
+                "agent": step.name,
+                "kind": step.kind,
+                "peer": names.get(step.peer, step.peer),
+                "detail": step.detail,
+                "times": step.times,
+                "step": step.step,
+                "cause": first.get(step.cause, step.cause),
+            }
+            for step in steps
+        ],
+        "without": [{"agent": name, "reason": without[name]} for name in sorted(without)],
+    }
+
+
+def in_order(steps: Sequence[ReportedStep]) -> list[ReportedStep]:
+    """Steps by time, but none before the step that led to it, nor before an earlier one of its agent.
+
+    Clocks of agents differ, so the time alone would tell effects before their causes.
+    """
+    places = {name: place for place, step in enumerate(steps) for name in (step.step, *step.again)}
+    waits = [0] * len(steps)
+    leads_to: dict[int, list[int]] = {}
+    newest: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        for earlier in dict.fromkeys((places.get(step.cause), newest.get(step.agent))):
+            if earlier is not None and earlier != place:
+                leads_to.setdefault(earlier, []).append(place)
+                waits[place] += 1
+        newest[step.agent] = place
+    ready = [(step.at_us, place) for place, step in enumerate(steps) if not waits[place]]
+    heapq.heapify(ready)
+    found: list[int] = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        found.append(place)
+        for later in leads_to.get(place, ()):
+            waits[later] -= 1
+            if not waits[later]:
+                heapq.heappush(ready, (steps[later].at_us, later))
+    circle = (place for place, left in enumerate(waits) if left)  # causes that only a faulty agent names
+    return [steps[place] for place in (*found, *circle)]
+
+
+def _read(rows: list[dict[str, Any]]) -> list[ReportedStep]:
+    found: list[ReportedStep] = []
+    for row in rows:
+        with contextlib.suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(row, ReportedStep))
+    return found
+
+
+def _reason(agent: str, index: int, kept: dict[str, int | None]) -> str:
+    if agent not in kept:
+        return DEAD
+    first = kept[agent]
+    return FORGOTTEN if first is not None and first > index else IDLE
+
+
+def _no_story(index: int, newest: int | None, kept: dict[str, int | None]) -> dict[str, Any]:
+    if newest is not None and index > newest:
+        return error_body(f"no agent has a step of interval {index}; the newest closed one is {newest}")
+    first = min((each for each in kept.values() if isinstance(each, int)), default=None)
+    hint = "" if first is None else f"The oldest interval of which an agent keeps steps is {first}."
+    return error_body(f"interval {index} is too old: no agent keeps steps of it", hint=hint)

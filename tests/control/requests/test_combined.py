@@ -1,0 +1,43 @@
+"""One answer from the answers of all agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.requests.combined import answers_of_all, combine
+
+ASKED = {"asked": {"answered": 2, "expected": 2}}
+
+
+def payload(*answers: list[dict[str, Any]]) -> bytes:
+    return b"\n".join(encode_json({"items": items}) for items in answers)
+
+
+def test_damaged_answers_are_left_out() -> None:
+    damaged = b'{"items": 3}\n{"items": [1, {"tree": "a"}]}\nno json\n'
+    assert answers_of_all(damaged + payload([{"tree": "b"}])) == [{"tree": "a"}, {"tree": "b"}]
+
+
+def test_a_job_is_listed_once_as_the_master_of_the_highest_epoch_shows_it() -> None:
+    old, new = {"id": "1", "job": "shop/top", "epoch": 1}, {"id": "1", "job": "shop/top", "epoch": 2}
+    other = {"id": "2", "job": "shop/all"}
+    assert combine("list", ASKED, payload([new], [old, other])) == {"jobs": [other, new], **ASKED}
+
+
+def test_a_stream_has_the_columns_of_all_its_agents() -> None:
+    rows = [
+        {"stream": "log", "format": "json", "agent": agent, "columns": [["k", "STRING"], [agent, "INT"]]}
+        for agent in ("b", "a")
+    ]
+    (stream,) = combine("streams", ASKED, payload(*([row] for row in rows)))["streams"]
+    assert (stream["agents"], stream["formats"]) == (["a", "b"], ["json"])
+    assert stream["columns"] == [["k", "STRING"], ["b", "INT"], ["a", "INT"]]
+
+
+@pytest.mark.parametrize(("verb", "expected"), [("trees", ["a", "b"]), ("steps", ["b", "a"])])
+def test_trees_are_sorted_and_steps_keep_their_order(verb: str, expected: list[str]) -> None:
+    rows = combine(verb, ASKED, payload([{"tree": "b"}], [{"tree": "a"}]))[verb]
+    assert [row["tree"] for row in rows] == expected
