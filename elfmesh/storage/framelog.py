@@ -122,7 +122,7 @@ class FrameLog:
         self._garbage_bytes = garbage_bytes if limit_bytes is None else min(garbage_bytes, limit_bytes // 8)
         self._file: AppendFile = storage.open(FILE_NAME)
         self._jobs: dict[str, _Job] = {}
-        self._appended: set[str] = set()  # jobs with a contribution since the log was opened
+        self._appended: set[str] = set()  # jobs with a contribution since a damaged log was opened
         self._size = 0
         self._failed = False
         self.recovery = self._recover()
@@ -167,7 +167,7 @@ class FrameLog:
         self._guard(lambda: self._file.append(data))
         self._index(frame, self._size, len(data))
         self._size += len(data)
-        if isinstance(frame, Sealed):
+        if isinstance(frame, Sealed) and (self.recovery.rotten or self.recovery.torn):
             self._appended.add(frame.job)
 
     def _write_again(self) -> None:

@@ -13,10 +13,10 @@ from elfmesh.storage import crashes
 from elfmesh.storage.storage import DiskStorage
 
 FILES = {
-    "sinks/hook.positions/shop/top": "the sink waits, and says so",
-    "sinks/hook/shop/top/1.json": "leaves it alone",
-    f"spool/app/{PLACE}": "does not read the topic, and says so",
-    signatures.FILE: "does not start where signatures are checked",
+    "sinks/hook.positions/shop/top": "the sink waits, and reports the damage",
+    "sinks/hook/shop/top/1.json": "leaves it unchanged",
+    f"spool/app/{PLACE}": "does not read the topic, and reports the damage",
+    signatures.FILE: "does not start if signatures are checked",
     crashes.DEATHS_FILE: "counts deaths from now on",
 }
 

@@ -50,4 +50,6 @@ def result(state: State) -> Any:
 def bits(value: Any) -> Any:
     if isinstance(value, float):
         return "nan" if math.isnan(value) else np.float64(value).tobytes()
+    if isinstance(value, dict):
+        return {name: bits(item) for name, item in value.items()}
     return value
