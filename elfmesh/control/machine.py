@@ -28,7 +28,7 @@ from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.verification import REV
-from elfmesh.control.member import accounting, member_host
+from elfmesh.control.member import ledger, member_host
 from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs import beside
@@ -354,7 +354,7 @@ class Control:
                 kept.append(data)
             elif kind == beside.KIND:
                 self.programs.restored(key, data)
-            elif kind == accounting.KIND:
+            elif kind == ledger.KIND:
                 self.member_host.ledgers[key] = data
         if known := self.leadership.first.known_peers.known():
             self.context.emit(Remember(known))

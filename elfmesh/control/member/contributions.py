@@ -191,6 +191,10 @@ class Contributions:
         """The first interval that was not released, or was never sealed; None before there is a number."""
         return self._kept[0].event.start if self._kept else self._sealed
 
+    def has(self, interval: int) -> bool:
+        """Whether an interval is open here."""
+        return any(each.event.start <= interval < each.event.stop for each in self._kept)
+
     def revise(self, event: Revised) -> bool:
         """An interval's contribution is another now; False if it is not open here."""
         for kept in reversed(self._kept):

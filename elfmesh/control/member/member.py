@@ -11,9 +11,7 @@ Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
-from elfmesh.contribution import within
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import READ, UsualRate
 from elfmesh.control.jobs.manifest import Manifest
@@ -25,9 +23,8 @@ from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
-from elfmesh.control.member.pre_start_counts import PreStartCounts
+from elfmesh.control.member.ledger import Ledger
 from elfmesh.control.member.rechecks import Rechecks
-from elfmesh.control.member.revisions import take_revision
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
 from elfmesh.control.member.worker_generations import WorkerGenerations
@@ -63,7 +60,7 @@ class Member:
         master: who leads it, as far as known.
         epoch: of that master.
         copy_store: what this agent keeps for other members.
-        ledger: what its accounting stored in an earlier boot.
+        ledger: as an earlier boot stored it, b"" if there is none.
     """
 
     def __init__(
@@ -78,8 +75,9 @@ class Member:
     ) -> None:
         self._copy_store = copy_store
         self.contributions = Contributions(context, manifest.trees, self._gone_up)
+        self.ledger = Ledger(manifest.incarnation, ledger)
         self.accounting = Accounting(
-            context, manifest, lambda message: context.send(self.master, message), self._freed, ledger
+            context, manifest, self.ledger, lambda message: context.send(self.master, message), self._freed
         )
         self.copy_sender = CopySender(context, plan.replicas)
         self._context, self.manifest, self.plan = context, manifest, plan
@@ -92,7 +90,6 @@ class Member:
         self.closed: int | None = None
         self._pending: deque[Sealed] = deque()
         self._worker_generations = WorkerGenerations()
-        self._pre_start_counts = PreStartCounts(self.accounting.pre_start)
         self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
@@ -176,8 +173,7 @@ class Member:
         if at is not None:
             self._worker_generations.changed(at)
             self.contributions.rewind(at)
-            self._pre_start_counts.rewind(at)
-            self.accounting.rewind(at)
+            self.ledger.rewound(at)
             self.copy_sender.rewind(at)
             self._settle_closed()  # ranges that now end where intervals are open
             self._start_worker()
@@ -189,7 +185,7 @@ class Member:
         """
         start = self._first_of(entry)
         first = start if self.closed is None else max(start, self.closed)
-        self.accounting.numbered(start, entry.number)
+        self.accounting.take(self.ledger.numbered(start, entry.number))
         self.contributions.begin(entry.number, self.epoch, first, self.start)
         self.begin(first)
 
@@ -200,13 +196,13 @@ class Member:
         A master may not know the roster in which its predecessor gave this member a later start. The records
         below that start are counted as expired by now (D-1), so the entry names too early an interval.
         """
-        return max(entry.start, self._pre_start_counts.counted)
+        return max(entry.start, self.ledger.state.pre_start)
 
     @property
     @safeguard("counted-before-the-start:begun")
     def begun(self) -> int:
         """The first interval that may still go up, as far as is known before there is a number."""
-        return max(FIRST if self.start is None else self.start, self._pre_start_counts.counted)
+        return max(FIRST if self.start is None else self.start, self.ledger.state.pre_start)
 
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
@@ -235,17 +231,17 @@ class Member:
 
     def _settle_closed(self) -> None:
         for done in self.contributions.release(self.closed) if self.closed is not None else ():
-            self.accounting.closed(done.event, done.number)
+            self.accounting.take(self.ledger.closed(done.event, done.number))
 
     def _freed(self) -> None:
         """The worker may forget what is closed and settled, once it has said what it has from before."""
         undecided = self.contributions.undecided
         if self.closed is not None and undecided is not None and self._received:
-            floor = self.accounting.floor(min(self.closed, undecided))
-            self.accounting.decided(floor)
+            floor, difference = self.ledger.released(min(self.closed, undecided))
+            self.accounting.take(difference)
             if self._released is None or floor > self._released:
                 self._released = floor
-                self._context.emit(ReleaseWorker(self.job, floor, self.accounting.received))
+                self._context.emit(ReleaseWorker(self.job, floor, self.ledger.state.received))
 
     def stop(self) -> None:
         self.requests.stop()
@@ -267,7 +263,8 @@ class Member:
         self._received = True
         if event.again and self.start is not None and event.start < self.start:
             stands = self._worker_generations.stands_until(event.begun)
-            self.accounting.closed(event.within(event.start, max(event.start, stands)))
+            still = event.within(event.start, max(event.start, stands))
+            self.accounting.take(self.ledger.closed(still))
         elif self._holds_back:
             self._pending.append(event)
             self._hold(self.paused)
@@ -284,9 +281,11 @@ class Member:
             return
         event = event.within(event.start, stop)
         if not event.again:
-            self.accounting.made(event)
-        if (joined := self.contributions.joined(event)) is not None:
-            self.contributions.add(self._placed(joined))
+            self.accounting.take(self.ledger.remade(event))
+        if self.entry is not None and (joined := self.contributions.joined(event)) is not None:
+            up, difference = self.ledger.sealed(joined, self._first_of(self.entry))
+            self.accounting.take(difference)
+            self.contributions.add(up)
             self._settle_closed()  # what was closed before it was sealed
 
     def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
@@ -297,10 +296,17 @@ class Member:
         """Records came late for what the worker has sealed (D-12)."""
         if event.incarnation != self.manifest.incarnation:
             return
-        if self._valid_until(event, event.interval, event.interval + 1) > event.interval:
-            take_revision(event, self.contributions, self._pending, self.accounting)
-        else:  # its records are in what the other version makes of the interval
+        at = event.interval
+        if self._valid_until(event, at, at + 1) <= at:
             self._context.stats["control.other_version"] += 1
+            return  # its records are in what the other version makes of the interval
+        waits = [place for place, each in enumerate(self._pending) if each.start <= at < each.stop]
+        is_open = bool(waits) or self.contributions.has(at)
+        up, difference = self.ledger.revised(event, is_open=is_open)
+        self.accounting.take(difference)
+        if up is not None and not self.contributions.revise(up):
+            for place in waits:  # what is placed with it is added when it goes up
+                self._pending[place] = self._pending[place].revised(event)
 
     def verify(self, asker: Contact, message: Verify) -> None:
         """The master wants an interval computed again."""
@@ -317,23 +323,6 @@ class Member:
         if held != self._held and self.start is not None:
             self._held = held
             self._context.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
-
-    def _placed(self, event: Sealed) -> Sealed:
-        """A range with the pending corrections that go up with it, as far as this member has had a number.
-
-        What lies below the present first interval was expected by an earlier master; its roster may be lost.
-        It is decided when it is closed, like what went up then.
-        """
-        first = self._first_of(self.entry) if self.entry is not None else event.start
-        below = min(first, self.accounting.numbered_from)
-        if event.start < below:
-            self.accounting.correct_pre_start(
-                self._pre_start_counts.count(event, below), min(event.stop, below)
-            )
-        counted, *others = (within(run, below, END) for run in event.parts)
-        early = self.accounting.place(within(counted, below, first), again=True)
-        goes_up = self.accounting.place(within(counted, first, END), again=event.again)
-        return replace(event, parts=((*early, *goes_up), *others))
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
         self.copy_sender.add(event, number, self.epoch)

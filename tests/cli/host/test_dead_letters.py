@@ -106,7 +106,7 @@ def test_what_was_inside_is_no_dead_letter_though_the_mark_was_missed() -> None:
     world.run(10.0)
     exact(world, world.living[0])
     assert member.dead_letters == []
-    assert member.control.member_host.members[JOB].accounting.undecided == 0
+    assert member.control.member_host.members[JOB].ledger.undecided == 0
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -85,6 +85,7 @@ class Boot:
 
     def __init__(self, rng: random.Random, first: int = 0) -> None:
         self.rng, self.frames, self.first = rng, Frames(), first
+        self.joins_at = first
         self.ledger = b""
         self.written = 0
         self.again: dict[int, int] = {}
@@ -267,7 +268,9 @@ class Boot:
         self.obey()
 
     def change(self, back: int, *, at_once: bool = True) -> None:
-        """Another version from some open interval on, or an earlier one again."""
+        """Another version from some open interval on, or an earlier one again; not while the member joins."""
+        if self.closed < self.joins_at:
+            return
         number = self.stages[-1].manifest.version + 1
         evaluated = self.rng.choice((number, number, self.stages[max(0, len(self.stages) - 2)].evaluated))
         manifest = replace(MANIFEST, version=number)
@@ -299,5 +302,5 @@ class Boot:
             while self.closed < self.next() and (self.closed < self.first or self.closed in self.up):
                 self.close(1)
             self.watermark()
-        assert self.member.accounting.undecided == 0
+        assert self.member.ledger.undecided == 0
         return tuple(map(sum, zip(*(counts for _, counts in self.published.values()), strict=True)))

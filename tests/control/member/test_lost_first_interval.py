@@ -22,8 +22,8 @@ def numbered_late_then_early(seed: int = 1) -> Boot:
     boot = Boot(First(seed), first=LATE)
     for _ in range(5):
         boot.seal(2)
-    assert boot.member.accounting.pending_corrections[0] == 0
-    assert sum(boot.member.accounting.pending_corrections) == 10, "expired, to go up with a later interval"
+    assert boot.member.ledger.state.pending_corrections[0] == 0
+    assert sum(boot.member.ledger.state.pending_corrections) == 10, "expired, to go up with a later interval"
     boot.epoch, boot.first = 2, FIRST
     return boot
 
@@ -73,7 +73,7 @@ def raised_first(seed: int) -> tuple[int, int]:
     for _ in range(rng.randrange(10, 60)):
         step = rng.choice((*STEPS, "renumber"))
         getattr(boot, step)(rng.randrange(3) if step != "close" else rng.choice((0, 1, 1)))
-    return sum(boot.finish()) + sum(boot.member.accounting.pending_corrections), boot.written
+    return sum(boot.finish()) + sum(boot.member.ledger.state.pending_corrections), boot.written
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -140,9 +140,9 @@ class Settling:
             for member in () if host.local is None else host.local.control.member_host.members.values():
                 if (member.manifest.qualified, member.manifest.incarnation) == key:
                     pending_corrections = add_counts(
-                        (member.accounting.pending_corrections, *member.accounting._placed.values())
+                        (member.ledger.state.pending_corrections, *member.ledger._placed.values())
                     )
-                    if any(pending_corrections) or member.accounting.undecided:
+                    if any(pending_corrections) or member.ledger.undecided:
                         found[host.name] = pending_corrections
         return found
 

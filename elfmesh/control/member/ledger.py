@@ -1,0 +1,359 @@
+"""The bucket of every record that a member has sealed (D-1). Pure: an event in, the difference out.
+
+The worker counts what it reads until it seals an interval (`ingest.worker.tally`). From then on, the counts
+are in exactly one of these states:
+
+| state | until |
+|---|---|
+| sealed: in a contribution that is open (`contributions`) | the interval is closed |
+| undecided: closed, and the outcome is not known | a watermark or the master names the outcome |
+| inside: in the record of their interval | final |
+| pending: in no contribution, as `expired` or `late_dropped` | the next contribution that is new takes them |
+| placed: with a contribution that is not theirs | its outcome is known: inside, or pending again |
+| unknown: in a dead letter, because no agent knows the outcome any more | final |
+
+If an interval was closed without the contribution, its records are `expired`. If a revision came too late
+for the record, the records that it added are `late_dropped`. Records of intervals for which the member has
+had no number are `expired` when they are sealed, and the member never contributes them. An earlier master may
+have expected other intervals below the member's present first one, and its roster may be lost: they are
+closed and decided, like what went up then.
+
+Invariants: contributions are settled in the order of their intervals, each once, also across restarts; counts
+are placed only with a contribution that never went up; what a worker says again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from sortedcontainers import SortedDict
+
+from elfmesh.contribution import Contribution, within
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
+from elfmesh.control.protocol.events import Revised, Sealed
+from elfmesh.interval_map import END
+from elfmesh.machine import Index
+from elfmesh.safeguards import safeguard
+from elfmesh.wire import UNREADABLE
+
+NUMBERS_MAX = 16
+"""Earlier numbers of this member that are remembered, with the interval they began at."""
+
+KIND = "ledger"
+Counts = tuple[int, ...]
+
+
+class LedgerState(msgspec.Struct, array_like=True):
+    """What must be known after a restart.
+
+    Attributes:
+        incarnation: of the job.
+        numbers: (first interval, number): under which number this member contributed from where on.
+        settled: everything below is decided.
+        pending_corrections: counts that no contribution has taken yet.
+        placed: (interval, counts): pending corrections that went up with an interval that is not settled.
+        received: revisions up to this number of intervals below `settled` are accounted for.
+        pre_start: records of intervals below this one are counted as expired. They never go up, also not
+            under a later master that expects this member from an earlier interval on.
+    """
+
+    incarnation: str
+    numbers: tuple[tuple[Index, int], ...] = ()
+    settled: Index = FIRST
+    pending_corrections: Counts = NOT_COUNTED
+    placed: tuple[tuple[Index, Counts], ...] = ()
+    received: int = 0
+    pre_start: Index = FIRST
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(LedgerState)
+
+
+@dataclass(slots=True)
+class Undecided:
+    """A contribution to a closed interval.
+
+    Attributes:
+        interval: its index.
+        number: the one that it went up under, None if it never did.
+        counts: of records by bucket, with what was placed with it.
+        payloads: one per partition.
+        unknown: no agent knows any more whether the record has it.
+    """
+
+    interval: int
+    number: int | None
+    counts: Counts
+    payloads: tuple[bytes, ...]
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an event has changed.
+
+    Attributes:
+        corrections: by bucket, what the pending corrections have more; less where a contribution took them.
+        left_out: contributions that the records of their intervals lack, or may lack.
+        settled: contributions whose outcome is known now.
+        other: whether numbers, placements or `pre_start` are others.
+    """
+
+    corrections: Counts = NOT_COUNTED
+    left_out: tuple[Undecided, ...] = ()
+    settled: int = 0
+    other: bool = False
+
+    @property
+    def must_be_stored(self) -> bool:
+        """Whether the ledger must be on disk before the effects that follow."""
+        return self.other or any(self.corrections) or bool(self.left_out)
+
+
+SAME = Difference()
+
+
+class Ledger:
+    """The ledger of one member of one job.
+
+    Args:
+        incarnation: of the job.
+        stored: the ledger of an earlier boot, b"" if there is none.
+
+    Attributes:
+        state: what the ledger of the next boot begins with, but for what is placed.
+    """
+
+    def __init__(self, incarnation: str, stored: bytes = b"") -> None:
+        self.state = _read(stored, incarnation)
+        self._placed = dict(self.state.placed)
+        self._undecided: SortedDict[int, Undecided] = SortedDict()
+        self._added: dict[int, list[tuple[int, Counts]]] = {}
+
+    # -- what goes up ----------------------------------------------------------------------------------
+
+    def numbered(self, first: int, number: int) -> Difference:
+        """The member contributes under this number from interval `first` on."""
+        if self._number(first) == number:
+            return SAME
+        numbers = dict(self.state.numbers) | {first: number}
+        self.state.numbers = tuple(sorted(numbers.items()))[-NUMBERS_MAX:]
+        return Difference(other=True)
+
+    @property
+    @safeguard("decided-by-its-number:counted")
+    def numbered_from(self) -> int:
+        """The first interval that this member has had a number for; none below goes up."""
+        return min((first for first, _ in self.state.numbers), default=END)
+
+    def remade(self, event: Sealed) -> Difference:
+        """The worker has sealed a range that it has never sealed by the version of its intervals.
+
+        What went up with an interval of it went up by another version, and is no part of the job: if there is
+        nothing now that it could go up with, it is pending again.
+        """
+        there = {each.interval for each in event.parts[0]}
+        void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
+        return self._taken_back(void)
+
+    def _taken_back(self, void: list[int]) -> Difference:
+        """Corrections that were placed with these intervals are pending again."""
+        return self._corrected([self._placed.pop(each) for each in void])
+
+    def sealed(self, event: Sealed, first: int) -> tuple[Sealed, Difference]:
+        """The range as it goes up, as far as this member has had a number.
+
+        A worker that is begun again says again what it has said: it goes up with what went up with it before.
+
+        Args:
+            event: what the worker has sealed.
+            first: the member's present first interval. Nothing is placed with what lies below.
+        """
+        state, before = self.state, self.state.pending_corrections
+        below = min(first, self.numbered_from)
+        uncounted = max(event.start, state.pre_start) < min(event.stop, below)
+        if uncounted:
+            found = add_counts(each.counts for each in within(event.parts[0], state.pre_start, below))
+            state.pending_corrections = add_counts((before, _moved(found, EXPIRED)))
+            state.pre_start = min(event.stop, below)
+        counted, *others = (within(run, below, END) for run in event.parts)
+        goes_up = within(counted, first, END)
+        placed = bool(goes_up) and any(state.pending_corrections) and not event.again
+        if placed:
+            at = goes_up[0].interval
+            self._placed[at] = add_counts((self._placed.get(at, NOT_COUNTED), state.pending_corrections))
+            state.pending_corrections = NOT_COUNTED
+        more = tuple(new - old for new, old in zip(state.pending_corrections, before, strict=True))
+        up = replace(event, parts=(self._with_placed(counted), *others))
+        return up, Difference(more, other=placed or uncounted)
+
+    def _is_counted(self, interval: int) -> bool:
+        return interval < min(self.state.pre_start, self.numbered_from)
+
+    def _with_placed(self, run: tuple[Contribution, ...]) -> tuple[Contribution, ...]:
+        return tuple(
+            replace(each, counts=add_counts((each.counts, self._placed[each.interval])))
+            if each.interval in self._placed
+            else each
+            for each in run
+        )
+
+    def rewound(self, at: int) -> None:
+        """What was evaluated from interval `at` on, which is open, is no part of the job any more."""
+        for interval in [each for each in self._added if each >= at]:
+            del self._added[interval]
+        for interval in [*self._undecided.irange(at)]:
+            del self._undecided[interval]
+
+    # -- what is revised -------------------------------------------------------------------------------
+
+    def revised(self, event: Revised, *, is_open: bool) -> tuple[Revised | None, Difference]:
+        """The revision as it goes up, None if it does not.
+
+        What it adds is a pending correction: now if it comes too late, later if its interval's record has an
+        earlier revision.
+
+        Args:
+            event: the revision.
+            is_open: whether the interval is sealed and not closed, as far as this member knows.
+        """
+        if event.interval < self.state.settled or self._is_counted(event.interval):
+            return None, self._too_late(event)
+        if not event.again:
+            counted, *others = event.parts
+            event = replace(event, parts=(self._with_placed(counted), *others))
+            if not is_open and not self._revise(event, had_nothing=counted[0].counts == event.added):
+                return None, self._too_late(event)
+        self.state.received = max(self.state.received, event.seq)
+        added = self._added.setdefault(event.interval, [])
+        if all(rev != event.rev for rev, _ in added):  # a worker that was begun again says it again
+            added.append((event.rev, event.added))
+        return event if is_open and not event.again else None, SAME
+
+    def _revise(self, event: Revised, *, had_nothing: bool) -> bool:
+        """A closed contribution is another now; False if it is not here.
+
+        `had_nothing`: all that it counts came late. Of an interval without records nothing was kept when it
+        was closed; what a restart says of it is this revision, which is settled as any other.
+        """
+        ((counted,), *_), payloads = event.parts, tuple(each.payload for (each,) in event.parts)
+        item = self._undecided.get(event.interval)
+        if item is None and had_nothing:
+            number = self._number(event.interval)
+            item = self._undecided[event.interval] = Undecided(event.interval, number, NOT_COUNTED, ())
+        if item is not None:
+            item.counts, item.payloads = counted.counts, payloads
+        return item is not None
+
+    def _too_late(self, event: Revised) -> Difference:
+        if event.seq <= self.state.received:
+            return SAME
+        self.state.received = event.seq
+        return self._corrected([_moved(event.added, LATE)])
+
+    # -- what is closed --------------------------------------------------------------------------------
+
+    def closed(self, event: Sealed, number: int | None = None) -> Difference:
+        """All intervals of a contribution are closed; the difference comes with their outcomes.
+
+        A restart says again what its frame log still has, also what is settled since.
+
+        Args:
+            event: what is closed; under a number with what was placed with it.
+            number: it went up under; None after a restart that found it closed: the ledger knows both.
+        """
+        first, *others = event.parts
+        counted = first if number is not None else self._with_placed(first)
+        for each, *rest in zip(counted, *others, strict=True):
+            at = each.interval
+            if at >= self.state.settled and not self._is_counted(at):
+                payloads = (each.payload, *(other.payload for other in rest))
+                known = self._number(at) if number is None else number
+                self._undecided[at] = Undecided(at, known, each.counts, payloads)
+        return SAME
+
+    def outcomes(
+        self, outcome: Callable[[int, int], int | None], gone: frozenset[int] = frozenset()
+    ) -> Difference:
+        """Decide what can be decided, oldest first; stop at the first that cannot.
+
+        Args:
+            outcome: of an interval and our number: the revision that is inside, 0 for none, None: not known.
+            gone: intervals of which no agent knows.
+        """
+        corrections: list[Counts] = []
+        left_out: list[Undecided] = []
+        settled, other = 0, False
+        while self._undecided:
+            index, item = self._undecided.peekitem(0)
+            inside = 0 if item.number is None else outcome(index, item.number)
+            if inside is None and index not in gone:
+                break
+            del self._undecided[index]
+            self.state.settled, settled = index + 1, settled + 1
+            other |= self._placed.pop(index, None) is not None
+            added = self._added.pop(index, [])
+            if inside:
+                corrections += (_moved(counts, LATE) for rev, counts in added if rev > inside)
+                continue
+            item.unknown = inside is None
+            left_out.append(item)
+            if not item.unknown:
+                corrections.append(_moved(item.counts, EXPIRED))
+        return replace(self._corrected(corrections), left_out=tuple(left_out), settled=settled, other=other)
+
+    def released(self, closed: int) -> tuple[int, Difference]:
+        """The interval below which nothing is needed, if everything below `closed` is closed.
+
+        Of everything below it is known what became of it; a restart may hear so again. An interval that was
+        annulled, and closed before the worker had made it again, is not settled.
+        """
+        floor = min(closed, self._undecided.keys()[0]) if self._undecided else closed
+        self.state.settled = max(self.state.settled, floor)
+        for interval in [each for each in self._added if each < floor]:
+            del self._added[interval]
+        return floor, self._taken_back([each for each in self._placed if each < floor])
+
+    @property
+    def undecided(self) -> int:
+        """Closed intervals whose outcome is not known yet."""
+        return len(self._undecided)
+
+    @property
+    def oldest(self) -> tuple[int | None, tuple[int, ...]]:
+        """The number that the oldest of them went up under, and all intervals under this number."""
+        number = self._undecided.peekitem(0)[1].number
+        return number, tuple(index for index, item in self._undecided.items() if item.number == number)
+
+    def stored(self) -> bytes:
+        """What the ledger of the next boot begins with."""
+        return _PACK.encode(msgspec.structs.replace(self.state, placed=tuple(sorted(self._placed.items()))))
+
+    def _corrected(self, corrections: Sequence[Counts]) -> Difference:
+        found = add_counts(corrections)
+        self.state.pending_corrections = add_counts((self.state.pending_corrections, found))
+        return Difference(found)
+
+    def _number(self, interval: int) -> int | None:
+        """The number that an interval went up under; None if it never did."""
+        return next((number for first, number in reversed(self.state.numbers) if first <= interval), None)
+
+
+def _moved(counts: Counts, to: int) -> Counts:
+    """These counts, with what was contributed in another bucket."""
+    found = list(counts)
+    found[to] += found[CONTRIBUTED]
+    found[CONTRIBUTED] = 0
+    return tuple(found)
+
+
+def _read(stored: bytes, incarnation: str) -> LedgerState:
+    """The state of this incarnation; an empty one if another is stored, or none that can be read."""
+    try:
+        found = _UNPACK.decode(stored) if stored else LedgerState(incarnation)
+    except UNREADABLE:
+        return LedgerState(incarnation)
+    return found if found.incarnation == incarnation else LedgerState(incarnation)
