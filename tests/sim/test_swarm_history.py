@@ -16,6 +16,7 @@ from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Append, Persist, ReadLog
 from elfmesh.errors import DiskFull
+from elfmesh.ingest.sources import FilePosition
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.messages import Ping
 from elfmesh.srt.events import Unsubscribe
@@ -81,6 +82,21 @@ def test_frames_that_were_annulled_count_again_if_that_was_lost(tmp_path: Path) 
 
 def test_what_a_deleted_job_had_contributed_stays(tmp_path: Path) -> None:
     assert after(tmp_path, [Sealed(JOB, 1, 0, 1), Forgotten(JOB)], 2) == [(0, 1, 1)]
+
+
+def test_a_frame_that_continues_one_of_the_log_is_noted_with_its_positions(tmp_path: Path) -> None:
+    """The frame log does not decode the positions of the frames that it reads."""
+    at = FilePosition("access.log", 1, 7, b"g", 4, 30)
+    history = History(lambda: 0.0)
+    history.names[b"j"] = "sim/ids"
+    log = FrameLog(DiskStorage(tmp_path))
+    log.append(Sealed(JOB, 1, 0, 1, positions=(at,), read_up_to=((at.at(50), 1),)))
+    last = log.last(JOB)
+    assert last is not None
+    history.noted("h1", last)
+    log.close()
+    (note,) = history.contributions[KEY]
+    assert (note.positions, note.read_up_to) == ({7: 30}, ((7, 50, 1),))
 
 
 def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None:

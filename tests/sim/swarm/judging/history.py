@@ -10,11 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from elfmesh.agent.runtime.assembly import LocalAgent
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol import events as ctl
+from elfmesh.ingest.worker.offsets import ReadUpTo
+from elfmesh.ingest.worker.recovered import positions_of
 from elfmesh.machine import Effect, Event, Send
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Sealed
@@ -363,7 +367,9 @@ class History:
         job_hex, _, incarnation = frame.job.partition(":")
         job = (self.names.get(bytes.fromhex(job_hex), job_hex), incarnation)
         self._frame_keys[host, frame.job] = job
-        positions = {position.inode: position.offset for position in frame.positions or ()}
+        # A frame that continues one of the log has the positions as the log has read them.
+        positions = {position.inode: position.offset for position in positions_of(frame.positions)}
+        read_up_to = msgspec.convert(frame.read_up_to or (), tuple[ReadUpTo, ...])
         counts = {entry.interval: tuple(entry.counts) for entry in frame.entries}
         revised = {each.interval: (each.rev, tuple(each.counts), each.version) for each in frame.revised}
         revs = {entry.interval: entry.rev for entry in frame.entries}
@@ -378,7 +384,7 @@ class History:
             revs,
             frame.seq,
             frame.annuls,
-            tuple((to.inode, to.offset, below) for to, below in frame.read_up_to or ()),
+            tuple((to.inode, to.offset, below) for to, below in read_up_to),
         )
         self.counters["revisions"] += len(revised)
         self.contributions.setdefault((host, job), []).append(note)
