@@ -45,10 +45,10 @@ def test_a_key_is_the_owners_alone_and_never_overwritten(tmp_path: Path) -> None
     assert path.stat().st_mode & 0o777 == 0o600
     before = path.read_bytes()
     assert shown == show_key(read_private(str(path)).public_key().public_bytes_raw())
-    with pytest.raises(RuntimeFailure, match="is there already"):
+    with pytest.raises(RuntimeFailure, match="exists already"):
         invoke(create_command, path)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RuntimeFailure, match="is there already"):
+    with pytest.raises(RuntimeFailure, match="exists already"):
         invoke(create_command, tmp_path / "link")
     with pytest.raises(RuntimeFailure, match="No such file or directory"):
         invoke(create_command, tmp_path / "none" / "key")
