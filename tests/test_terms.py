@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,38 @@ FROZEN = {
     "other seat": "bytes of a recorded test",
     "Mark": "a label of the metrics of messages",
 }
+SHARED = set(
+    [
+        "Context",
+        "Difference",
+        "HotTable",
+        "Interval",
+        "Join",
+        "Joined",
+        "Joiner",
+        "Leading",
+        "Leave",
+        "Lookup",
+        "Membership",
+        "Message",
+        "Outbox",
+        "Part",
+        "Records",
+        "Results",
+        "Revisions",
+        "Role",
+        "Rows",
+        "Sealed",
+        "StreamReader",
+        "TableSpec",
+        "Tally",
+        "Trust",
+        "Verify",
+        "Watchdog",
+    ]
+)
+"""Names of several classes, where the module or the room makes the difference plain: messages and events of
+two rooms, a context of each core, implementations of one protocol."""
 ELSEWHERE = {"fleet": "the office is a machine of the test's fleet, and a desk hands out certificates there"}
 
 
@@ -158,6 +191,17 @@ def test_modules_and_classes_have_names_of_the_field() -> None:
         and node.name not in FROZEN
     ]
     assert (modules, classes) == ([], [])
+
+
+def test_a_name_is_that_of_one_class() -> None:
+    defined = Counter(
+        node.name
+        for path in CODE
+        if path.is_relative_to(ROOT / "elfmesh")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in defined.items() if count > 1} == SHARED
 
 
 def test_what_is_refused_is_found() -> None:
