@@ -29,6 +29,9 @@ NONE_TAKEN = {
 }  # fmt: skip
 """WHERE takes no record: a query without a window has one row then, and an interval none (docs/elf-ql.md)."""
 
+ONE_ROW = {"order-by#8"}
+"""A scalar subquery needs a log of one row. The line that ends the intervals of each log is another row."""
+
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
@@ -42,7 +45,7 @@ def in_logs(case: Golden) -> bool:
     names = {name.lower() for name, _ in columns}
     return (
         case.accepted
-        and case.name not in NONE_TAKEN
+        and case.name not in NONE_TAKEN | ONE_ROW
         and bool(case.views)
         and bool(case.rows)
         and all(view.rows for view in case.views.values())
