@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,7 +30,7 @@ from elfmesh.storage.storage import DiskStorage
 from tests.control.member.support import TEXT
 from tests.sim.swarm.judging.aftermath import standing
 from tests.sim.swarm.judging.history import History
-from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append, on_put_back
+from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
 from tests.storage.results.records import JOB as JOB_ID
 from tests.storage.results.records import record
 
@@ -97,6 +98,17 @@ def test_a_frame_that_continues_one_of_the_log_is_noted_with_its_positions(tmp_p
     log.close()
     (note,) = history.contributions[KEY]
     assert (note.positions, note.read_up_to) == ({7: 30}, ((7, 50, 1),))
+
+
+def test_an_error_of_the_history_is_a_bug_of_the_run_and_not_of_the_agent(tmp_path: Path) -> None:
+    """The agent would take it for a fault of the job, and the job would wait for its worker."""
+    history, log = History(lambda: 0.0), FrameLog(DiskStorage(tmp_path))
+    guarded(log.append, partial(history.noted, "h1"), history.unnoticed)(
+        Sealed(JOB, 1, 0, 1, positions=("no position",))
+    )
+    log.close()
+    (found,) = history.unnoticed
+    assert found.startswith("the history failed on a frame: ")
 
 
 def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None:

@@ -24,7 +24,7 @@ from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Sealed
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.sim.swarm.clients import Clients
-from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, on_append, on_put_back
+from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
 from tests.sim.swarm.row_pages import PageWatch
 
 Incarnation = tuple[str, str]
@@ -192,7 +192,7 @@ class History:
         self.recovered(host, local.frames)
         self.pages.tap(local)
         self._notified(host, local)
-        step, append = local.core.step, local.frames.append
+        step = local.core.step
         closed: dict[tuple[bytes, int], int] = {}
         voting: dict[bytes, RegisterCell] = {}
 
@@ -226,12 +226,8 @@ class History:
                     self._decided(master, before)
             return effects
 
-        def kept(frame: Frame) -> None:
-            append(frame)
-            self.noted(host, frame)
-
         local.core.step = noted  # type: ignore[method-assign]  # listens in
-        local.frames.append = kept  # type: ignore[method-assign]  # listens in
+        local.frames.append = guarded(local.frames.append, partial(self.noted, host), self.unnoticed)  # type: ignore[method-assign, assignment]  # listens in
         on_append(local, partial(self._appended, host, boot))
 
     def restores(self, host: str, results: ResultsLogs) -> None:

@@ -15,6 +15,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Append, Persist
 from elfmesh.machine import Effect
+from elfmesh.storage.frames import Frame
 from elfmesh.storage.results.journal import unpack
 from elfmesh.storage.results.logs import ResultsLogs
 
@@ -34,6 +35,24 @@ def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect
         if behind_an_epoch and isinstance(effect, Persist) and effect.kind == "epoch":
             return None
     return None
+
+
+def guarded(
+    append: Callable[[Frame], None], noted: Callable[[Frame], None], bugs: list[str]
+) -> Callable[[Frame], None]:
+    """Return `append` that also notes the frame.
+
+    An error of `noted` is a bug of the run. The agent would take it for a fault of the job.
+    """
+
+    def both(frame: Frame) -> None:
+        append(frame)
+        try:
+            noted(frame)
+        except Exception as error:
+            bugs.append(f"the history failed on a frame: {error!r}")
+
+    return both
 
 
 def on_append(local: LocalAgent, noted: Callable[[Append], None]) -> None:
