@@ -67,7 +67,7 @@ class WorkerHost:
         encode: see `JobWorker`.
         labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; if constant, no job is classified as slow.
-        budget, gate, guard: see `Parts`.
+        budget, gate, guard: see `AgentParts`.
     """
 
     def __init__(

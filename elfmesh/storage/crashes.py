@@ -131,7 +131,7 @@ class CrashGuard:
 
     @property
     def held(self) -> dict[str, str]:
-        """What is held and why, for display."""
+        """Return the jobs that are held and why, for display."""
         return {
             job: f"the agent was killed {death.count} times while {_doing(job, death.place)}; the last time"
             f" at {datetime.fromtimestamp(death.last_s, UTC):%Y-%m-%dT%H:%M:%SZ}, and for"

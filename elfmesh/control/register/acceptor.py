@@ -284,7 +284,7 @@ class Acceptors:
 
     @safeguard("returned-voters:acceptor")
     def _is_excluded(self, sender: Contact, message: Accept) -> bool:
-        """Whether lost votes forbid a vote on a value; then the sender is told.
+        """Return whether lost votes forbid a vote on a value. If so, the acceptor refuses the sender's value.
 
         A value that made this agent an acceptor again may wait for records. What follows that value waits as
         well: the register would leave out an agent that refuses for its lost votes.

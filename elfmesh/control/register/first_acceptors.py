@@ -112,7 +112,7 @@ class FirstAcceptors:
 
     @safeguard("end-asks-all")
     def _unasked(self, job: bytes, answers: Answers, asked: tuple[Contact, ...]) -> tuple[Contact, ...]:
-        """Who voted on the end of a job and was not asked: they need not be near any more."""
+        """Return the voters on the end of a job that were not asked, because others are nearer now."""
         known = {each.id for each in (*asked, *answers.received.values())}
         return tuple(each for each in self._ended(job, answers) if each.id not in known)
 

@@ -336,7 +336,7 @@ class Proposer:
 
     @safeguard("returned-voters:proposer")
     def _votes_again(self, value: RegisterValue) -> None:
-        """Who has become an acceptor since its loss votes again: only what it answers from now on counts."""
+        """Count the answers of a voter again that became an acceptor after the loss of its votes."""
         self.lost = {
             agent: boot for agent, boot in self.lost.items() if not begins_membership(value, agent, boot)
         }

@@ -46,7 +46,7 @@ class EventTimes:
         return max(known, default=None)
 
     def newest_at(self, read_up_to: int | None) -> int | None:
-        """Return the interval of a line without a usable time; `read_up_to`: see `Offsets`.
+        """Return the interval of a line without a usable time; `read_up_to`: see `JobOffsets`.
 
         A restart reads input again from the beginning of open intervals, because earlier intervals are
         closed. New input comes after all of it.

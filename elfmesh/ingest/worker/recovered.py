@@ -69,8 +69,8 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
 
     From `start` on, everything sealed that is not released: released frames are closed, so their ranges are
     said to be empty; contributions that a damaged frame took are a source gap in the last interval of each.
-    Other damage is a source gap in the first open interval; a frame says so before the job goes on, because
-    neither a crash nor another beginning of the worker may forget or repeat it.
+    Other damage is a source gap in the first open interval. A frame declares it before the job continues,
+    because a crash must not lose the gap and another start of the worker must not repeat it.
     Before `start`, what was closed meanwhile, with or without this agent.
     """
     found, undeclared = Recovered(frames.last(key)), frames.undeclared(key)
@@ -184,7 +184,7 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
 
 
 def _declaring(lost: Carried, last: Sealed, annuls: int | None) -> Sealed:
-    """The frame to go on from, which contributes nothing and carries a loss."""
+    """Return an empty frame after which the job continues, and which declares a loss."""
     return msgspec.structs.replace(
         last,
         start=last.stop,

@@ -32,7 +32,7 @@ async def test_the_first_that_comes_ends_the_wait_and_only_own_waits_are_cancell
     await _first(long(), event.wait(), failed)
     await asyncio.sleep(0)
     assert ended == ["long"]
-    assert not failed.done(), "a future of somebody else"
+    assert not failed.done(), "it belongs to the caller"
     failed.set_result(None)
     await _first(asyncio.Event().wait(), failed)
 

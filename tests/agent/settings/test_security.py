@@ -1,4 +1,4 @@
-"""An agent without certificates believes nothing of another host, unless its configuration says so."""
+"""Without certificates an agent refuses messages of other hosts, unless its configuration accepts them."""
 
 from __future__ import annotations
 

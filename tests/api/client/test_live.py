@@ -20,7 +20,7 @@ from tests.control.fakes import FakeBackend, served, table
 
 
 class Backend(FakeBackend):
-    """Answers `offsets` from what is published, and gives tentative records to who asks for all."""
+    """Answers `offsets` from the published records. A client that asks for all gets tentative ones too."""
 
     async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 30.0) -> Reply:
         terminal = [each for each in self.records if each[0].state != "TENTATIVE"]

@@ -1,4 +1,4 @@
-"""The root and the members below it: when rows are pushed down, and what is kept when a tree is emptied."""
+"""The root and its members: when the tree pushes rows down, and which rows an emptied tree keeps."""
 
 from __future__ import annotations
 
