@@ -1,7 +1,8 @@
-"""What a query is refused with: the place, the message and the hint, as one line that a table can state."""
+"""Tables of wrong queries: the place, the message and the hint that each is refused with."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,20 @@ from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from tests.ql.conftest import run
 
-REFUSED = ("text", "line", "column", "message", "hint")
-"""The columns of a table of wrong queries: parts of the message and the hint; column 0 is not compared."""
+Wrong = tuple[str, int, int, str, str]
+"""A text, the line and the column of the error (0: any column), and parts of its message and of its hint."""
+
+
+def refusing(*table: Wrong) -> Callable[..., None]:
+    """Return the test that parsing refuses each text of a table where it is wrong."""
+
+    @pytest.mark.parametrize(
+        ("text", "line", "column", "message", "hint"), table, ids=lambda given: str(given)[:50]
+    )
+    def test(text: str, line: int, column: int, message: str, hint: str) -> None:
+        assert_refused(text, line, column, message, hint)
+
+    return test
 
 
 def assert_refused(text: str, line: int, column: int, message: str, hint: str) -> None:

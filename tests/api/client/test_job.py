@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
-from elfmesh.api.app import make_app
 from elfmesh.api.client.job_values import packed
-from elfmesh.api.web.programs import ProgramHost
 from elfmesh.control.protocol import program_frames
 from elfmesh.errors import RuntimeFailure, Unreachable
-from tests.api.web.programs import OTHER, Api, AskingClient, Kept, Sessions, no_stream, serving
-from tests.control.fakes import FakeBackend
+from tests.api.web.programs import (
+    OTHER,
+    Api,
+    AskingClient,
+    Kept,
+    Sessions,
+    api,
+    kept,
+    serving,
+    sessions,
+)
 from tests.patience import PATIENCE_S
 
-
-@pytest.fixture
-def sessions() -> Sessions:
-    return Sessions()
-
-
-@pytest.fixture
-def kept() -> Kept:
-    return Kept()
-
-
-@pytest.fixture
-async def api(sessions: Sessions, kept: Kept) -> AsyncIterator[Api]:
-    host = ProgramHost(sessions, lambda name, stream: kept if name == "shop/top" else no_stream(name, stream))
-    app = make_app(FakeBackend(), programs=host)
-    async with TestClient(TestServer(app, host="127.0.0.1")) as client:
-        yield client
+__all__ = ["api", "kept", "sessions"]
 
 
 async def test_a_broken_connection_loses_nothing_and_doubles_nothing(api: Api, sessions: Sessions) -> None:
@@ -107,7 +96,7 @@ async def test_inserts_of_one_process_do_not_overtake_each_other(api: Api, kept:
         newest = kept.position(producer)
         return newest if newest and position <= newest else await take(producer, position, lines)
 
-    kept.insert = insert  # type: ignore[method-assign]  # to see what is kept
+    kept.insert = insert  # type: ignore[method-assign]  # records the inserts
     job = Inserting(f"{api.host}:{api.port}")
     await serving(job, lambda: job.outcome is not None)
     assert job.outcome == [1, 2]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from aiohttp.test_utils import TestClient
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 import elfmesh
+from elfmesh.api.app import make_app
 from elfmesh.api.client.job_values import Message
+from elfmesh.api.web.programs import ProgramHost
 from elfmesh.control.protocol import program_frames
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
+from tests.control.fakes import FakeBackend
 from tests.patience import PATIENCE_S
 
 Api = TestClient[Any, Any]
@@ -99,3 +103,21 @@ async def serving(job: AskingClient, until: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
     job.stop()
     await task
+
+
+@pytest.fixture
+def sessions() -> Sessions:
+    return Sessions()
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+async def api(sessions: Sessions, kept: Kept) -> AsyncIterator[Api]:
+    host = ProgramHost(sessions, lambda name, stream: kept if name == "shop/top" else no_stream(name, stream))
+    app = make_app(FakeBackend(), programs=host)
+    async with TestClient(TestServer(app, host="127.0.0.1")) as client:
+        yield client

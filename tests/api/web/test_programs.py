@@ -5,41 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
-from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.api.app import make_app
 from elfmesh.api.client.asyncio import AsyncClient
-from elfmesh.api.web.programs import INSERT_BYTES_MAX, ProgramHost
+from elfmesh.api.web.programs import INSERT_BYTES_MAX
 from elfmesh.control.protocol import program_frames
 from elfmesh.errors import ProtocolError
-from tests.api.web.programs import PROCESS, Api, AskingClient, Kept, Sessions, no_stream, serving
-from tests.control.fakes import FakeBackend
+from tests.api.web.programs import (
+    PROCESS,
+    Api,
+    AskingClient,
+    Kept,
+    Sessions,
+    api,
+    kept,
+    serving,
+    sessions,
+)
 from tests.patience import PATIENCE_S
 
-
-@pytest.fixture
-def sessions() -> Sessions:
-    return Sessions()
-
-
-@pytest.fixture
-def kept() -> Kept:
-    return Kept()
-
-
-@pytest.fixture
-async def api(sessions: Sessions, kept: Kept) -> AsyncIterator[Api]:
-    host = ProgramHost(sessions, lambda name, stream: kept if name == "shop/top" else no_stream(name, stream))
-    app = make_app(FakeBackend(), programs=host)
-    async with TestClient(TestServer(app, host="127.0.0.1")) as client:
-        yield client
+__all__ = ["api", "kept", "sessions"]
 
 
 async def test_what_is_no_frame_ends_the_connection(api: Api, sessions: Sessions) -> None:

@@ -6,31 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.ingest.sources import Block, Tail
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def text(blocks: list[Block]) -> str:
-    return b"".join(block.data for block in blocks).decode()
-
-
-def drain(tail: Tail) -> str:
-    found = ""
-    while blocks := tail.poll():
-        found += text(blocks)
-    return found
-
-
-def append(path: Path, data: str) -> None:
-    with path.open("a") as file:
-        file.write(data)
+from elfmesh.ingest.sources import Tail
+from tests.ingest.sources.tails import Clock, append, drain
 
 
 def test_rename_rotation_finishes_the_old_file_then_the_new(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from elfmesh.ingest.sources import Tail, succession
 from elfmesh.ingest.sources.tail import GRACE_S
-from tests.ingest.sources.test_tail import Clock, append, drain
+from tests.ingest.sources.tails import Clock, append, drain
 
 
 def lines(first: int, last: int) -> str:

@@ -7,39 +7,30 @@ import pytest
 from elfmesh.ql import parse
 from elfmesh.ql.plan.relation import JoinRelation, StatementPart, Union
 from elfmesh.ql.plan.render import full_text
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        (
-            "SELECT s.a FROM s JOIN t ON s.a = t.a AND sum(t.b) > 3",
-            1, 43, "ON cannot contain an aggregate", "",
-        ),
-        (
-            "SELECT x.a FROM s x SEMI JOIN t y ON x.a = y.a WHERE y.b = 3",
-            1, 56, "after this join", "left side",
-        ),
-        (
-            "SELECT a FROM s GROUP BY TUMBLE(ts, '5 s'), a UNION SELECT a FROM s GROUP BY TUMBLE(t, '5 s'),a",
-            1, 0, "by ts and by t", "one time column",
-        ),
-        (
-            "SELECT a FROM s WHERE row_number() OVER (ORDER BY b) < 3",
-            1, 23, "select list", "Filter outside",
-        ),
-        ("SELECT a + explode(b) FROM s", 1, 12, "must be the only item", "FROM (SELECT explode"),
-        ("SELECT a FROM s WHERE explode(b) = 1", 1, 23, "must be the only item", "FROM (SELECT explode"),
-        ("SELECT a, grouping(a) FROM s GROUP BY a", 1, 11, "grouping needs", "0 in every row"),
-        ("SELECT a FROM s QUALIFY b > 1", 1, 25, "needs a window function", "HAVING"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    (
+        "SELECT s.a FROM s JOIN t ON s.a = t.a AND sum(t.b) > 3",
+        1, 43, "ON cannot contain an aggregate", "",
+    ),
+    (
+        "SELECT x.a FROM s x SEMI JOIN t y ON x.a = y.a WHERE y.b = 3",
+        1, 56, "after this join", "left side",
+    ),
+    (
+        "SELECT a FROM s GROUP BY TUMBLE(ts, '5 s'), a UNION SELECT a FROM s GROUP BY TUMBLE(t, '5 s'),a",
+        1, 0, "by ts and by t", "one time column",
+    ),
+    (
+        "SELECT a FROM s WHERE row_number() OVER (ORDER BY b) < 3",
+        1, 23, "select list", "Filter outside",
+    ),
+    ("SELECT a + explode(b) FROM s", 1, 12, "must be the only item", "FROM (SELECT explode"),
+    ("SELECT a FROM s WHERE explode(b) = 1", 1, 23, "must be the only item", "FROM (SELECT explode"),
+    ("SELECT a, grouping(a) FROM s GROUP BY a", 1, 11, "grouping needs", "0 in every row"),
+    ("SELECT a FROM s QUALIFY b > 1", 1, 25, "needs a window function", "HAVING"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 def conditions(text: str) -> list[str]:

@@ -6,37 +6,28 @@ import pytest
 
 from elfmesh.ql import parse
 from elfmesh.ql.plan.render import full_text
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT s.a FROM lookup.t t JOIN s ON s.a = t.a", 1, 24, "come after JOIN", "FROM stream"),
-        ("SELECT s.a FROM s RIGHT JOIN lookup.t t ON s.a = t.a", 1, 37, "RIGHT JOIN with", "LEFT JOIN."),
-        ("SELECT s.a FROM s JOIN lookup.t t ON s.a > t.a", 1, 31, "by equations", "ON stream.field = "),
-        ("SELECT s.a FROM s JOIN lookup.t t ON t.a = 1", 1, 31, "by equations", "ON stream.field = "),
-        ("SELECT s.a FROM s JOIN lookup.t t ON t.a = t.b", 1, 31, "by equations", "ON stream.field = "),
-        (
-            "SELECT s.a FROM s JOIN u ON s.a = u.a JOIN lookup.t t ON s.a = t.a AND u.b = t.b",
-            1, 51, "joined to one stream", "in a subquery",
-        ),
-        ("SELECT s.a FROM (SELECT a FROM s) s JOIN lookup.t t ON s.a = t.a", 1, 49, "one stream", "subquery"),
-        (
-            "SELECT s.a FROM u LEFT JOIN s ON s.a = u.a JOIN lookup.t t ON s.a = t.a",
-            1, 56, "optional side of an outer join", "LEFT JOIN lookup",
-        ),
-        (
-            "SELECT s.a FROM s RIGHT JOIN u ON s.a = u.a JOIN lookup.t t ON s.a = t.a",
-            1, 57, "optional side of an outer join", "LEFT JOIN lookup",
-        ),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT s.a FROM lookup.t t JOIN s ON s.a = t.a", 1, 24, "come after JOIN", "FROM stream"),
+    ("SELECT s.a FROM s RIGHT JOIN lookup.t t ON s.a = t.a", 1, 37, "RIGHT JOIN with", "LEFT JOIN."),
+    ("SELECT s.a FROM s JOIN lookup.t t ON s.a > t.a", 1, 31, "by equations", "ON stream.field = "),
+    ("SELECT s.a FROM s JOIN lookup.t t ON t.a = 1", 1, 31, "by equations", "ON stream.field = "),
+    ("SELECT s.a FROM s JOIN lookup.t t ON t.a = t.b", 1, 31, "by equations", "ON stream.field = "),
+    (
+        "SELECT s.a FROM s JOIN u ON s.a = u.a JOIN lookup.t t ON s.a = t.a AND u.b = t.b",
+        1, 51, "joined to one stream", "in a subquery",
+    ),
+    ("SELECT s.a FROM (SELECT a FROM s) s JOIN lookup.t t ON s.a = t.a", 1, 49, "one stream", "subquery"),
+    (
+        "SELECT s.a FROM u LEFT JOIN s ON s.a = u.a JOIN lookup.t t ON s.a = t.a",
+        1, 56, "optional side of an outer join", "LEFT JOIN lookup",
+    ),
+    (
+        "SELECT s.a FROM s RIGHT JOIN u ON s.a = u.a JOIN lookup.t t ON s.a = t.a",
+        1, 57, "optional side of an outer join", "LEFT JOIN lookup",
+    ),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

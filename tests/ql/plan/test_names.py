@@ -6,31 +6,22 @@ import pytest
 
 from elfmesh.ql import parse
 from elfmesh.ql.plan.render import full_text
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT a + 1 AS b FROM s WHERE b > 3", 1, 32, "b is an alias", "Repeat the expression"),
-        (
-            "SELECT path AS a, lower(path) AS path, count(*) FROM s GROUP BY path HAVING path = 'x'",
-            1, 77, "both", "AS other_name",
-        ),
-        ("SELECT rank() OVER (ORDER BY a) AS n FROM s WHERE n = 1", 1, 51, "alias", "backquotes"),
-        ("SELECT explode(a) AS e FROM s WHERE e = 1", 1, 37, "alias", "backquotes"),
-        (
-            "SELECT grouping(a) AS g, a AS b FROM s WHERE g = 1 GROUP BY ROLLUP(a)",
-            1, 46, "alias", "backquotes",
-        ),
-        ("SELECT sum(a) AS x FROM s HAVING sum(x) > 1", 1, 38, "x is an alias of this query", "Repeat"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT a + 1 AS b FROM s WHERE b > 3", 1, 32, "b is an alias", "Repeat the expression"),
+    (
+        "SELECT path AS a, lower(path) AS path, count(*) FROM s GROUP BY path HAVING path = 'x'",
+        1, 77, "both", "AS other_name",
+    ),
+    ("SELECT rank() OVER (ORDER BY a) AS n FROM s WHERE n = 1", 1, 51, "alias", "backquotes"),
+    ("SELECT explode(a) AS e FROM s WHERE e = 1", 1, 37, "alias", "backquotes"),
+    (
+        "SELECT grouping(a) AS g, a AS b FROM s WHERE g = 1 GROUP BY ROLLUP(a)",
+        1, 46, "alias", "backquotes",
+    ),
+    ("SELECT sum(a) AS x FROM s HAVING sum(x) > 1", 1, 38, "x is an alias of this query", "Repeat"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

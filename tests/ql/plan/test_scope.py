@@ -5,29 +5,20 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT a FROM s, t", 1, 8, "a column of several inputs", "Write s.a or t.a"),
-        ("SELECT a FROM (SELECT b FROM s)", 1, 8, "no column a", "There are b"),
-        ("SELECT t.a FROM (SELECT b FROM s) t", 1, 10, "t has no column a", "There are b"),
-        ("SELECT a FROM s JOIN t ON s.a = t.a", 1, 8, "a column of several inputs", "Write s.a or t.a"),
-        ("SELECT s.a FROM s JOIN s ON s.a = s.b", 1, 24, "two inputs are called s", "AS other"),
-        ("SELECT ab FROM (SELECT abc, x FROM s) q", 1, 8, "there is no column ab", "Did you mean abc?"),
-        ("SELECT zz FROM (SELECT abc, x FROM s) q", 1, 8, "there is no column zz", "There are abc, x."),
-        ("SELECT t.b FROM (SELECT a FROM s) t JOIN (SELECT b FROM s) u ON t.a = u.b", 1, 10, "", "u.b."),
-        ("SELECT a FROM (SELECT a FROM s) JOIN t ON a = t.a", 1, 0, "several inputs", "write q.a or t.a."),
-        ("SELECT a AS b FROM s JOIN t ON s.a = t.a GROUP BY b", 1, 0, "several inputs", "Write s.a or t.a."),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT a FROM s, t", 1, 8, "a column of several inputs", "Write s.a or t.a"),
+    ("SELECT a FROM (SELECT b FROM s)", 1, 8, "no column a", "There are b"),
+    ("SELECT t.a FROM (SELECT b FROM s) t", 1, 10, "t has no column a", "There are b"),
+    ("SELECT a FROM s JOIN t ON s.a = t.a", 1, 8, "a column of several inputs", "Write s.a or t.a"),
+    ("SELECT s.a FROM s JOIN s ON s.a = s.b", 1, 24, "two inputs are called s", "AS other"),
+    ("SELECT ab FROM (SELECT abc, x FROM s) q", 1, 8, "there is no column ab", "Did you mean abc?"),
+    ("SELECT zz FROM (SELECT abc, x FROM s) q", 1, 8, "there is no column zz", "There are abc, x."),
+    ("SELECT t.b FROM (SELECT a FROM s) t JOIN (SELECT b FROM s) u ON t.a = u.b", 1, 10, "", "u.b."),
+    ("SELECT a FROM (SELECT a FROM s) JOIN t ON a = t.a", 1, 0, "several inputs", "write q.a or t.a."),
+    ("SELECT a AS b FROM s JOIN t ON s.a = t.a GROUP BY b", 1, 0, "several inputs", "Write s.a or t.a."),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

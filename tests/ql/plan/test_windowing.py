@@ -5,33 +5,24 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT a FROM s GROUP BY SESSION('5 s'), TUMBLE('5 s'), a", 1, 42, "one window", "one job"),
-        (
-            "SELECT count(*) FROM s GROUP BY TUMBLE(ts, '1 s'), TUMBLE(ts, '2 s')",
-            1, 52, "one window", "job",
-        ),
-        (
-            "SELECT a FROM s GROUP BY TUMBLE(ts, '5 s'), a UNION SELECT b FROM s GROUP BY TUMBLE('6 s'), b",
-            1, 78, "one window, in all", "one job for each",
-        ),
-        (
-            "SELECT count(*) FROM (SELECT et + INTERVAL 1 SECOND AS t FROM s) GROUP BY TUMBLE(t, '5 s')",
-            1, 75, "computed in a subquery", "TUMBLE over a field",
-        ),
-        ("SELECT count(*) FROM (SELECT b FROM s) q GROUP BY TUMBLE(t, '5 s')", 1, 51, "not selected", ""),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT a FROM s GROUP BY SESSION('5 s'), TUMBLE('5 s'), a", 1, 42, "one window", "one job"),
+    (
+        "SELECT count(*) FROM s GROUP BY TUMBLE(ts, '1 s'), TUMBLE(ts, '2 s')",
+        1, 52, "one window", "job",
+    ),
+    (
+        "SELECT a FROM s GROUP BY TUMBLE(ts, '5 s'), a UNION SELECT b FROM s GROUP BY TUMBLE('6 s'), b",
+        1, 78, "one window, in all", "one job for each",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT et + INTERVAL 1 SECOND AS t FROM s) GROUP BY TUMBLE(t, '5 s')",
+        1, 75, "computed in a subquery", "TUMBLE over a field",
+    ),
+    ("SELECT count(*) FROM (SELECT b FROM s) q GROUP BY TUMBLE(t, '5 s')", 1, 51, "not selected", ""),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

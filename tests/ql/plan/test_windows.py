@@ -5,55 +5,46 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        (
-            "SELECT count(*) FROM s GROUP BY TUMBLE(ts)",
-            1, 33, "does not take these", "INTERVAL '30' SECOND",
-        ),
-        (
-            "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s')",
-            1, 33, "does not take these", "slide, then size",
-        ),
-        (
-            "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s', '10 s')",
-            1, 33, "slides by 30 s", "at most the size",
-        ),
-        ("SELECT count(*) FROM s GROUP BY window(ts, '1 month')", 1, 33, "not a duration", "30 seconds"),
-        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, INTERVAL 1 MONTH)", 1, 0, "no fixed length", "SECOND"),
-        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, x)", 1, 33, "lengths are constants", "TUMBLE(ts"),
-        ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, '0 s')", 1, 33, "greater than zero", "TUMBLE"),
-        (
-            "SELECT count(*) FROM s GROUP BY SESSION(ts, '5 s', '9 s')",
-            1, 33, "does not take", "SESSION(ts, INT",
-        ),
-        ("SELECT count(*) FROM s GROUP BY SESSION(ts)", 1, 33, "does not take these", "'5' MINUTE"),
-        (
-            "SELECT count(*) FROM s GROUP BY session_window(ts, v)",
-            1, 33, "lengths are constants", "session_w",
-        ),
-        ("SELECT INTERVAL '1' DAY FROM s", 1, 0, "INTERVAL is not a value", "ts + INTERVAL"),
-        ("SELECT max(INTERVAL '1' DAY) FROM s", 1, 0, "INTERVAL is not a value", "ts + INTERVAL"),
-        (
-            "SELECT CASE WHEN a THEN INTERVAL '1' DAY END FROM s",
-            1, 0, "INTERVAL is not a value", "ts + INTERVAL",
-        ),
-        ("SELECT a FROM s GROUP BY HOP('1 s', '10001 s'), a", 1, 26, "more than 10000 panes", "slide longer"),
-        ("SELECT a FROM s GROUP BY TUMBLE(ts, '5 s', '1 s'), a", 1, 26, "does not take", "an offset"),
-        ("SELECT a + INTERVAL x DAY FROM s", 1, 12, "INTERVAL takes a constant", "INTERVAL '30' SECOND"),
-        ("SELECT a + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 12, "INTERVAL takes one unit", "SECOND"),
-        ("SELECT a + INTERVAL 'soon' FROM s", 1, 12, "is not a duration of fixed length", "SECOND"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    (
+        "SELECT count(*) FROM s GROUP BY TUMBLE(ts)",
+        1, 33, "does not take these", "INTERVAL '30' SECOND",
+    ),
+    (
+        "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s')",
+        1, 33, "does not take these", "slide, then size",
+    ),
+    (
+        "SELECT count(*) FROM s GROUP BY HOP(ts, '30 s', '10 s')",
+        1, 33, "slides by 30 s", "at most the size",
+    ),
+    ("SELECT count(*) FROM s GROUP BY window(ts, '1 month')", 1, 33, "not a duration", "30 seconds"),
+    ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, INTERVAL 1 MONTH)", 1, 0, "no fixed length", "SECOND"),
+    ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, x)", 1, 33, "lengths are constants", "TUMBLE(ts"),
+    ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, '0 s')", 1, 33, "greater than zero", "TUMBLE"),
+    (
+        "SELECT count(*) FROM s GROUP BY SESSION(ts, '5 s', '9 s')",
+        1, 33, "does not take", "SESSION(ts, INT",
+    ),
+    ("SELECT count(*) FROM s GROUP BY SESSION(ts)", 1, 33, "does not take these", "'5' MINUTE"),
+    (
+        "SELECT count(*) FROM s GROUP BY session_window(ts, v)",
+        1, 33, "lengths are constants", "session_w",
+    ),
+    ("SELECT INTERVAL '1' DAY FROM s", 1, 0, "INTERVAL is not a value", "ts + INTERVAL"),
+    ("SELECT max(INTERVAL '1' DAY) FROM s", 1, 0, "INTERVAL is not a value", "ts + INTERVAL"),
+    (
+        "SELECT CASE WHEN a THEN INTERVAL '1' DAY END FROM s",
+        1, 0, "INTERVAL is not a value", "ts + INTERVAL",
+    ),
+    ("SELECT a FROM s GROUP BY HOP('1 s', '10001 s'), a", 1, 26, "more than 10000 panes", "slide longer"),
+    ("SELECT a FROM s GROUP BY TUMBLE(ts, '5 s', '1 s'), a", 1, 26, "does not take", "an offset"),
+    ("SELECT a + INTERVAL x DAY FROM s", 1, 12, "INTERVAL takes a constant", "INTERVAL '30' SECOND"),
+    ("SELECT a + INTERVAL '1-2' YEAR TO MONTH FROM s", 1, 12, "INTERVAL takes one unit", "SECOND"),
+    ("SELECT a + INTERVAL 'soon' FROM s", 1, 12, "is not a duration of fixed length", "SECOND"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

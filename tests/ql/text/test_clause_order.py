@@ -6,7 +6,7 @@ import pytest
 
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,6 @@ def test_what_is_in_order_is_read(text: str) -> None:
     assert parse(text).columns
 
 
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT a FROM s WHERE", 1, 17, "nothing follows WHERE", "a = 1"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT a FROM s WHERE", 1, 17, "nothing follows WHERE", "a = 1"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)

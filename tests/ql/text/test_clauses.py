@@ -5,58 +5,49 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELEC a FROM s", 1, 1, "begins with SELECT", "Did you mean SELECT?"),
-        ("a FROM s", 1, 1, "begins with SELECT", "CREATE JOB"),
-        ("SELECT a", 1, 9, "FROM", "FROM stream"),
-        ("SELECT a FROM s ORDER a", 1, 17, "ORDER needs BY", "ORDER BY a, b"),
-        ("SELECT a FROM", 1, 14, "expected the name of a stream", ""),
-        ("SELECT a FROM STREAM s", 1, 15, "STREAM is not an ELF-QL keyword", "FROM name"),
-        ("SELECT a FROM s ON role = 'web'", 1, 20, "labels in parentheses", "ON (role"),
-        ("SELECT a FROM s ON (role 'web')", 1, 26, "expected `=`", "ON (role"),
-        ("SELECT a FROM s ON (role = web)", 1, 28, "'string'", "ON (role"),
-        ("SELECT a FROM s ON (role = 'web' zone = 'x')", 1, 34, "expected `)`", ""),
-        ("SELECT a FROM s ON (role = 'a', role = 'b')", 1, 40, "two values", ""),
-        ("SELECT a FROM s EVERY '5 s'", 1, 17, "option of a job", "CREATE JOB"),
-        ("CREATE TABLE t AS SELECT a FROM s", 1, 8, "only jobs", "CREATE JOB"),
-        ("CREATE JOB AS SELECT a FROM s", 1, 15, "", ""),
-        ("CREATE JOB a.b.c EVERY '5 s' AS SELECT x FROM s", 1, 18, "at most two parts", "namespace.name"),
-        ("CREATE JOB 'a b' AS SELECT x FROM s", 1, 12, "name of the job", "letters"),
-        ("CREATE JOB j EVRY '5 s' AS SELECT a FROM s", 1, 14, "option of the job", "Did you mean EVERY?"),
-        ("CREATE JOB j EVERY '5 s' EVERY '6 s' AS SELECT a FROM s", 1, 26, "twice", ""),
-        ("CREATE JOB j EVERY AS SELECT a FROM s", 1, 20, "takes a duration", "EVERY '30 s'"),
-        ("CREATE JOB j EVERY 'soon' AS SELECT a FROM s", 1, 20, "not a duration", "EVERY '30 s'"),
-        ("CREATE JOB j EVERY '0 s' AS SELECT a FROM s", 1, 20, "greater than zero", "30 s"),
-        ("CREATE JOB j EVERY '5 s' ON STRAGGLER LEAP AS SELECT a FROM s", 1, 39, "CORRECT, SKIP", "WAIT"),
-        ("CREATE JOB j EVERY '5 s' PARTITIONS 0 AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
-        ("CREATE JOB j EVERY '5 s' PARTITIONS x AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
-        ("SELECT count(*) AS n FROM s WHERE from = 'a'", 1, 40, "the name of a stream", "written `from`"),
-        ("SELECT a FROM s GROUP", 1, 17, "GROUP needs BY", "GROUP BY a, b"),
-        ("SELECT a FROM s x ORDER", 1, 19, "ORDER", ""),
-        (
-            "CREATE JOB j EVERY '5 s' REPLICAS 4 AS SELECT a FROM s",
-            1, 35, "from 0 to 3, not `4`", "REPLICAS 3",
-        ),
-        (
-            "CREATE JOB 9a EVERY '5 s' AS SELECT a FROM s",
-            1, 15, "`9a` is not the name", "begins with a letter",
-        ),
-        ("SELECT a FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "the name of a stream"),
-        ("SELECT a FROM f('x')", 1, 15, "ELF-QL has no f(...) in FROM", "name the file after the query"),
-        ("SELECT a FROM 'x.csv'", 1, 15, "expected the name of a stream, found `'x.csv'`", "elf run"),
-        ("SELECT s.a FROM s AS s(a, 1)", 1, 23, "must be names in parentheses", "Write s(a, b)."),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELEC a FROM s", 1, 1, "begins with SELECT", "Did you mean SELECT?"),
+    ("a FROM s", 1, 1, "begins with SELECT", "CREATE JOB"),
+    ("SELECT a", 1, 9, "FROM", "FROM stream"),
+    ("SELECT a FROM s ORDER a", 1, 17, "ORDER needs BY", "ORDER BY a, b"),
+    ("SELECT a FROM", 1, 14, "expected the name of a stream", ""),
+    ("SELECT a FROM STREAM s", 1, 15, "STREAM is not an ELF-QL keyword", "FROM name"),
+    ("SELECT a FROM s ON role = 'web'", 1, 20, "labels in parentheses", "ON (role"),
+    ("SELECT a FROM s ON (role 'web')", 1, 26, "expected `=`", "ON (role"),
+    ("SELECT a FROM s ON (role = web)", 1, 28, "'string'", "ON (role"),
+    ("SELECT a FROM s ON (role = 'web' zone = 'x')", 1, 34, "expected `)`", ""),
+    ("SELECT a FROM s ON (role = 'a', role = 'b')", 1, 40, "two values", ""),
+    ("SELECT a FROM s EVERY '5 s'", 1, 17, "option of a job", "CREATE JOB"),
+    ("CREATE TABLE t AS SELECT a FROM s", 1, 8, "only jobs", "CREATE JOB"),
+    ("CREATE JOB AS SELECT a FROM s", 1, 15, "", ""),
+    ("CREATE JOB a.b.c EVERY '5 s' AS SELECT x FROM s", 1, 18, "at most two parts", "namespace.name"),
+    ("CREATE JOB 'a b' AS SELECT x FROM s", 1, 12, "name of the job", "letters"),
+    ("CREATE JOB j EVRY '5 s' AS SELECT a FROM s", 1, 14, "option of the job", "Did you mean EVERY?"),
+    ("CREATE JOB j EVERY '5 s' EVERY '6 s' AS SELECT a FROM s", 1, 26, "twice", ""),
+    ("CREATE JOB j EVERY AS SELECT a FROM s", 1, 20, "takes a duration", "EVERY '30 s'"),
+    ("CREATE JOB j EVERY 'soon' AS SELECT a FROM s", 1, 20, "not a duration", "EVERY '30 s'"),
+    ("CREATE JOB j EVERY '0 s' AS SELECT a FROM s", 1, 20, "greater than zero", "30 s"),
+    ("CREATE JOB j EVERY '5 s' ON STRAGGLER LEAP AS SELECT a FROM s", 1, 39, "CORRECT, SKIP", "WAIT"),
+    ("CREATE JOB j EVERY '5 s' PARTITIONS 0 AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
+    ("CREATE JOB j EVERY '5 s' PARTITIONS x AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
+    ("SELECT count(*) AS n FROM s WHERE from = 'a'", 1, 40, "the name of a stream", "written `from`"),
+    ("SELECT a FROM s GROUP", 1, 17, "GROUP needs BY", "GROUP BY a, b"),
+    ("SELECT a FROM s x ORDER", 1, 19, "ORDER", ""),
+    (
+        "CREATE JOB j EVERY '5 s' REPLICAS 4 AS SELECT a FROM s",
+        1, 35, "from 0 to 3, not `4`", "REPLICAS 3",
+    ),
+    (
+        "CREATE JOB 9a EVERY '5 s' AS SELECT a FROM s",
+        1, 15, "`9a` is not the name", "begins with a letter",
+    ),
+    ("SELECT a FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "the name of a stream"),
+    ("SELECT a FROM f('x')", 1, 15, "ELF-QL has no f(...) in FROM", "name the file after the query"),
+    ("SELECT a FROM 'x.csv'", 1, 15, "expected the name of a stream, found `'x.csv'`", "elf run"),
+    ("SELECT s.a FROM s AS s(a, 1)", 1, 23, "must be names in parentheses", "Write s(a, b)."),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 def test_all_options_of_a_job() -> None:

@@ -5,32 +5,23 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT posexplode(a, b) FROM s", 1, 8, "posexplode takes one list or map", "LATERAL VIEW"),
-        ("SELECT posexplode(a) AS (n, k, v, x) FROM s", 1, 8, "need 2 or 3 names", "AS a, b"),
-        (
-            "SELECT posexplode(a) AS (n, e), count(*) AS c FROM s GROUP BY 1",
-            1, 8, "one generator", "LATERAL",
-        ),
-        ("SELECT a FROM s LATERAL VIEW upper(b) t AS c", 1, 30, "takes explode", "LATERAL VIEW [OUTER]"),
-        ("SELECT a FROM s LATERAL VIEW explode(b) t AS k, v, w", 1, 30, "need 1 or 2 names", "AS a, b"),
-        ("SELECT a FROM s LATERAL VIEW explode(b, c) t AS d", 1, 30, "one list or map", "LATERAL VIEW"),
-        ("SELECT a FROM s RIGHT JOIN UNNEST(b) AS t(c) ON TRUE", 1, 35, "CROSS JOIN", "UNNEST(x) AS t(e)"),
-        ("SELECT a FROM s LEFT JOIN UNNEST(b) AS t(c) ON a = c", 1, 34, "CROSS JOIN", "UNNEST(x) AS t(e)"),
-        ("SELECT a FROM s CROSS JOIN UNNEST(b, c) AS t(d)", 1, 35, "one list or map", "UNNEST(x) AS t(e)"),
-        ("SELECT a FROM s CROSS JOIN UNNEST(b) AS t", 1, 35, "need names", "UNNEST(x) AS t(e)"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT posexplode(a, b) FROM s", 1, 8, "posexplode takes one list or map", "LATERAL VIEW"),
+    ("SELECT posexplode(a) AS (n, k, v, x) FROM s", 1, 8, "need 2 or 3 names", "AS a, b"),
+    (
+        "SELECT posexplode(a) AS (n, e), count(*) AS c FROM s GROUP BY 1",
+        1, 8, "one generator", "LATERAL",
+    ),
+    ("SELECT a FROM s LATERAL VIEW upper(b) t AS c", 1, 30, "takes explode", "LATERAL VIEW [OUTER]"),
+    ("SELECT a FROM s LATERAL VIEW explode(b) t AS k, v, w", 1, 30, "need 1 or 2 names", "AS a, b"),
+    ("SELECT a FROM s LATERAL VIEW explode(b, c) t AS d", 1, 30, "one list or map", "LATERAL VIEW"),
+    ("SELECT a FROM s RIGHT JOIN UNNEST(b) AS t(c) ON TRUE", 1, 35, "CROSS JOIN", "UNNEST(x) AS t(e)"),
+    ("SELECT a FROM s LEFT JOIN UNNEST(b) AS t(c) ON a = c", 1, 34, "CROSS JOIN", "UNNEST(x) AS t(e)"),
+    ("SELECT a FROM s CROSS JOIN UNNEST(b, c) AS t(d)", 1, 35, "one list or map", "UNNEST(x) AS t(e)"),
+    ("SELECT a FROM s CROSS JOIN UNNEST(b) AS t", 1, 35, "need names", "UNNEST(x) AS t(e)"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

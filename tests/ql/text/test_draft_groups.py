@@ -5,20 +5,11 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT count(*) FROM s GROUP BY CUBE(a, b, c, d, e, f, g)", 1, 0, "64 groupings", "several jobs"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT count(*) FROM s GROUP BY CUBE(a, b, c, d, e, f, g)", 1, 0, "64 groupings", "several jobs"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

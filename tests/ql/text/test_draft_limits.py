@@ -13,7 +13,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.text.draft_limits import NODES_MAX
 from elfmesh.ql.text.parsing import NUMBER_CHARS_MAX
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
 
 def doubling(levels: int) -> str:
@@ -111,16 +111,8 @@ def test_the_longest_name_is_accepted() -> None:
     assert split_name(job.qualified) == ("a" * 128, "b" * 128)
 
 
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT a FROM s LIMIT 10 OFFSET x", 1, 33, "whole number", "OFFSET 10"),
-        ("SELECT a FROM s LIMIT x", 1, 23, "whole number", "LIMIT 10"),
-        ("SELECT a FROM s LIMIT 10 PERCENT", 1, 0, "", ""),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT a FROM s LIMIT 10 OFFSET x", 1, 33, "whole number", "OFFSET 10"),
+    ("SELECT a FROM s LIMIT x", 1, 23, "whole number", "LIMIT 10"),
+    ("SELECT a FROM s LIMIT 10 PERCENT", 1, 0, "", ""),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)

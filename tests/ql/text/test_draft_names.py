@@ -5,27 +5,18 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT sum(a) OVER v AS x FROM s WINDOW w AS (ORDER BY b)", 1, 8, "no window v", "There are w"),
-        (
-            "SELECT x FROM (SELECT a, b FROM s) AS q(x)",
-            1, 41, "q has 2 columns, and 1 names", "each column a",
-        ),
-        ("SELECT x FROM (SELECT a, b FROM s) AS q(x, X)", 1, 41, "q has two columns of one name", "its own"),
-        ("WITH q(x, y) AS (SELECT a FROM s) SELECT x FROM q", 1, 8, "q has 1 columns, and 2 names", ""),
-        ("SELECT a FROM s AS q(x)", 1, 22, "the columns of s have no order", "SELECT x AS a"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT sum(a) OVER v AS x FROM s WINDOW w AS (ORDER BY b)", 1, 8, "no window v", "There are w"),
+    (
+        "SELECT x FROM (SELECT a, b FROM s) AS q(x)",
+        1, 41, "q has 2 columns, and 1 names", "each column a",
+    ),
+    ("SELECT x FROM (SELECT a, b FROM s) AS q(x, X)", 1, 41, "q has two columns of one name", "its own"),
+    ("WITH q(x, y) AS (SELECT a FROM s) SELECT x FROM q", 1, 8, "q has 1 columns, and 2 names", ""),
+    ("SELECT a FROM s AS q(x)", 1, 22, "the columns of s have no order", "SELECT x AS a"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from elfmesh.errors import QueryError
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
 ONE = {"one": [1], "a": ["x"]}
 CASES: dict[str, Any] = {
@@ -103,14 +103,6 @@ def test_a_column_of_an_input_comes_before_a_part_of_a_column_called_as_the_inpu
     assert rows_of(text, {"v": [7]}) == [(7,)]
 
 
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT 99999999999999999999 FROM s", 1, 8, "64 bits", "decimal"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT 99999999999999999999 FROM s", 1, 8, "64 bits", "decimal"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)

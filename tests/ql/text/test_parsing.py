@@ -9,49 +9,40 @@ from hypothesis import strategies as st
 from elfmesh.errors import QueryError
 from elfmesh.ql import declare, expand, parse, parse_many
 from elfmesh.ql.text.parsing import parse_each
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("", 1, 1, "no query", "SELECT"),
-        ("   -- only a comment\n", 1, 1, "no query", "SELECT"),
-        ("SELECT a FROM s; SELECT b FROM s", 1, 18, "second statement", "one statement"),
-        ("SELECT a FROM LATEST shop.top", 1, 1, "only be joined to a", "JOIN LATEST namespace.job"),
-        ("SELECT a FROM SAME shop.top", 1, 1, "only be joined to a", "JOIN LATEST namespace.job"),
-        ("SELECT s.a FROM s JOIN SAME b.c x ON s.a = x.a", 1, 1, "SAME needs intervals", "TUMBLE"),
-        (
-            "SELECT s.a FROM s RIGHT JOIN LATEST b.c x ON s.a = x.a",
-            1, 1, "only be joined to a", "JOIN LATEST",
-        ),
-        ("SELECT a FROM s UNION ALL SELECT a FROM LATEST b.c", 1, 0, "only be joined to a", "JOIN LATEST"),
-        (
-            "CREATE JOB j EVERY '5 s' AS SELECT * FROM s JOIN t ON s.a = t.a",
-            1, 36, "cannot SELECT *", "Name the",
-        ),
-        ("CREATE JOB j AS SELECT count(*) FROM s", 1, 1, "a job needs an interval", "EVERY '30 s'"),
-        ("CREATE JOB j AS SELECT count(*) FROM s", 1, 1, "a job needs an interval", "TUMBLE(ts"),
-        (
-            "CREATE JOB j\nEVERY '5 s' AS SELECT count(*) FROM s\nGROUP BY TUMBLE(ts, '30 s')",
-            2, 1, "differs from the window", "Leave EVERY out",
-        ),
-        ("CREATE JOB j EVERY '5 s' AS SELECT * FROM s", 1, 36, "cannot SELECT *", "Name the fields"),
-        (
-            "SELECT s.a FROM s JOIN u ON s.a = u.b GROUP BY SESSION('5 s'), s.a",
-            1, 1, "one stream", "TUMBLE",
-        ),
-        (
-            "CREATE JOB j EVERY '5 s' KEEP PARTIALS AS SELECT s.a FROM s JOIN t ON s.a = t.a",
-            1, 1, "KEEP", "Leave",
-        ),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("", 1, 1, "no query", "SELECT"),
+    ("   -- only a comment\n", 1, 1, "no query", "SELECT"),
+    ("SELECT a FROM s; SELECT b FROM s", 1, 18, "second statement", "one statement"),
+    ("SELECT a FROM LATEST shop.top", 1, 1, "only be joined to a", "JOIN LATEST namespace.job"),
+    ("SELECT a FROM SAME shop.top", 1, 1, "only be joined to a", "JOIN LATEST namespace.job"),
+    ("SELECT s.a FROM s JOIN SAME b.c x ON s.a = x.a", 1, 1, "SAME needs intervals", "TUMBLE"),
+    (
+        "SELECT s.a FROM s RIGHT JOIN LATEST b.c x ON s.a = x.a",
+        1, 1, "only be joined to a", "JOIN LATEST",
+    ),
+    ("SELECT a FROM s UNION ALL SELECT a FROM LATEST b.c", 1, 0, "only be joined to a", "JOIN LATEST"),
+    (
+        "CREATE JOB j EVERY '5 s' AS SELECT * FROM s JOIN t ON s.a = t.a",
+        1, 36, "cannot SELECT *", "Name the",
+    ),
+    ("CREATE JOB j AS SELECT count(*) FROM s", 1, 1, "a job needs an interval", "EVERY '30 s'"),
+    ("CREATE JOB j AS SELECT count(*) FROM s", 1, 1, "a job needs an interval", "TUMBLE(ts"),
+    (
+        "CREATE JOB j\nEVERY '5 s' AS SELECT count(*) FROM s\nGROUP BY TUMBLE(ts, '30 s')",
+        2, 1, "differs from the window", "Leave EVERY out",
+    ),
+    ("CREATE JOB j EVERY '5 s' AS SELECT * FROM s", 1, 36, "cannot SELECT *", "Name the fields"),
+    (
+        "SELECT s.a FROM s JOIN u ON s.a = u.b GROUP BY SESSION('5 s'), s.a",
+        1, 1, "one stream", "TUMBLE",
+    ),
+    (
+        "CREATE JOB j EVERY '5 s' KEEP PARTIALS AS SELECT s.a FROM s JOIN t ON s.a = t.a",
+        1, 1, "KEEP", "Leave",
+    ),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 def test_what_is_wrong_with_one_statement_does_not_hide_the_others() -> None:

@@ -5,28 +5,19 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        ("SELECT (a FROM s", 1, 8, "has no matching `)`", "Add a `)`"),
-        ("SELECT a) FROM s", 1, 9, "has no matching `(`", "("),
-        ("SELECT 128Y FROM s", 1, 8, "128Y does not fit into a TINYINT", "Write a wider one: 128L."),
-        ("SELECT -129Y FROM s", 1, 9, "-129Y does not fit into a TINYINT", "129L"),
-        ("SELECT a -128Y FROM s", 1, 11, "128Y does not fit into a TINYINT", "128L"),
-        ("SELECT 32768S FROM s", 1, 8, "32768S does not fit into a SMALLINT", "32768L"),
-        ("SELECT 9223372036854775808L FROM s", 1, 8, "into a BIGINT", "Write a decimal"),
-        ("SELECT 0x1F FROM s", 1, 8, "0x1F is not a number", "Write 31, or X'1F' for bytes."),
-        ("SELECT (a, (b) FROM s", 1, 8, "this `(` has no matching `)`", "Add a `)`"),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    ("SELECT (a FROM s", 1, 8, "has no matching `)`", "Add a `)`"),
+    ("SELECT a) FROM s", 1, 9, "has no matching `(`", "("),
+    ("SELECT 128Y FROM s", 1, 8, "128Y does not fit into a TINYINT", "Write a wider one: 128L."),
+    ("SELECT -129Y FROM s", 1, 9, "-129Y does not fit into a TINYINT", "129L"),
+    ("SELECT a -128Y FROM s", 1, 11, "128Y does not fit into a TINYINT", "128L"),
+    ("SELECT 32768S FROM s", 1, 8, "32768S does not fit into a SMALLINT", "32768L"),
+    ("SELECT 9223372036854775808L FROM s", 1, 8, "into a BIGINT", "Write a decimal"),
+    ("SELECT 0x1F FROM s", 1, 8, "0x1F is not a number", "Write 31, or X'1F' for bytes."),
+    ("SELECT (a, (b) FROM s", 1, 8, "this `(` has no matching `)`", "Add a `)`"),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

@@ -10,66 +10,57 @@ import pytest
 from elfmesh.ql import parse
 from elfmesh.ql.plan.relation import JoinRelation
 from tests.ql.conftest import run_streams
-from tests.ql.refusals import REFUSED, assert_refused
+from tests.ql.refusals import refusing
 
-
-@pytest.mark.parametrize(
-    REFUSED,
-    [
-        (
-            "SELECT (SELECT a FROM t WHERE t.b = s.b) FROM s",
-            1, 16, "must select aggregates", "LEFT JOIN (SELECT",
-        ),
-        ("SELECT a FROM s WHERE a IN (SELECT b FROM t) OR a = 1", 1, 23, "joined by AND", "SEMI"),
-        ("SELECT a IN (SELECT b FROM t) FROM s", 1, 8, "joined by AND", "SEMI"),
-        ("SELECT a FROM s WHERE a IN (SELECT b, c FROM t)", 1, 23, "query with 1 column", ""),
-        (
-            "SELECT a FROM s WHERE (a, b) NOT IN (SELECT b, c FROM t)",
-            1, 24, "several columns", "NOT EXISTS",
-        ),
-        (
-            "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.a) OR a = 1",
-            1, 38, "EXISTS", "SEMI",
-        ),
-        (
-            "SELECT a FROM s WHERE EXISTS (SELECT t.a FROM t WHERE t.a = s.a GROUP BY 1)",
-            1, 40, "GROUP", "JOIN",
-        ),
-        (
-            "SELECT a FROM s WHERE EXISTS (SELECT max(t.b) FROM t WHERE t.a = s.a)",
-            1, 0, "an aggregate", "JOIN",
-        ),
-        (
-            "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t JOIN u ON t.a = s.a)",
-            1, 65, "only in WHERE", "JOIN",
-        ),
-        (
-            "SELECT a FROM s WHERE a IN (SELECT max(b) FROM t WHERE t.c = s.c)",
-            1, 23, "an aggregate", "LEFT",
-        ),
-        (
-            "SELECT a FROM s WHERE b = (SELECT max(b) FROM t WHERE t.c < s.c)",
-            1, 57, "only by equality", "LEFT",
-        ),
-        (
-            "SELECT a FROM s WHERE b = (SELECT hll_sketch_agg(a) FROM t WHERE t.c = s.c)",
-            1, 35, "sketch", "LEFT",
-        ),
-        (
-            "SELECT a, (SELECT max(b) FROM t WHERE t.c = s.a) FROM s GROUP BY a",
-            1, 19, "after GROUP BY", "LEFT",
-        ),
-        (
-            "SELECT a FROM s WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.x = s.a LIMIT 0)",
-            1, 42, "LIMIT in", "JOIN",
-        ),
-    ],
-    ids=lambda given: str(given)[:50],
+test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
+    (
+        "SELECT (SELECT a FROM t WHERE t.b = s.b) FROM s",
+        1, 16, "must select aggregates", "LEFT JOIN (SELECT",
+    ),
+    ("SELECT a FROM s WHERE a IN (SELECT b FROM t) OR a = 1", 1, 23, "joined by AND", "SEMI"),
+    ("SELECT a IN (SELECT b FROM t) FROM s", 1, 8, "joined by AND", "SEMI"),
+    ("SELECT a FROM s WHERE a IN (SELECT b, c FROM t)", 1, 23, "query with 1 column", ""),
+    (
+        "SELECT a FROM s WHERE (a, b) NOT IN (SELECT b, c FROM t)",
+        1, 24, "several columns", "NOT EXISTS",
+    ),
+    (
+        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.a) OR a = 1",
+        1, 38, "EXISTS", "SEMI",
+    ),
+    (
+        "SELECT a FROM s WHERE EXISTS (SELECT t.a FROM t WHERE t.a = s.a GROUP BY 1)",
+        1, 40, "GROUP", "JOIN",
+    ),
+    (
+        "SELECT a FROM s WHERE EXISTS (SELECT max(t.b) FROM t WHERE t.a = s.a)",
+        1, 0, "an aggregate", "JOIN",
+    ),
+    (
+        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t JOIN u ON t.a = s.a)",
+        1, 65, "only in WHERE", "JOIN",
+    ),
+    (
+        "SELECT a FROM s WHERE a IN (SELECT max(b) FROM t WHERE t.c = s.c)",
+        1, 23, "an aggregate", "LEFT",
+    ),
+    (
+        "SELECT a FROM s WHERE b = (SELECT max(b) FROM t WHERE t.c < s.c)",
+        1, 57, "only by equality", "LEFT",
+    ),
+    (
+        "SELECT a FROM s WHERE b = (SELECT hll_sketch_agg(a) FROM t WHERE t.c = s.c)",
+        1, 35, "sketch", "LEFT",
+    ),
+    (
+        "SELECT a, (SELECT max(b) FROM t WHERE t.c = s.a) FROM s GROUP BY a",
+        1, 19, "after GROUP BY", "LEFT",
+    ),
+    (
+        "SELECT a FROM s WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.x = s.a LIMIT 0)",
+        1, 42, "LIMIT in", "JOIN",
+    ),
 )  # fmt: skip
-def test_a_wrong_query_is_refused_where_it_is_wrong(
-    text: str, line: int, column: int, message: str, hint: str
-) -> None:
-    assert_refused(text, line, column, message, hint)
 
 
 @pytest.mark.parametrize(

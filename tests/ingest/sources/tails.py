@@ -1,0 +1,31 @@
+"""What tests of a tail share: a clock to set, lines to append, and all that a tail reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elfmesh.ingest.sources import Block, Tail
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def text(blocks: list[Block]) -> str:
+    return b"".join(block.data for block in blocks).decode()
+
+
+def drain(tail: Tail) -> str:
+    found = ""
+    while blocks := tail.poll():
+        found += text(blocks)
+    return found
+
+
+def append(path: Path, data: str) -> None:
+    with path.open("a") as file:
+        file.write(data)
