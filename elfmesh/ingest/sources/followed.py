@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 
 from elfmesh.ingest.sources import contents
+from elfmesh.ingest.sources.birth import is_younger
 from elfmesh.ingest.sources.blocks import LineCutter
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.held import Held
@@ -134,7 +135,7 @@ class Followed(Held):
             copy = self._copy_of(place)
             if copy is not None:
                 self._go_on(copy, place)
-                if each is not None and copy.path != place.path and not self._was_cut(place):
+                if each is not None and copy.path != place.path and self._is_cut_now(place, each, copy):
                     self.gaps.append(Gap(place.path, f"{CUT}; {REST} {copy.path}"))
                 continue
             read = self._replay.get(place.key, 0) - place.offset
@@ -147,6 +148,10 @@ class Followed(Held):
         """Return whether the file was seen to restart before this boot; that loss is counted already."""
         others = (*self._resume, *(known.position for known in self._known.values()))
         return any(p.id == place.id and p.key != place.key for p in others)
+
+    def _is_cut_now(self, place: FilePosition, each: RotatedFile, copy: RotatedFile) -> bool:
+        """Return whether a file was copied and truncated; a new file may have got its inode instead."""
+        return not self._was_cut(place) and not is_younger(each.path, copy.path)
 
     def _is_unseen(self, place: FilePosition) -> bool:
         """Return whether a file that was empty may be one of the rotated files that were never seen."""

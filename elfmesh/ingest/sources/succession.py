@@ -7,15 +7,14 @@ one was created before that one vanished.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from elfmesh.errors import DataError
 from elfmesh.ingest.sources import contents
+from elfmesh.ingest.sources.birth import born_ns
 from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.position import MARK_BYTES, FilePosition, SourceId
 from elfmesh.ingest.sources.rotated import RotatedFile, is_rotated, scan
@@ -30,9 +29,6 @@ UNSEEN = "the file before it is deleted: other files may have had its name in be
 ELSEWHERE = "rotated into another directory before they were seen"
 
 DELETED = " (deleted)"
-AT_FDCWD, STATX_BTIME, STATX_BTIME_AT, STATX_BYTES = -100, 0x800, 80, 256
-"""Constants of linux/stat.h: the working directory, the bit and the position of the creation time, the size
-of the struct."""
 
 
 class FileNames:
@@ -179,19 +175,8 @@ def _follows(file: OpenFile, chain: Sequence[RotatedFile]) -> bool:
         return False
     if contents.is_compressed(chain[0].path):  # its creation time is that of the compression
         return False
-    born = _born_ns(chain[0].path)
+    born = born_ns(chain[0].path)
     return born is not None and born < os.fstat(file.fd).st_ctime_ns
-
-
-def _born_ns(path: str) -> int | None:
-    """Return when a file was created; None if unknown. Python has no function for it on Linux."""
-    statx = getattr(_LIBC, "statx", None)
-    found = ctypes.create_string_buffer(STATX_BYTES)
-    if statx is None or statx(AT_FDCWD, os.fsencode(path), 0, STATX_BTIME, found):
-        return None
-    (mask,) = struct.unpack_from("=I", found, 0)
-    seconds, nanoseconds = struct.unpack_from("=qI", found, STATX_BTIME_AT)
-    return int(seconds * 10**9 + nanoseconds) if mask & STATX_BTIME else None
 
 
 def _common_bytes(file: OpenFile, path: str) -> int:
@@ -211,6 +196,3 @@ def _has_last_line(path: str, file: OpenFile) -> bool:
         return mark in os.pread(other, 2 * SEARCH_BYTES, max(0, file.offset - SEARCH_BYTES))
     finally:
         os.close(other)
-
-
-_LIBC = ctypes.CDLL(None)

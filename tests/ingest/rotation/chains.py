@@ -135,6 +135,7 @@ def replace(s: Station, change: Callable[[bytes], bytes] = bytes) -> None:
     copy = s.directory / "t"
     copy.write_bytes(change(s.log.read_bytes()))
     copy.replace(s.log)
+    s.let_file_clock_pass()
 
 
 @case("replaced by a copy of itself, three times (`cp a.log t; mv t a.log`: rsync, editors)")

@@ -24,6 +24,7 @@ from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released
 from elfmesh.storage.storage import DiskStorage
+from tests.ingest.sources.tails import let_file_clock_pass
 
 BEGIN = datetime(2026, 5, 17, 10, 0, tzinfo=UTC)
 PATIENT = """CREATE JOB t.ids LATENESS INTERVAL '1' HOUR AS SELECT id, count(*) AS n FROM log
@@ -102,12 +103,7 @@ class Station:
         return self.log.rename(self.log.with_name("access.log.1"))
 
     def let_file_clock_pass(self) -> None:
-        """Wait until what is done to files gets another time, as it does when people and tools do it."""
-        probe = self.keep / "clock"
-        probe.touch()
-        before = probe.stat().st_ctime_ns
-        while probe.stat().st_ctime_ns == before:
-            probe.touch()
+        let_file_clock_pass(self.keep / "clock")
 
     # -- the agent ---------------------------------------------------------------------------------------
 

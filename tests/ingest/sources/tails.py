@@ -29,3 +29,11 @@ def drain(tail: Tail) -> str:
 def append(path: Path, data: str) -> None:
     with path.open("a") as file:
         file.write(data)
+
+
+def let_file_clock_pass(probe: Path) -> None:
+    """Wait until what is done to files gets another time, as it does when people and tools do it."""
+    probe.touch()
+    before = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == before:
+        probe.touch()

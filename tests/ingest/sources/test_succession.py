@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.ingest.sources import Tail, succession
+from elfmesh.ingest.sources import Tail, birth, succession
 from elfmesh.ingest.sources.tail import GRACE_S
 from tests.ingest.sources.tails import Clock, append, drain
 
@@ -155,7 +155,7 @@ def test_a_file_that_waits_and_is_deleted_is_a_gap(tmp_path: Path) -> None:
 def test_where_no_time_of_birth_is_told_a_chain_is_not_taken_for_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(succession, "_LIBC", None)
+    monkeypatch.setattr(birth, "_LIBC", None)
     log = tmp_path / "log"
     append(log, lines(0, 3))
     tail, clock = follow(log)
