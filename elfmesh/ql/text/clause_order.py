@@ -79,6 +79,11 @@ def _check_filled(origin: SourceText, tokens: Sequence[Token], at: int) -> None:
     if kind == TokenType.COMMA and before == TokenType.ALL and tokens[at - 2].token_type == TokenType.SELECT:
         hint = "A column of this name is written `all`."
         raise origin.error("ALL before a comma selects nothing", tokens[at - 1].start, hint)
+    if kind == TokenType.ALIAS and after == TokenType.STRING:
+        name = tokens[at + 1].text
+        right = name if name.isidentifier() else f"`{name.replace('`', '``')}`"
+        hint = f"Write the name without quotes or in backticks: AS {right}."
+        raise origin.error("a string is not a name", tokens[at + 1].start, hint)
     if kind == TokenType.COMMA and (after in _NEVER_FIRST or before in _BEFORE_FIRST):
         raise origin.error(
             "this comma has nothing on one side", tokens[at].start, "Remove it, or add a value."

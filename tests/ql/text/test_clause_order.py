@@ -49,4 +49,6 @@ def test_what_is_in_order_is_read(text: str) -> None:
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT a FROM s WHERE", 1, 17, "nothing follows WHERE", "a = 1"),
+    ("SELECT a AS 'b' FROM s", 1, 13, "a string is not a name", "AS b."),
+    ('SELECT a AS "b c" FROM s', 1, 13, "a string is not a name", "AS `b c`."),
 )  # fmt: skip
