@@ -82,7 +82,7 @@ class SinkItem:
         """Return the rows as the Spark source does: the columns of the interval, then those of the query.
 
         Raises:
-            Refused: two columns have the same name, or a value does not fit its column.
+            RecordRefused: two columns have the same name, or a value does not fit its column.
         """
         table = ipc_to_table(self.rows)
         schema = spark_types.row_schema(table.schema)
@@ -130,8 +130,8 @@ class Sink(Protocol):
         Returns False if the sink already has this record, or a later one of its interval.
 
         Raises:
-            Refused: the record cannot be stored.
-            Fenced: the record must not be stored.
+            RecordRefused: the record cannot be stored.
+            RecordFenced: the record must not be stored.
             Unavailable: nothing was stored, or the outcome is unknown; the caller tries again.
         """
         ...
@@ -152,8 +152,8 @@ class Sink(Protocol):
 def admit(position: Position | None, shown: tuple[int, int] | None, item: SinkItem) -> bool:
     """Whether a sink needs a record.
 
-    `shown` is the `Item.order` of the record of this interval that the sink has and may replace. Raises
-    Fenced, because the epochs of terminal records never decrease.
+    `shown` is the `SinkItem.order` of the record of this interval that the sink has and may replace. Raises
+    RecordFenced, because the epochs of terminal records never decrease.
     """
     record = item.record
     if position is not None:

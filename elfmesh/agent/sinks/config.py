@@ -10,7 +10,7 @@ import importlib.util
 import ipaddress
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -140,8 +140,7 @@ class KafkaSink(_Stored, frozen=True, kw_only=True, tag="kafka"):
 
 
 SinkConfig = ParquetSink | PrometheusSink | PostgresSink | WebhookSink | KafkaSink
-_KINDS = (ParquetSink, PrometheusSink, PostgresSink, WebhookSink, KafkaSink)
-TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for kind in get_args(SinkConfig)}
 
 
 def check_sink(name: str, sink: SinkConfig, source: str) -> None:

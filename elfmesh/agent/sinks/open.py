@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from elfmesh.agent.sinks.base import Sink
-from elfmesh.agent.sinks.config import ParquetSink, PostgresSink, PrometheusSink, SinkConfig, WebhookSink
+from elfmesh.agent.sinks.config import (
+    KafkaSink,
+    ParquetSink,
+    PostgresSink,
+    PrometheusSink,
+    SinkConfig,
+    WebhookSink,
+)
 from elfmesh.storage.storage import DiskStorage
 
 
@@ -25,6 +34,8 @@ def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
         from elfmesh.agent.sinks.webhook import Webhook
 
         return Webhook(name, config, storage)
-    from elfmesh.agent.sinks.kafka import KafkaTopic
+    if isinstance(config, KafkaSink):
+        from elfmesh.agent.sinks.kafka import KafkaTopic
 
-    return KafkaTopic(name, config)
+        return KafkaTopic(name, config)
+    assert_never(config)

@@ -142,7 +142,7 @@ class PostgresTables:
         return sql.Identifier(self._config.schema, table)
 
     def _locked(self, log: LogName) -> Position | None:
-        """Return the position of a log, locked for the transaction. Refused: invalid table name."""
+        """Return the position of a log, locked for the transaction. RecordRefused: invalid table name."""
         connection, positions = self._connected(), self._named("elf_positions")
         name = _table_name(log.job)
         connection.execute(
@@ -236,7 +236,7 @@ class PostgresTables:
     def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
         """Create the job's table or its new columns, and return the columns.
 
-        Raises Refused if the table is foreign or a column does not fit.
+        Raises RecordRefused if the table is foreign or a column does not fit.
         """
         wanted = {field.name: column_type(field.type) for field in schema}
         for column in wanted:

@@ -9,8 +9,9 @@ operation works on all groups at once. The laws, tested for every kind in tests/
               neginf                                                                 else exact
     sumsq     as sum                         0            as sum            negate   as sum
     variance  as sum, and square+k           0            + per limb        negate   float64, squares around
-    covariance  as sum, other+k, product+k   0            + per limb        negate   float64, products around
                                                                                      the mean
+    covariance  as sum, other+k, product+k   0            + per limb        negate   float64, products around
+                                                                                     the means
     min, max  value                          null         least, greatest   none     the value
     first,    seen, by, rest, value          seen = 0     the record with   none     the value
     last                                                  least, greatest by
