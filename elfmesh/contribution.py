@@ -1,8 +1,8 @@
 """What some agents have for one interval, and the arithmetic of runs of such contributions.
 
 Owns one shape for the worker, the member, the trees and the copies: an interval, its counts and its payload.
-A run is a tuple of contributions in the order of their intervals, at most one each. Refuses to know whose
-they are, and how they look on the wire and on disk.
+A run is a tuple of contributions in the order of their intervals, at most one each. Does not depend on the
+agents that made them, or on the encodings of the wire and the disk.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from operator import attrgetter
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """See the module.
+    """Counts and payload of some agents for one interval.
 
     Attributes:
         interval: its index.
         counts: of records by bucket.
         payload: the partial aggregate, b"" if there are no rows.
-        rev: which revision it is; above 1 of one agent alone.
+        rev: number of the revision, from 1; a contribution with a higher one is of a single agent.
     """
 
     interval: int
@@ -34,24 +34,24 @@ _interval_of = attrgetter("interval")
 
 
 def within(run: tuple[Contribution, ...], start: int, stop: int) -> tuple[Contribution, ...]:
-    """Those of the intervals [start, stop). Cost: O(log run + those)."""
+    """Return the contributions to the intervals [start, stop). Cost: O(log run + result)."""
     first = bisect_left(run, start, key=_interval_of)
     return run[first : bisect_left(run, stop, first, key=_interval_of)]
 
 
 def replaced(run: Iterable[Contribution], new: Contribution) -> tuple[Contribution, ...]:
-    """A run with another contribution to one interval, which may have had none."""
+    """Return a run in which `new` replaces the contribution to its interval, if there is one."""
     kept = (each for each in run if each.interval != new.interval)
     return tuple(sorted((*kept, new), key=_interval_of))
 
 
 def payload_bytes(parts: Iterable[Iterable[Contribution]]) -> int:
-    """Of several runs."""
+    """Return the total size of the payloads of several runs."""
     return sum(len(each.payload) for run in parts for each in run)
 
 
 def around_revisions(run: Iterable[Contribution], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """[start, stop) cut so that each interval with a revision stands alone."""
+    """Yield the pieces of [start, stop), cut so that each interval with a revision is a piece of its own."""
     for each in run:
         if each.rev > 1 and start <= each.interval < stop:
             if start < each.interval:
@@ -63,7 +63,7 @@ def around_revisions(run: Iterable[Contribution], start: int, stop: int) -> Iter
 
 
 def split(payload: bytes, sizes: Sequence[int]) -> tuple[bytes, ...] | None:
-    """A payload cut into pieces of these sizes, or None if they are not its size together."""
+    """Return a payload cut into pieces of these sizes, or None if the sizes do not add up to its size."""
     if any(size < 0 for size in sizes) or sum(sizes) != len(payload):
         return None
     found, at = [], 0
