@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.member.test_lost_first_interval import (
-    test_what_is_counted_as_expired_never_goes_up_nor_is_covered as never_covered,
+from tests.control.master.test_lost_rosters import (
+    test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
-from tests.control.member.test_lost_first_interval import (
-    test_what_went_up_before_a_roster_was_lost_is_counted_once as raised,
-)
+from tests.control.member import test_lost_first_interval as lost_first
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
@@ -95,9 +93,19 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
 NOTICED_BY = {
     "voters-of-the-end": begun_again,
     "end-asks-all": all_asked,
-    "counted-before-the-start": never_covered,
+    "counted-before-the-start": lost_first.test_what_is_counted_as_expired_never_goes_up_nor_is_covered,
     "damage-once": declared_once,
-    "decided-by-its-number": raised,
+    "decided-by-its-number": lost_first.test_what_went_up_before_a_roster_was_lost_is_counted_once,
+    "number-of-its-epoch": number_lost,
+    "lowered-first": lost_first.test_a_number_that_starts_earlier_than_the_one_before_decides_from_there_on,
+    "refused-again": lost_first.test_what_was_refused_goes_up_again_although_the_next_term_begins_behind_it,
+    "outside-when-closed": lost_first.test_what_no_record_can_have_is_open_until_its_interval_is_closed,
+    "annulled-corrections": (
+        lost_first.test_what_went_up_with_an_annulled_interval_is_pending_again_when_that_was_closed
+    ),
+    "annulled-below-the-first": (
+        lost_first.test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls
+    ),
     "returned-voters": comes_back,
 }
 

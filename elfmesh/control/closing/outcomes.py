@@ -11,7 +11,10 @@ from sortedcontainers import SortedDict
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.roster import is_of_epoch
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LogRead
+from elfmesh.control.protocol.messages import Roster
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
 from elfmesh.errors import ProtocolError
 from elfmesh.interval_map import CoverMap
@@ -131,13 +134,18 @@ class _Answer:
         self._context.send(self._asker, notified)
 
 
-def serve_outcomes(context: Context, asker: Contact, message: AskFates, closed: int) -> None:
-    """Tell a member from our results log what became of its contributions to closed intervals.
+def serve_outcomes(context: Context, asker: Contact, message: AskFates, terms: Terms) -> None:
+    """Answer from the results log which of a member's contributions to closed intervals are inside.
+
+    A member whose roster is not the master's gets the master's: its number may be another agent's there.
 
     Args:
         context: the way out.
         asker: the member.
         message: what it asks.
-        closed: everything below is closed, and in the log if it has a record.
+        terms: of the master. All intervals below `closed` are in the log if they have a record.
     """
-    _Answer(context, asker, message, closed)
+    if is_of_epoch(message.epoch or terms.epoch, terms.epoch):
+        _Answer(context, asker, message, terms.closed)
+    else:
+        context.send(asker, Roster(terms))

@@ -1,10 +1,14 @@
-"""The roster of one job: who is numbered how, from which interval on, and who has acknowledged it.
+"""The roster of one job: the number of each member, the intervals that it is expected in, acknowledgements.
 
 Owns the numbers, and which of them an interval needs. Sends nothing.
 
-Invariants: a number is given once; a change raises `version`; what is expected of an interval that is closed
-never changes any more (a new member starts above every frontier seen, an evicted one ends at the first open
-interval).
+Invariants: a roster gives a number once; a change raises `version`; what a closed interval needed never
+changes (a new member starts above every frontier seen, an evicted one ends at the first open interval).
+
+A master that lacks the roster of its predecessor gives numbers of that roster again. A number therefore names
+an agent only together with the epoch in which it was given. The register makes sure that a successor has the
+roster by which intervals were closed, so all records of an incarnation mean the same agent by a number, and
+every roster says which epochs its numbers are of (`has_number`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,41 @@ from elfmesh.safeguards import safeguard
 ID_DIGITS = 6
 """Of an agent's id, in hex, where its name alone does not tell it apart."""
 
+EPOCHS_MAX = 32
+"""Epochs of numbers that a roster names; the epochs of earlier numbers are not known any more."""
+
+GivenIn = tuple[tuple[int, int], ...]
+"""(number, epoch): the numbers from this one on were given in this epoch. Ordered by both."""
+
+UNKNOWN = 0
+"""No epoch: an earlier release gave the number, or too many epochs have followed."""
+
+
+@safeguard("number-of-its-epoch:given")
+def has_number(given_in: GivenIn, number: int, epoch: int) -> bool:
+    """Whether a number that was given in this epoch is one of the roster's, or was until it was dropped.
+
+    Args:
+        given_in: of the roster.
+        number: the number.
+        epoch: the epoch in which its agent got it.
+    """
+    return UNKNOWN in (known := epoch_of(given_in, number), epoch) or known == epoch
+
+
+def epoch_of(given_in: GivenIn, number: int) -> int:
+    """The epoch in which a roster's number was given, or will be; `UNKNOWN` if the roster does not say it."""
+    return next((epoch for first, epoch in reversed(given_in) if first <= number), UNKNOWN)
+
+
+@safeguard("number-of-its-epoch:outcomes")
+def is_of_epoch(roster: int, outcome: int) -> bool:
+    """Whether a member with the roster of one epoch understands outcomes that name numbers of the other.
+
+    On the roster of a later epoch, another agent may have the number.
+    """
+    return roster == outcome
+
 
 def called(entry: RosterEntry, shared: set[str]) -> str:
     """What people call a member: its name, and the beginning of its id where others share the name."""
@@ -32,13 +71,29 @@ class RosterBook:
     Args:
         members: entries of an earlier term.
         version: of the roster they are from.
+        given_in: the epochs of their numbers, as in `Terms`.
+        epoch: the epoch in which this roster gives numbers.
     """
 
-    def __init__(self, members: tuple[RosterEntry, ...] = (), version: int = 0) -> None:
+    def __init__(
+        self,
+        members: tuple[RosterEntry, ...] = (),
+        version: int = 0,
+        given_in: GivenIn = (),
+        epoch: int = UNKNOWN,
+    ) -> None:
         self.version = version
         self._entries = {entry.number: entry for entry in sorted(members, key=lambda each: each.number)}
         self._numbers = {entry.contact.id: entry.number for entry in members if entry.until is None}
         self._acked: dict[int, int] = {}
+        free = self._free
+        before = tuple(each for each in given_in if each[0] < free)
+        self.given_in = (*before, (free, epoch))[-EPOCHS_MAX:]
+
+    @property
+    def _free(self) -> int:
+        """The next number. The last entry stays, so the numbers below it were given."""
+        return next(reversed(self._entries), -1) + 1
 
     @property
     def entries(self) -> tuple[RosterEntry, ...]:
@@ -52,7 +107,7 @@ class RosterBook:
     @property
     def given(self) -> int:
         """The bit set of all numbers that were ever given."""
-        return (1 << (next(reversed(self._entries), -1) + 1)) - 1
+        return (1 << self._free) - 1
 
     def of(self, agent: bytes) -> RosterEntry | None:
         number = self._numbers.get(agent)
@@ -73,7 +128,7 @@ class RosterBook:
         for participant in sorted(participants, key=lambda each: each.contact.id):
             known = self.of(participant.contact.id)
             if known is None:
-                number = next(reversed(self._entries), -1) + 1
+                number = self._free
                 self._numbers[participant.contact.id] = number
                 first = max(start, (begun or {}).get(participant.contact.id, start))
                 self._entries[number] = RosterEntry(number, participant.contact, participant.name, first)

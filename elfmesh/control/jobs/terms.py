@@ -113,6 +113,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         older: the versions before it, as long as one of their intervals may be open or they may come back.
         rollout: how the last change of the version went, for people.
         earlier: the numberings before this one, oldest first, as far as they had records.
+        given_in: (number, epoch): the roster's numbers from this one on were given in this epoch
+            (`roster.has_number`). An earlier release leaves it empty.
     """
 
     manifest: Manifest
@@ -130,6 +132,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     older: tuple[Stage, ...] = ()
     rollout: Rollout | None = None
     earlier: tuple[Numbering, ...] = ()
+    given_in: tuple[tuple[Count, Count], ...] = ()
 
     def numberings(self, first: int | None, latest: int | None) -> tuple[Numbering, ...]:
         """What the next numbering of the results has before it.

@@ -75,7 +75,7 @@ class Master:
         self.plan = plan
         self.manifest = terms.manifest
         self.epoch = terms.epoch
-        self.book = RosterBook(terms.members, terms.version)
+        self.book = RosterBook(terms.members, terms.version, terms.given_in, terms.epoch)
         self._term_state = TermState(context, terms, self.book, lambda: self.committer)
         self.closing_term = term = ClosingTerm(context, terms, plan, self.book, self)
         term.sessions.restore(won.cell.tail)
@@ -264,7 +264,7 @@ class Master:
     def on_ask_outcomes(self, asker: Contact, message: AskFates) -> None:
         """A member asks what became of its contributions; it asks again while our log is not complete."""
         if not self.closer.behind:
-            serve_outcomes(self._context, asker, message, self.committer.closed)
+            serve_outcomes(self._context, asker, message, self.terms)
 
     def report(self, message: Report) -> None:
         """A member has something to show to people."""

@@ -65,6 +65,7 @@ class TermState:
             older=trimmed(began.older, began.effective, committer.closed),
             rollout=began.rollout,
             earlier=began.earlier,
+            given_in=self._book.given_in,
         )
 
     def pause(self, paused: bool) -> None:

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.roster import UNKNOWN
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.member.ledger import KIND, Difference, Ledger
 from elfmesh.control.protocol.events import DeadLetter, Persist
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 
 ASK_S = 2.0
@@ -38,6 +40,11 @@ class Accounting:
         ledger: of the member.
         ask: sends a question to the master.
         freed: called when contributions were settled.
+
+    Attributes:
+        stages: the versions of the job.
+        epoch: of the newest roster, `UNKNOWN` before there is one.
+        closed: every interval below is closed.
     """
 
     def __init__(
@@ -51,6 +58,7 @@ class Accounting:
         self._context, self._manifest, self._ledger = context, manifest, ledger
         self._ask, self._freed = ask, freed
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
+        self.epoch, self.closed = UNKNOWN, FIRST
         self._timer: Timer | None = None
         # A new master is not asked by all at once: ids are spread evenly.
         self._pause_s = ASK_S * (1 + context.me.id[0] / 1024)
@@ -70,10 +78,12 @@ class Accounting:
     def notified(
         self, lacked_from: int, lacks: tuple[Lack, ...], closed: int, revised: tuple[Revisions, ...] = ()
     ) -> None:
-        """A mark says whom the intervals from `lacked_from` to `closed` lack, and what is revised in them."""
+        """A mark names the numbers that the intervals from `lacked_from` to `closed` lack, and revisions."""
         revisions = {(each.interval, number): rev for each in revised for number, rev in each.revs}
 
-        def outcome(index: int, number: int) -> int | None:
+        def outcome(index: int, number: int | None) -> int | None:
+            if number is None:
+                return self._outside(index)
             if not lacked_from <= index < closed:
                 return None
             lack = next((lack for lack in lacks if lack.start <= index < lack.stop), None)
@@ -88,10 +98,20 @@ class Accounting:
         known = dict.fromkeys(message.inside, 1) | dict.fromkeys(message.outside, 0)
         known.update(zip(message.inside, message.revs, strict=False))
 
-        def outcome(index: int, number: int) -> int | None:
+        def outcome(index: int, number: int | None) -> int | None:
+            if number is None:
+                return self._outside(index)
             return known.get(index) if number == message.number else None
 
         self.take(self._ledger.outcomes(outcome, frozenset(message.unknown)))
+
+    @safeguard("outside-when-closed")
+    def _outside(self, index: int) -> int | None:
+        """The outcome of an interval whose record cannot have our contribution.
+
+        It is not known while the interval is open, because a change of the version may annul it.
+        """
+        return 0 if index < self.closed else None
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -108,8 +128,8 @@ class Accounting:
             return
         number, intervals = self._ledger.oldest
         if number is None:
-            self.take(self._ledger.outcomes(lambda index, number: None))
+            self.take(self._ledger.outcomes(lambda index, of: self._outside(index) if of is None else None))
         else:
             job, incarnation = self._manifest.job_id, self._manifest.incarnation
-            self._ask(AskFates(job, incarnation, number, intervals[:ASKED_MAX]))
+            self._ask(AskFates(job, incarnation, number, intervals[:ASKED_MAX], self.epoch))
         self._wait()

@@ -164,7 +164,7 @@ class Contributions:
         self._sealed = max(self._sealed, event.stop)
 
     def joined(self, event: Sealed) -> Sealed | None:
-        """A range that touches what was said so far; None if what lies between is open.
+        """A range that touches what was said so far; None if what lies between is open or was refused.
 
         A worker that begins behind the first interval of a term, or has closed ranges of another version to
         say, leaves a gap. Once the gap is closed no interval waits for it, and the member says that it is
@@ -175,9 +175,25 @@ class Contributions:
                 self._missed = event.start if self._missed is None else min(self._missed, event.start)
                 return None
             event = replace(event, start=self.frontier)
+        if self._is_behind_refused(event.start):
+            return None
         if self._missed is not None and event.stop > self._missed:
             self._missed = None
         return event
+
+    @safeguard("refused-again:range")
+    def _is_behind_refused(self, start: int) -> bool:
+        """Whether a refused range lies before: both go up when the worker says them again.
+
+        A later term may begin behind the refused range, and expect the next one. If that went up, the worker
+        would not be begun again, and nothing would settle the refused range.
+        """
+        return self._missed is not None and start > self._missed
+
+    @safeguard("refused-again:revision")
+    def was_refused(self, interval: int) -> bool:
+        """Whether the worker has to say an interval again, with the revisions that it has made of it."""
+        return self._missed is not None and interval >= self._missed and not self.has(interval)
 
     def can_catch_up(self) -> bool:
         """Whether what was refused may go up now, if the worker says it again; true once."""

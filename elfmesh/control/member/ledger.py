@@ -26,20 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import msgspec
 from sortedcontainers import SortedDict
 
 from elfmesh.contribution import Contribution, within
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
+from elfmesh.control.jobs.roster import UNKNOWN, GivenIn, has_number
+from elfmesh.control.member.numbers import Numbered, deciding, followed
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
-from elfmesh.machine import Index
+from elfmesh.machine import Count, Index
 from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
-
-NUMBERS_MAX = 16
-"""Earlier numbers of this member that are remembered, with the interval they began at."""
 
 KIND = "ledger"
 Counts = tuple[int, ...]
@@ -57,6 +57,7 @@ class LedgerState(msgspec.Struct, array_like=True):
         received: revisions up to this number of intervals below `settled` are accounted for.
         pre_start: records of intervals below this one are counted as expired. They never go up, also not
             under a later master that expects this member from an earlier interval on.
+        given_in: of each of `numbers`, the epoch in which it was given. An earlier release leaves it empty.
     """
 
     incarnation: str
@@ -66,6 +67,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     placed: tuple[tuple[Index, Counts], ...] = ()
     received: int = 0
     pre_start: Index = FIRST
+    given_in: tuple[Count, ...] = ()
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -78,14 +80,14 @@ class Undecided:
 
     Attributes:
         interval: its index.
-        number: the one that it went up under, None if it never did.
+        number: the one that decided its interval when it was closed, None if there was none.
         counts: of records by bucket, with what was placed with it.
         payloads: one per partition.
         unknown: no agent knows any more whether the record has it.
     """
 
     interval: int
-    number: int | None
+    number: Numbered | None
     counts: Counts
     payloads: tuple[bytes, ...]
     unknown: bool = False
@@ -132,16 +134,30 @@ class Ledger:
         self._placed = dict(self.state.placed)
         self._undecided: SortedDict[int, Undecided] = SortedDict()
         self._added: dict[int, list[tuple[int, Counts]]] = {}
+        self._roster: GivenIn = ()
 
     # -- what goes up ----------------------------------------------------------------------------------
 
-    def numbered(self, first: int, number: int) -> Difference:
-        """The member contributes under this number from interval `first` on."""
-        if self._number(first) == number:
+    def on_roster(self, given_in: GivenIn) -> None:
+        """Numbers that were given in other epochs than this roster names decide nothing while it is in force.
+
+        A later roster may have them again.
+        """
+        self._roster = given_in
+
+    def numbered(self, first: int, number: int, given_in: int = UNKNOWN) -> Difference:
+        """The member contributes under this number from interval `first` on, and under no other."""
+        before = self._numbers()
+        numbers = followed(before, Numbered(first, number, given_in))
+        if numbers == before:
             return SAME
-        numbers = dict(self.state.numbers) | {first: number}
-        self.state.numbers = tuple(sorted(numbers.items()))[-NUMBERS_MAX:]
+        self.state.numbers = tuple((at, each) for at, each, _ in numbers)
+        self.state.given_in = tuple(epoch for _, _, epoch in numbers)
         return Difference(other=True)
+
+    def _numbers(self) -> list[Numbered]:
+        epochs = (*self.state.given_in, *repeat(UNKNOWN, len(self.state.numbers)))
+        return [Numbered(*each, epoch) for each, epoch in zip(self.state.numbers, epochs, strict=False)]
 
     @property
     @safeguard("decided-by-its-number:counted")
@@ -159,6 +175,7 @@ class Ledger:
         void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
         return self._taken_back(void)
 
+    @safeguard("annulled-corrections")
     def _taken_back(self, void: list[int]) -> Difference:
         """Corrections that were placed with these intervals are pending again."""
         return self._corrected([self._placed.pop(each) for each in void])
@@ -242,7 +259,7 @@ class Ledger:
         ((counted,), *_), payloads = event.parts, tuple(each.payload for (each,) in event.parts)
         item = self._undecided.get(event.interval)
         if item is None and had_nothing:
-            number = self._number(event.interval)
+            number = deciding(self._numbers(), self._roster, event.interval)
             item = self._undecided[event.interval] = Undecided(event.interval, number, NOT_COUNTED, ())
         if item is not None:
             item.counts, item.payloads = counted.counts, payloads
@@ -256,32 +273,33 @@ class Ledger:
 
     # -- what is closed --------------------------------------------------------------------------------
 
-    def closed(self, event: Sealed, number: int | None = None) -> Difference:
+    def closed(self, event: Sealed, *, is_found: bool = False) -> Difference:
         """All intervals of a contribution are closed; the difference comes with their outcomes.
 
-        A restart says again what its frame log still has, also what is settled since.
-
         Args:
-            event: what is closed; under a number with what was placed with it.
-            number: it went up under; None after a restart that found it closed: the ledger knows both.
+            event: what is closed, with the corrections that were placed with it.
+            is_found: a restarted worker reports it from its frame log, without these corrections. It may
+                be settled already.
         """
         first, *others = event.parts
-        counted = first if number is not None else self._with_placed(first)
+        counted = self._with_placed(first) if is_found else first
+        numbers = self._numbers()
         for each, *rest in zip(counted, *others, strict=True):
             at = each.interval
             if at >= self.state.settled and not self._is_counted(at):
                 payloads = (each.payload, *(other.payload for other in rest))
-                known = self._number(at) if number is None else number
-                self._undecided[at] = Undecided(at, known, each.counts, payloads)
+                number = deciding(numbers, self._roster, at)
+                self._undecided[at] = Undecided(at, number, each.counts, payloads)
         return SAME
 
     def outcomes(
-        self, outcome: Callable[[int, int], int | None], gone: frozenset[int] = frozenset()
+        self, outcome: Callable[[int, int | None], int | None], gone: frozenset[int] = frozenset()
     ) -> Difference:
         """Decide what can be decided, oldest first; stop at the first that cannot.
 
         Args:
-            outcome: of an interval and our number: the revision that is inside, 0 for none, None: not known.
+            outcome: of an interval and the number that decides it, None if its record cannot have our
+                contribution: the revision that is inside, 0 for none, None if it is not known.
             gone: intervals of which no agent knows.
         """
         corrections: list[Counts] = []
@@ -289,7 +307,7 @@ class Ledger:
         settled, other = 0, False
         while self._undecided:
             index, item = self._undecided.peekitem(0)
-            inside = 0 if item.number is None else outcome(index, item.number)
+            inside = outcome(index, self._decides(item))
             if inside is None and index not in gone:
                 break
             del self._undecided[index]
@@ -324,9 +342,9 @@ class Ledger:
 
     @property
     def oldest(self) -> tuple[int | None, tuple[int, ...]]:
-        """The number that the oldest of them went up under, and all intervals under this number."""
-        number = self._undecided.peekitem(0)[1].number
-        return number, tuple(index for index, item in self._undecided.items() if item.number == number)
+        """The number that decides the oldest of them, and all intervals that it decides."""
+        number = self._decides(self._undecided.peekitem(0)[1])
+        return number, tuple(at for at, item in self._undecided.items() if self._decides(item) == number)
 
     def stored(self) -> bytes:
         """What the ledger of the next boot begins with."""
@@ -337,9 +355,15 @@ class Ledger:
         self.state.pending_corrections = add_counts((self.state.pending_corrections, found))
         return Difference(found)
 
-    def _number(self, interval: int) -> int | None:
-        """The number that an interval went up under; None if it never did."""
-        return next((number for first, number in reversed(self.state.numbers) if first <= interval), None)
+    def _decides(self, item: Undecided) -> int | None:
+        """The number whose outcome is the item's, None if no record can have it.
+
+        If the master that gave the number died with its roster, an earlier number may be in force again.
+        """
+        number = item.number
+        if number is not None and not has_number(self._roster, number.number, number.epoch):
+            number = deciding(self._numbers(), self._roster, item.interval)
+        return None if number is None else number.number
 
 
 def _moved(counts: Counts, to: int) -> Counts:

@@ -17,6 +17,7 @@ from elfmesh.control.jobs.fidelity import READ, UsualRate
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.roster import epoch_of, is_of_epoch
 from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
 from elfmesh.control.member.accounting import Accounting
@@ -146,6 +147,8 @@ class Member:
         self.requests.leaving |= not meant
         self.master, self.terms = terms.master, terms
         self.epoch, self.version = terms.epoch, terms.version
+        self.accounting.epoch = terms.epoch
+        self.ledger.on_roster(terms.given_in)
         me = self._context.me.id
         mine = [each for each in terms.members if each.contact.id == me]
         entry = next((each for each in reversed(mine) if each.until is None or self.requests.leaving), None)
@@ -185,7 +188,8 @@ class Member:
         """
         start = self._first_of(entry)
         first = start if self.closed is None else max(start, self.closed)
-        self.accounting.take(self.ledger.numbered(start, entry.number))
+        given_in = () if self.terms is None else self.terms.given_in
+        self.accounting.take(self.ledger.numbered(start, entry.number, epoch_of(given_in, entry.number)))
         self.contributions.begin(entry.number, self.epoch, first, self.start)
         self.begin(first)
 
@@ -211,14 +215,16 @@ class Member:
 
     def watermark(self, watermark: Mark) -> None:
         self._release(watermark.closed)
-        self.accounting.notified(watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)
+        if is_of_epoch(self.accounting.epoch, watermark.epoch):
+            about = (watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)
+            self.accounting.notified(*about)
         if watermark.version > self.version and self.entry is not None and not self.requests.leaving:
             self.requests.enroll()
 
     def _release(self, closed: int) -> None:
         if self.closed is not None and closed <= self.closed:
             return
-        self.closed = closed
+        self.closed = self.accounting.closed = closed
         self._stall_watch.closed(closed)
         self._settle_closed()
         self.copy_sender.released(closed)
@@ -231,7 +237,7 @@ class Member:
 
     def _settle_closed(self) -> None:
         for done in self.contributions.release(self.closed) if self.closed is not None else ():
-            self.accounting.take(self.ledger.closed(done.event, done.number))
+            self.accounting.take(self.ledger.closed(done.event))
 
     def _freed(self) -> None:
         """The worker may forget what is closed and settled, once it has said what it has from before."""
@@ -262,14 +268,21 @@ class Member:
             return
         self._received = True
         if event.again and self.start is not None and event.start < self.start:
-            stands = self._worker_generations.stands_until(event.begun)
-            still = event.within(event.start, max(event.start, stands))
-            self.accounting.take(self.ledger.closed(still))
+            self.accounting.take(self.ledger.closed(self._stands(event), is_found=True))
         elif self._holds_back:
             self._pending.append(event)
             self._hold(self.paused)
         else:
             self._contribute(event)
+
+    @safeguard("annulled-below-the-first")
+    def _stands(self, event: Sealed) -> Sealed:
+        """The intervals of a range that no version annuls of which its worker does not know.
+
+        A later worker reads the records of the others again.
+        """
+        stands = self._worker_generations.stands_until(event.begun)
+        return event.within(event.start, max(event.start, stands))
 
     def _contribute(self, event: Sealed) -> None:
         """What is sealed goes up, as far as it was evaluated by the version of its intervals (D-16)."""
@@ -301,6 +314,8 @@ class Member:
             self._context.stats["control.other_version"] += 1
             return  # its records are in what the other version makes of the interval
         waits = [place for place, each in enumerate(self._pending) if each.start <= at < each.stop]
+        if not waits and self.contributions.was_refused(at):
+            return
         is_open = bool(waits) or self.contributions.has(at)
         up, difference = self.ledger.revised(event, is_open=is_open)
         self.accounting.take(difference)

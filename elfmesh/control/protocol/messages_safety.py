@@ -105,12 +105,17 @@ class Revisions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
-    """A member to its master: is what I contributed under `number` to these closed intervals inside?"""
+    """A member to its master: is what I contributed under `number` to these closed intervals inside?
+
+    `epoch` is that of the roster that gives the member this number, 0 if an earlier release asks. A master of
+    another epoch does not answer, because an agent may have another number on its roster.
+    """
 
     job: Id
     incarnation: str
     number: Count
     indices: tuple[Index, ...]
+    epoch: Count = 0
 
 
 class Fates(Message, frozen=True, tag="ctl.fates"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.control.jobs.roster import ID_DIGITS, RosterBook
+from elfmesh.control.jobs.roster import EPOCHS_MAX, ID_DIGITS, UNKNOWN, RosterBook, epoch_of, has_number
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.interval_map import END, bits
 from elfmesh.machine import Contact
@@ -117,6 +117,57 @@ def test_a_book_of_an_earlier_term_goes_on_with_its_numbers() -> None:
     assert after.of(contact(2).id) is None
     after.add(agents(2), 4)
     assert [entry.number for entry in after.active] == [0, 2, 3]
+
+
+def test_a_number_is_known_by_the_epoch_in_which_it_was_given() -> None:
+    first = RosterBook(epoch=1)
+    first.add(agents(1, 2), 0)
+    lost = RosterBook(first.entries, first.version, first.given_in, epoch=2)
+    lost.add(agents(3), 0)
+    other = RosterBook(first.entries, first.version, first.given_in, epoch=3)
+    assert not has_number(other.given_in, 2, 2), "no agent has it"
+    other.add(agents(4), 0)
+    other.evict(2, 0)
+    other.add(agents(4), 0)
+    other.forget_below(9)
+    assert [has_number(other.given_in, 2, epoch) for epoch in (1, 2, 3)] == [False, False, True]
+    assert [has_number(other.given_in, number, 1) for number in (0, 1, 2)] == [True, True, False]
+
+
+def test_a_roster_of_an_earlier_release_has_all_its_numbers() -> None:
+    before = RosterBook(epoch=1)
+    before.add(agents(1, 2), 0)
+    assert has_number((), 1, 7)
+    after = RosterBook(before.entries, before.version, epoch=8)
+    assert has_number(after.given_in, 1, 7)
+    assert has_number(after.given_in, 1, UNKNOWN)
+    assert not has_number(after.given_in, 2, 7), "it was given after the upgrade"
+
+
+def test_a_roster_names_the_newest_epochs() -> None:
+    book = RosterBook(epoch=1)
+    for epoch in range(2, 99):
+        book.add(agents(epoch), 0)
+        book = RosterBook(book.entries, book.version, book.given_in, epoch)
+    assert len(book.given_in) == EPOCHS_MAX
+    assert has_number(book.given_in, 0, 77), "its epoch is not known any more"
+    assert not has_number(book.given_in, 96, 77)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4)), max_size=20))
+def test_no_two_agents_have_one_number_of_one_epoch(terms: list[tuple[int, int]]) -> None:
+    """Each master goes on from the roster of some master before it, and numbers some agents."""
+    books = [RosterBook(epoch=1)]
+    given_to: dict[tuple[int, int], bytes] = {}
+    for epoch, (before, count) in enumerate(terms, 2):
+        found = books[before % len(books)]
+        book = RosterBook(found.entries, found.version, found.given_in, epoch)
+        book.add(agents(*range(10 * epoch, 10 * epoch + count)), 0)
+        for entry in book.entries:
+            key = entry.number, epoch_of(book.given_in, entry.number)
+            assert given_to.setdefault(key, entry.contact.id) == entry.contact.id
+            assert has_number(book.given_in, *key)
+        books.append(book)
 
 
 STEPS = st.lists(

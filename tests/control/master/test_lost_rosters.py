@@ -1,4 +1,4 @@
-"""What a new master does not know of the term before: from which interval on a member was expected."""
+"""What a new master does not know of the term before: the numbers of members, and their first intervals."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Participant
-from elfmesh.control.protocol.messages import Enroll
-from elfmesh.machine import Contact, Message, Received
+from elfmesh.control.member.member import Member
+from elfmesh.control.protocol.messages import Enroll, Mark, Roster
+from elfmesh.control.protocol.messages_register import Accept, Prepare
+from elfmesh.control.protocol.messages_safety import AskFates, Fates
+from elfmesh.control.protocol.messages_succession import Replica
+from elfmesh.machine import Contact, Event, Message, Received
+from elfmesh.srt.events import Delivered
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.election.test_drain import leads
 from tests.control.harness import World
@@ -84,3 +89,121 @@ def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question
     world.run(1.0)
     assert len(surveyed) == 1
     assert member.manifest.version == 1
+
+
+class Deaf(World):
+    """Multicasts do not reach agents that are deaf."""
+
+    deaf: tuple[Agent, ...] = ()
+
+    def post(self, delay: float, agent: Agent, event: Event) -> None:
+        if not isinstance(event, Delivered) or agent not in self.deaf:
+            super().post(delay, agent, event)
+
+
+def number_given_by_the_dead() -> tuple[Deaf, Agent, Member]:
+    """An agent has a number, and its master dies before another agent has the roster.
+
+    The agent contributes the intervals 1005 to 1008 under this number. It is cut off in the end.
+    """
+    world = Deaf(4)
+    fill(world, intervals=30)
+    world.apply(world[0])
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(3.0)
+    dead, job = world.master(), leads(world).job
+    newcomer = world.add(9)
+    newcomer.feed("clicks", [(index * SLIDE, "eggs") for index in range(1000, 1030)])
+    world.deaf = tuple(each for each in world.living if each not in (dead, newcomer))
+    kinds = (Replica, Accept, Prepare, Roster)
+    world.lost = lambda source, target, message: (
+        source is dead and target is not newcomer and isinstance(message, kinds)
+    )
+    world.run(3.0)
+    member = newcomer.control.member_host.members[job]
+    assert member.entry is not None
+    assert member.entry.start == 1005
+    newcomer.seal("clicks", BASE + 9 * SLIDE)
+    world.run(0.5)
+    world.kill(dead)
+    world.deaf, world.lost = (newcomer,), lambda source, target, message: newcomer in (source, target)
+    world.run(8.0)
+    assert all(entry.contact.id != newcomer.me.id for entry in leads(world).book.entries)
+    return world, newcomer, member
+
+
+def close_without(newcomer: Agent, world: Deaf) -> None:
+    for agent in world.living:
+        if agent is not newcomer:
+            agent.seal("clicks", BASE + 12 * SLIDE)
+    world.run(8.0)
+    assert leads(world).committer.closed == 1012
+
+
+def heal(world: Deaf) -> None:
+    world.deaf, world.lost = (), lambda source, target, message: False
+
+
+def counted_once(world: Deaf, newcomer: Agent, member: Member) -> None:
+    """The intervals from which on it has had a number, up to its first one now, lack its records."""
+    close_without(newcomer, world)
+    heal(world)
+    world.run(40.0)
+    for intervals in range(16, 22):
+        world.seal_all(BASE + intervals * SLIDE)
+        world.run(8.0)
+    assert member.entry is not None
+    assert member.entry.start == 1014
+    records = world.results(world.master())
+    assert sum(record.counts["expired"] for record, _ in records) == 1014 - 1005
+    assert [each.interval for each in newcomer.dead_letters] == [*range(1005, 1014)]
+
+
+def test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once() -> None:
+    """No agent had the number when its intervals were closed, so none names it as one that it lacks."""
+    counted_once(*number_given_by_the_dead())
+
+
+def test_what_a_member_contributed_under_a_number_that_another_has_is_counted_once() -> None:
+    """The other agent's contributions are inside."""
+    world, newcomer, member = number_given_by_the_dead()
+    assert member.entry is not None
+    other = world.add(10)
+    other.feed("clicks", [(index * SLIDE, "corn") for index in range(1000, 1030)])
+    world.run(3.0)
+    entry = leads(world).book.of(other.me.id)
+    assert entry is not None
+    assert (entry.number, entry.start) == (member.entry.number, 1005)
+    counted_once(world, newcomer, member)
+
+
+def test_a_mark_decides_nothing_for_a_member_that_lacks_the_roster_of_its_epoch() -> None:
+    """The mark comes before the roster by which it names members."""
+    world, newcomer, member = number_given_by_the_dead()
+    close_without(newcomer, world)
+    mark = leads(world).trees.watermark()
+    assert isinstance(mark, Mark)
+    world.post(0.0, newcomer, Received(world.master().me, mark))
+    world.run(0.1)
+    assert (member.closed, member.ledger.undecided) == (1012, 4)
+
+
+def test_a_master_gives_its_roster_to_a_member_that_asks_by_an_earlier_one() -> None:
+    world, newcomer, member = number_given_by_the_dead()
+    close_without(newcomer, world)
+    assert member.entry is not None
+    master, answers = leads(world), list[Message]()
+
+    def lost(source: Agent, target: Agent, message: Message) -> bool:
+        answers.extend([message] if target is newcomer else [])
+        return True
+
+    world.lost = lost
+    for epoch in (member.epoch, master.epoch, 0):
+        asked = AskFates(
+            master.job, master.manifest.incarnation, member.entry.number, tuple(range(1005, 1009)), epoch
+        )
+        world.post(0.0, world.master(), Received(newcomer.me, asked))
+        world.run(0.1)
+    kinds = [type(each) for each in answers if isinstance(each, (Roster, Fates))]
+    assert kinds == [Roster, Fates, Fates], "an earlier release names no epoch"

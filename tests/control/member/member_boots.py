@@ -26,6 +26,7 @@ from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_safety import Lack, Revisions
 from elfmesh.ingest.worker.recovered import is_reported_again
 from elfmesh.ingest.worker.saying import Saying, SealingReport
+from elfmesh.interval_map import bits
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
 from elfmesh.storage.frames import RevisedInterval
@@ -75,6 +76,32 @@ class Frames:
         return {index: each.count for index, each in gone.items()}
 
 
+@dataclass(frozen=True)
+class Place:
+    """The member's place on the roster of one master, and of those that it follows.
+
+    Attributes:
+        mine: its numbers, the present one last.
+        first: the first interval that is expected of it under this one.
+        given_in: see `Terms`.
+    """
+
+    mine: tuple[int, ...]
+    first: int
+    given_in: tuple[tuple[int, int], ...]
+
+    def again(self, first: int, epoch: int) -> Place:
+        """The member goes and comes back: it has the next number."""
+        number = self.mine[-1] + 1
+        return Place((*self.mine, number), first, (*self.given_in, (number, epoch)))
+
+    def lost(self, first: int, epoch: int, ahead: int) -> Place:
+        """A master without this roster gives its last number again, to the member or to the one before it."""
+        lost = self.mine[-1]
+        given_in = (*(each for each in self.given_in if each[0] < lost), (lost, epoch))
+        return Place((*self.mine[:-1], lost + ahead), first, given_in)
+
+
 class Boot:
     """A member, what its disk has, and its master.
 
@@ -84,7 +111,8 @@ class Boot:
     """
 
     def __init__(self, rng: random.Random, first: int = 0) -> None:
-        self.rng, self.frames, self.first = rng, Frames(), first
+        self.rng, self.frames = rng, Frames()
+        self.place, self.before = Place((ME,), first, ((0, 1),)), [(first, Place((ME,), first, ((0, 1),)))]
         self.joins_at = first
         self.ledger = b""
         self.written = 0
@@ -94,7 +122,18 @@ class Boot:
         self.closed = 0
         self.up: dict[int, tuple[int, Counts]] = {}
         self.published: dict[int, tuple[int, Counts]] = {}
+        self.bits: dict[int, tuple[int, int]] = {}
+        """Of a closed interval, the numbers that it lacks, and the one that the member had."""
         self.start(begun=0)
+
+    @property
+    def first(self) -> int:
+        """The first interval that is expected of the member."""
+        return self.place.first
+
+    @property
+    def number(self) -> int:
+        return self.place.mine[-1]
 
     # -- the member ------------------------------------------------------------------------------------
 
@@ -113,7 +152,7 @@ class Boot:
 
     def tell_terms(self, *, at_once: bool = True, until: int | None = None) -> None:
         *older, newest = self.stages
-        entry = RosterEntry(ME, self.context.me, "agent-3", self.first, until)
+        entry = RosterEntry(self.number, self.context.me, "agent-3", self.first, until)
         self.member.roster(
             Terms(
                 manifest=newest.manifest,
@@ -126,6 +165,7 @@ class Boot:
                 effective=newest.start,
                 evaluated=newest.evaluated,
                 older=tuple(older),
+                given_in=self.place.given_in,
             )
         )
         if at_once:
@@ -243,15 +283,23 @@ class Boot:
 
     def close(self, inside: int) -> None:
         """The next interval is closed, with what has come of it or without."""
-        if self.closed in self.up:
-            self.published[self.closed] = self.up.pop(self.closed) if inside else (0, NOT_COUNTED)
-            self.closed += 1
-        elif self.closed < min(self.first, self.next()):
-            self.published[self.closed] = (0, NOT_COUNTED)
-            self.closed += 1
+        if self.closed not in self.up and not self.comes_never(self.closed):
+            return
+        found = self.up.pop(self.closed) if self.closed in self.up and inside else (0, NOT_COUNTED)
+        # A number that was not given yet when the interval was closed is not named as one that it lacks.
+        lacks = [each for each in self.place.mine if each != self.number or self.closed >= self.first]
+        if found[0]:
+            lacks.remove(self.number)
+        self.published[self.closed], self.bits[self.closed] = found, (bits(lacks), self.number)
+        self.closed += 1
+
+    def comes_never(self, index: int) -> bool:
+        """The member says nothing of an interval below its first one, or that its worker has begun behind."""
+        begun_behind = index not in self.frames.kept and index not in self.again
+        return index < self.next() and (index < max(self.first, self.begins) or begun_behind)
 
     def watermark(self, _: int = 0) -> None:
-        lacks = [each for each, (rev, _) in self.published.items() if not rev]
+        lacks = [(each, absent) for each, (absent, _) in self.bits.items() if absent]
         revised = [(each, rev) for each, (rev, _) in self.published.items() if rev > 1]
         self.member.watermark(
             Mark(
@@ -261,8 +309,8 @@ class Boot:
                 self.epoch,
                 self.closed,
                 0,
-                tuple(Lack(index, index + 1, bitmap_of(1 << ME)) for index in lacks),
-                tuple(Revisions(index, ((ME, rev),)) for index, rev in revised),
+                tuple(Lack(index, index + 1, bitmap_of(absent)) for index, absent in lacks),
+                tuple(Revisions(index, ((self.bits[index][1], rev),)) for index, rev in revised),
             )
         )
         self.obey()
@@ -281,11 +329,35 @@ class Boot:
         self.tell_terms(at_once=at_once)
 
     def renumber(self, ahead: int) -> None:
-        """Another master lacks the roster, and gives the member its number again for a later interval."""
-        self.first = max(self.first, self.next() + ahead)
-        self.epoch += 1
+        """Another master gives the member its number again, or another one, for a later interval.
+
+        It lacks the roster of the one before, unless intervals are closed by it.
+        """
+        first, self.epoch = max(self.first, self.next() + ahead), self.epoch + 1
+        if self.closed > self.first:
+            self.placed(self.place.again(first, self.epoch))
+        else:
+            self.before.append((self.closed, self.place))
+            self.placed(self.place.lost(first, self.epoch, self.rng.choice((0, 1))))
+
+    def lower(self, back: int) -> None:
+        """A member that was evicted before its first interval comes back, to a master that has seen less."""
+        if self.closed <= self.first:
+            first, self.epoch = max(self.closed, self.first - back, self.member.begun), self.epoch + 1
+            self.placed(self.place.again(first, self.epoch))
+
+    def placed(self, place: Place) -> None:
+        self.place = place
         self.up.clear()
         self.tell_terms()
+
+    def found(self, _: int = 0) -> None:
+        """The next master has the roster that the one before lacked, which has closed nothing by its own."""
+        closed, place = self.before[-1]
+        if len(self.before) > 1 and closed == self.closed:
+            self.before.pop()
+            self.epoch += 1
+            self.placed(place)
 
     def restart(self, _: int = 0, *, leaving: bool = False) -> None:
         self.epoch += 1
@@ -299,7 +371,7 @@ class Boot:
             self.seal(0)
         for _ in range(3):
             self.seal(1)
-            while self.closed < self.next() and (self.closed < self.first or self.closed in self.up):
+            while self.closed in self.up or self.comes_never(self.closed):
                 self.close(1)
             self.watermark()
         assert self.member.ledger.undecided == 0

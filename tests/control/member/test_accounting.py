@@ -40,7 +40,7 @@ class Bench:
         self.context.out.clear()
 
     def closed(self, *indices: int) -> None:
-        self.it.take(self.ledger.closed(sealed(*indices), ME))
+        self.it.take(self.ledger.closed(sealed(*indices)))
 
     def letters(self) -> list[int]:
         """Dead letters since the last time; the ledger is on disk behind them."""
@@ -98,12 +98,23 @@ def test_the_master_is_asked_again_and_in_bounded_questions() -> None:
     assert bench.asked[-1].indices == tuple(range(ASKED_MAX, ASKED_MAX + 5))
 
 
-def test_what_never_went_up_is_known_without_asking() -> None:
+def test_what_never_went_up_is_known_without_asking_when_it_is_closed() -> None:
     bench = Bench(first=20)
-    bench.it.take(bench.ledger.closed(sealed(10)))
+    bench.it.take(bench.ledger.closed(sealed(10), is_found=True))
+    bench.wait(ASK_S * 1.25)
+    assert bench.letters() == []
+    bench.it.closed = 11
     bench.wait(ASK_S * 1.25)
     assert bench.letters() == [10]
     assert bench.asked == []
+
+
+def test_a_question_names_the_epoch_of_the_newest_roster() -> None:
+    bench = Bench()
+    bench.it.epoch = 7
+    bench.closed(10)
+    bench.wait(ASK_S * 1.25)
+    assert [(each.number, each.epoch) for each in bench.asked] == [(ME, 7)]
 
 
 def test_unknown_fates_are_kept_and_not_counted() -> None:

@@ -25,7 +25,7 @@ def sealed(start: int, stop: int, *, again: bool = False) -> Sealed:
 
 
 def closed_without(ledger: Ledger, start: int, stop: int) -> Difference:
-    ledger.closed(sealed(start, stop), ME)
+    ledger.closed(sealed(start, stop))
     return ledger.outcomes(lambda index, number: 0)
 
 
@@ -59,17 +59,17 @@ def test_after_a_restart_the_same_goes_up_with_the_same_interval(ledger: Ledger)
     ledger = Ledger("x", ledger.stored())
     assert ledger.sealed(sealed(12, 13, again=True), 0)[0].parts == up.parts
     assert ledger.sealed(sealed(13, 14), 0)[0] == sealed(13, 14)
-    ledger.closed(up, ME)
+    ledger.closed(up)
     difference = ledger.outcomes(lambda index, number: 0)
     assert difference.corrections[EXPIRED] == 2, "its own record, and the one that went up with it"
 
 
-@pytest.mark.parametrize("number", [None, ME], ids=["from-before-the-term", "contributed-again"])
-def test_after_a_restart_nothing_is_settled_twice(ledger: Ledger, number: int | None) -> None:
-    ledger.closed(sealed(10, 12), ME)
+@pytest.mark.parametrize("is_found", [True, False], ids=["from-before-the-term", "contributed-again"])
+def test_after_a_restart_nothing_is_settled_twice(ledger: Ledger, is_found: bool) -> None:
+    ledger.closed(sealed(10, 12))
     ledger.outcomes(lambda index, number: 0 if index == 10 else None)
     ledger = Ledger("x", ledger.stored())
-    ledger.closed(sealed(10, 12), number)
+    ledger.closed(sealed(10, 12), is_found=is_found)
     assert (ledger.undecided, ledger.released(99)[0]) == (1, 11)
     assert ledger.outcomes(lambda index, number: 0).settled == 1
     assert ledger.state.pending_corrections[EXPIRED] == 2
@@ -104,7 +104,7 @@ def test_a_revision_adds_what_it_adds_once() -> None:
     run = (Contribution(0, records(2), b"p", 2),)
     event = Revised(JOB, "x", 0, 2, (run,), records(1), seq=1)
     assert ledger.revised(event, is_open=True) == (event, SAME)
-    ledger.closed(Sealed(JOB, "x", 0, 1, (run,)), ME)
+    ledger.closed(Sealed(JOB, "x", 0, 1, (run,)))
     assert ledger.outcomes(lambda index, number: 1).corrections[LATE] == 1, "the record has revision 1"
     assert ledger.revised(event, is_open=False) == (None, SAME)
     _, difference = ledger.revised(Revised(JOB, "x", 0, 3, (run,), records(1), seq=2), is_open=False)
@@ -142,8 +142,48 @@ def test_what_another_version_makes_again_below_the_first_interval_is_counted_on
     assert difference == SAME
 
 
+def test_a_number_of_another_epoch_than_the_roster_names_decides_nothing(ledger: Ledger) -> None:
+    """A master that died with its roster gave it; now another agent has it."""
+    ledger.on_roster(((0, 1),))
+    ledger.numbered(10, ME + 1, 1)
+    ledger.closed(sealed(8, 12))
+    ledger.on_roster(((0, 1), (ME + 1, 2)))
+    ledger.numbered(20, ME + 2, 2)
+    assert ledger.oldest == (ME, (8, 9, 10, 11)), "an earlier number is in force again"
+
+
+def test_a_number_that_a_roster_has_again_decides_again() -> None:
+    """The master that lacked it has died as well, and its successor has the roster of the one before."""
+    ledger = Ledger("x")
+    ledger.on_roster(((0, 1),))
+    ledger.numbered(10, ME, 1)
+    ledger.closed(sealed(10, 11))
+    found = []
+    for roster in (((0, 2),), ((0, 1),)):
+        ledger.on_roster(roster)
+        found.append(ledger.oldest)
+    assert found == [(None, (10,)), (ME, (10,))]
+
+
+def test_a_number_decides_nothing_below_the_interval_that_it_begins_with(ledger: Ledger) -> None:
+    """When these intervals were closed it was not given, so none is said to lack it."""
+    ledger.numbered(20, ME + 1, 1)
+    ledger.closed(sealed(19, 21))
+    assert ledger.oldest == (ME, (19,))
+
+
+def test_a_number_that_begins_earlier_than_the_one_before_replaces_it() -> None:
+    ledger = Ledger("x")
+    for first, number in ((0, ME), (20, ME + 1), (10, ME + 2), (30, ME + 2)):
+        ledger.numbered(first, number, 1)
+    ledger = Ledger("x", ledger.stored())
+    assert ledger.state.numbers == ((0, ME), (10, ME + 2))
+    assert ledger.state.given_in == (1, 1)
+    assert ledger.numbered(40, ME + 2, 1) == SAME
+
+
 def test_of_what_no_agent_knows_nothing_is_corrected(ledger: Ledger) -> None:
-    ledger.closed(sealed(10, 11), ME)
+    ledger.closed(sealed(10, 11))
     difference = ledger.outcomes(lambda index, number: None, frozenset((10,)))
     assert (difference.corrections, difference.settled) == (NOT_COUNTED, 1)
     assert [(each.interval, each.unknown) for each in difference.left_out] == [(10, True)]
@@ -156,5 +196,7 @@ def test_a_damaged_ledger_or_one_of_another_incarnation_is_an_empty_one(stored: 
 
 def test_a_ledger_of_an_earlier_release_says_by_its_first_number_what_is_counted() -> None:
     ledger = Ledger("x", msgspec.msgpack.encode(LedgerState("x", ((20, ME),), pre_start=20)))
-    ledger.closed(sealed(10, 22))
+    ledger.on_roster(((0, 5),))
+    ledger.closed(sealed(10, 22), is_found=True)
+    assert ledger.oldest[0] == ME, "its epoch is not known"
     assert ledger.outcomes(lambda index, number: 0).corrections[EXPIRED] == 2

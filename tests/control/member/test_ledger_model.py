@@ -111,9 +111,10 @@ class World:
         self.take(difference)
         counts = {each.interval: each.counts for each in goes_up.parts[0]}
         for index in range(max(start, below), stop):
-            number = self.number if index in self.early else self.numbers.setdefault(index, self.number)
+            if index not in self.early:
+                self.numbers.setdefault(index, self.number)
             if index < self.closed:
-                self.take(self.ledger.closed(goes_up.within(index, index + 1), number))
+                self.take(self.ledger.closed(goes_up.within(index, index + 1)))
                 self.inside.setdefault(index, 0)
                 continue
             as_before = self.up.setdefault(index, {})
@@ -166,7 +167,7 @@ class World:
             run = (Contribution(index, revs[newest], b"p", newest),) if any(revs[newest]) else ()
             event = Sealed(JOB, "x", index, index + 1, (run,))
             if index not in self.closed_at_restart:
-                self.take(self.ledger.closed(event, self.numbers.get(index, self.number)))
+                self.take(self.ledger.closed(event))
         self.release()
 
     def release(self) -> None:
@@ -178,8 +179,8 @@ class World:
         )
 
     def notify(self, until: int) -> None:
-        def outcome(index: int, number: int) -> int | None:
-            assert number == self.numbers.get(index, number)
+        def outcome(index: int, number: int | None) -> int | None:
+            assert number is None or number == self.numbers.get(index, number)
             return self.inside[index] if index < until else None
 
         self.take(self.ledger.outcomes(outcome))
@@ -213,7 +214,7 @@ class World:
         for index in sorted(self.frames):
             if self.released <= index < start:
                 self.closed_at_restart.add(index)
-                self.take(self.ledger.closed(self.event(index, index + 1, again=True)))
+                self.take(self.ledger.closed(self.event(index, index + 1, again=True), is_found=True))
             elif index >= self.released:
                 self.say(index, index + 1, again=True)
         self.again = {index: total for index, total in self.again.items() if index >= start}

@@ -8,6 +8,7 @@ closed nothing with them, and count as expired.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ def numbered_late_then_early(seed: int = 1) -> Boot:
         boot.seal(2)
     assert boot.member.ledger.state.pending_corrections[0] == 0
     assert sum(boot.member.ledger.state.pending_corrections) == 10, "expired, to go up with a later interval"
-    boot.epoch, boot.first = 2, FIRST
+    boot.epoch, boot.place = 2, replace(boot.place, first=FIRST)
     return boot
 
 
@@ -71,7 +72,7 @@ def raised_first(seed: int) -> tuple[int, int]:
     rng = random.Random(f"renumbered/{seed}")
     boot = Boot(rng)
     for _ in range(rng.randrange(10, 60)):
-        step = rng.choice((*STEPS, "renumber"))
+        step = rng.choice((*STEPS, "renumber", "found", "lower"))
         getattr(boot, step)(rng.randrange(3) if step != "close" else rng.choice((0, 1, 1)))
     return sum(boot.finish()) + sum(boot.member.ledger.state.pending_corrections), boot.written
 
@@ -80,6 +81,49 @@ def raised_first(seed: int) -> tuple[int, int]:
 def test_each_record_of_a_member_whose_first_interval_is_raised_is_counted_once(seed: int) -> None:
     found, written = raised_first(seed)
     assert found == written
+
+
+def test_a_number_that_starts_earlier_than_the_one_before_decides_from_there_on() -> None:
+    """The member was evicted before its first interval, and its next master had seen less."""
+    boot = Boot(First(1))
+    boot.close(0)
+    boot.renumber(4)
+    boot.lower(3)
+    for _ in range(6):
+        boot.seal(2)
+    boot.restart()
+    for _ in range(6):
+        boot.close(1)
+    boot.restart()
+    totals = boot.finish()
+    assert (sum(totals), totals[EXPIRED]) == (boot.written, 2)
+
+
+def test_what_was_refused_goes_up_again_although_the_next_term_begins_behind_it() -> None:
+    """The worker began at an interval that only a lost roster names, so what lies before is open."""
+    boot = Boot(First(1))
+    boot.renumber(2)
+    boot.restart()
+    boot.found()
+    boot.seal(2)
+    assert not boot.up, "intervals 0 and 1 are open, and the worker says nothing of them"
+    boot.renumber(2)
+    boot.late(0)
+    totals = boot.finish()
+    assert (sum(totals), totals[EXPIRED]) == (boot.written, 5)
+
+
+def test_what_no_record_can_have_is_open_until_its_interval_is_closed() -> None:
+    """A change annuls it until then, and the worker reads its records again, and counts them as expired."""
+    boot = Boot(First(1))
+    for _ in range(2):
+        boot.seal(2)
+    boot.renumber(1)
+    boot.restart()
+    boot.watermark()
+    boot.change(2)
+    totals = boot.finish()
+    assert (sum(totals), totals[EXPIRED]) == (boot.written, 2)
 
 
 def _count_what_went_up(more: int, restarts: int) -> None:

@@ -212,7 +212,7 @@ def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
         master.control.context,
         voting[1].me if voting[1] is not master else voting[2].me,
         asked,
-        leading.committer.closed,
+        leading.terms,
     )
     effects = master.control.step(Tick(), world.now)
     (read,) = [each for each in effects if isinstance(each, ctl.ReadLog)]

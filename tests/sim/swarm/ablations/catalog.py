@@ -17,7 +17,7 @@ import msgspec
 from elfmesh.srt import coverage
 from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.ablations import control, disk, late, rot, votes
+from tests.sim.swarm.ablations import control, disk, late, members, rot, votes
 from tests.sim.swarm.ablations import trees as ablations_trees
 from tests.sim.swarm.ablations.names import Patch, always, instead, original, with_options
 from tests.sim.swarm.ablations.trees import Trees
@@ -25,6 +25,8 @@ from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.shapes import AWAY, LOSSY, REPEATING, Shape, lines, losing, small
 
 CALM = small()
+SAFEGUARDS = {**late.SAFEGUARDS, **members.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}
+ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE}
 
 
 @dataclass(frozen=True)
@@ -333,10 +335,7 @@ REGISTRY: dict[str, Ablation] = {
         always(("farewells", nothing)),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
-    **{
-        name: Ablation(*each, elsewhere={**late.ELSEWHERE, **votes.ELSEWHERE}.get(name, ""))
-        for name, each in {**late.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}.items()
-    },
+    **{name: Ablation(*each, elsewhere=ELSEWHERE.get(name, "")) for name, each in SAFEGUARDS.items()},
 }
 """By name. What each costs to find stands in docs/reliability.md."""
 

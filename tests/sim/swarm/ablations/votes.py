@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.register.vote_counts import VoterAnswer
-from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.swarm.shapes import FOUNDING, PAGED, RECOVERIES, ROLLBACKS, VOTES, Shape
 
@@ -27,37 +25,12 @@ def excluded(self: Any, sender: Any, message: Any) -> bool:
 ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
     "end-asks-all": "tests/control/register/test_first_acceptors.py",
-    **dict.fromkeys(
-        ("counted-before-the-start", "decided-by-its-number"),
-        "tests/control/member/test_lost_first_interval.py",
-    ),
     "returned-voters": "tests/control/register/test_lost_votes.py",
 }
-"""Stories that are too rare for seeds: the nearest agents change after the end of a job; a roster is lost. A
-register that has left out a voter stops only if another voter loses its votes as well."""
+"""Stories that are too rare for seeds: the nearest agents change after the end of a job. A register that has
+left out a voter stops only if another voter loses its votes as well."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
-    "counted-before-the-start": (
-        "what a member has counted as expired before its first interval never goes up",
-        "D-1",
-        always(
-            ("counted-before-the-start:first", lambda self, entry: entry.start),
-            (
-                "counted-before-the-start:begun",
-                property(lambda self: FIRST if self.start is None else self.start),
-            ),
-        ),
-        VOTES,
-    ),
-    "decided-by-its-number": (
-        "what went up before its member's first interval was raised is decided by the number it went up by",
-        "D-1",
-        always(
-            ("decided-by-its-number:kept", lambda self, each, number, first: []),
-            ("decided-by-its-number:counted", property(lambda self: END)),
-        ),
-        VOTES,
-    ),
     "rot-of-votes": (
         "damage of the state log is not taken for a torn end",
         "D-4",

@@ -1,0 +1,100 @@
+"""What members do without their safeguards where rosters are lost or versions change; see `ablations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.member.ledger import SAME
+from elfmesh.interval_map import END
+from tests.sim.swarm.ablations.names import Patch, always
+from tests.sim.swarm.shapes import VOTES, Shape
+
+
+def _kept_behind(numbers: list[Any], new: Any) -> list[Any]:
+    """A new number replaces none, and begins nothing where it is the one before."""
+    before = next((each for each in reversed(numbers) if each.first <= new.first), None)
+    if before is not None and before[1:] == new[1:]:
+        return numbers
+    return sorted([*(each for each in numbers if each.first != new.first), new])
+
+
+LOST = "tests/control/member/test_lost_first_interval.py"
+ELSEWHERE = {
+    "counted-before-the-start": LOST,
+    "decided-by-its-number": LOST,
+    "number-of-its-epoch": "tests/control/master/test_lost_rosters.py",
+    "lowered-first": LOST,
+    "refused-again": LOST,
+    "outside-when-closed": LOST,
+    "annulled-corrections": LOST,
+    "annulled-below-the-first": LOST,
+}
+"""Stories that are too rare for seeds: a roster is lost, or a version is taken back, while a member joins."""
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
+    "counted-before-the-start": (
+        "what a member has counted as expired before its first interval never goes up",
+        "D-1",
+        always(
+            ("counted-before-the-start:first", lambda self, entry: entry.start),
+            (
+                "counted-before-the-start:begun",
+                property(lambda self: FIRST if self.start is None else self.start),
+            ),
+        ),
+        VOTES,
+    ),
+    "decided-by-its-number": (
+        "what went up before its member's first interval was raised is decided by the number it went up by",
+        "D-1",
+        always(
+            ("decided-by-its-number:kept", lambda self, each, number, first: []),
+            ("decided-by-its-number:counted", property(lambda self: END)),
+        ),
+        VOTES,
+    ),
+    "number-of-its-epoch": (
+        "a member reads outcomes by a number only if the newest roster has it of the same epoch",
+        "D-1",
+        always(
+            ("number-of-its-epoch:given", lambda given_in, number, epoch: True),
+            ("number-of-its-epoch:outcomes", lambda roster, outcome: True),
+        ),
+        VOTES,
+    ),
+    "lowered-first": (
+        "a member's new number decides all intervals from its first one on",
+        "D-1",
+        always(("lowered-first", _kept_behind)),
+        VOTES,
+    ),
+    "refused-again": (
+        "nothing goes up behind a range that was refused until the worker says that range again",
+        "D-1",
+        always(
+            ("refused-again:range", lambda self, start: False),
+            ("refused-again:revision", lambda self, interval: False),
+        ),
+        VOTES,
+    ),
+    "outside-when-closed": (
+        "what no record can have is expired when its interval is closed, and not before",
+        "D-1",
+        always(("outside-when-closed", lambda self, index: 0)),
+        VOTES,
+    ),
+    "annulled-corrections": (
+        "corrections that went up with an annulled interval are pending again if it is closed first",
+        "D-1",
+        always(("annulled-corrections", lambda self, void: SAME)),
+        VOTES,
+    ),
+    "annulled-below-the-first": (
+        "what a worker that missed a change says again below the first interval counts as far as it stands",
+        "D-1",
+        always(("annulled-below-the-first", lambda self, event: event)),
+        VOTES,
+    ),
+}
