@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import pytest
 
 from elfmesh.control.closing import interval_closer
-from elfmesh.control.closing.closing_term import ClosingTerm
-from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.ports import Phase
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import RosterEntry
-from elfmesh.control.protocol.events import Finalise, Finalised
-from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.messages import Segment, SegmentEntry
-from tests.control.contexts import new_context
-from tests.control.register.support import TERMS
+from elfmesh.control.protocol.events import Finalised
+from tests.control.closing.rig import START, ClosingRig
+from tests.control.member.support import TEXT
 
-START = 7
-DEAD = 2.0 * read_plan(TERMS.manifest.text).deadline_s + 120.0
+DEAD = 2.0 * read_plan(TEXT).deadline_s + 120.0
 
 
-@dataclass
-class Rig:
-    """A closer with a job of two members, and all that it tells the master around it."""
+class Rig(ClosingRig):
+    """A closer with a job of two members."""
 
-    handed: list[int] = field(default_factory=list)
-    pages: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.context = new_context(1)
-        members = tuple(RosterEntry(number, new_context(2 + number).me, f"m{number}") for number in range(2))
-        terms = TERMS.__class__(
-            manifest=TERMS.manifest, master=TERMS.master, epoch=1, start=START, closed=START, members=members
-        )
-        self.term = ClosingTerm(
-            self.context, terms, read_plan(TERMS.manifest.text), RosterBook(members), self
-        )
-        self.collection = Collection(self.term)
+    def __init__(self) -> None:
+        super().__init__()
+        self.handed: list[int] = []
+        self.pages: list[int] = []
+        self.committed: list[int] = []
         self.closer = Closer(self.term, MemberIntervals(self.term, self.collection))
         self.closer.begin()
-
-    # -- what a closer asks of a master ----------------------------------------------------------------
 
     def close_ready(self) -> None:
         self.closer.advance()
@@ -59,30 +40,12 @@ class Rig:
     def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
         self.pages.append(index)
 
-    def shown(self) -> None: ...
-
-    def advanced(self) -> None: ...
-
-    def hasten(self, stop: int) -> None: ...
-
-    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None: ...
-
-    def evicted(self) -> None: ...
-
-    # -- what happens to it ----------------------------------------------------------------------------
-
-    def contribute(self, mask: int, payload: bytes | None, interval: int = START) -> None:
-        entries = () if payload is None else (SegmentEntry(interval, (1,) + (0,) * 8, len(payload), 1),)
-        payloads = () if payload is None else (payload,)
-        segment = Segment(1, 0, interval, interval + 1, bitmap_of(mask), entries)
-        self.collection.collected(0, segment, payloads)
-
     def ordered(self) -> list[int]:
-        return [effect.interval for effect in self.context.out if isinstance(effect, Finalise)]
+        return [order.interval for order in self.orders()]
 
     def finalised(self, error: str = "") -> None:
-        job = TERMS.manifest.job_id
-        self.closer.finalised(Finalised(job, 1, START, b"" if error else b"rows", error))
+        event = Finalised(self.manifest.job_id, 3, START, b"" if error else b"rows", error)
+        self.closer.finalised(event)
 
     @property
     def phase(self) -> Phase:
@@ -96,8 +59,6 @@ class Rig:
 
     def is_closed(self) -> bool:
         return self.closer.closed > START and (not self.ordered() or START in self.committed)
-
-    committed: list[int] = field(default_factory=list)
 
     def commit_oldest(self) -> None:
         self.closer.committed(1)
@@ -227,7 +188,7 @@ def test_records_are_handed_on_in_order() -> None:
     rig = Rig()
     rig.contribute(3, b"partial")
     rig.contribute(3, b"partial", START + 1)
-    rig.closer.finalised(Finalised(TERMS.manifest.job_id, 1, START + 1, b"rows"))
+    rig.closer.finalised(Finalised(rig.manifest.job_id, 3, START + 1, b"rows"))
     assert rig.handed == []
     rig.finalised()
     assert rig.handed == [START, START + 1]
