@@ -73,7 +73,8 @@ class CopyStore:
         news = known is None or known.message.member != message.member or _is_newer(message, known.message)
         if news and (closed is None or message.stop > closed):
             copy = _Copy(message, payload, _bytes_of(message, payload))
-            if self.nbytes + copy.nbytes > KEPT_BYTES_MAX:
+            replaced = 0 if known is None else known.nbytes
+            if self.nbytes - replaced + copy.nbytes > KEPT_BYTES_MAX:
                 self._context.stats["control.kept_refused"] += 1
                 return
             self._store(copy)
