@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import deque
+from collections.abc import Callable
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -12,10 +15,14 @@ from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import (
+    Change,
+    ChangeRefused,
+    RegisterCell,
     RegisterValue,
     digest,
 )
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.machine import Contact, Effect, Message, Send
 from tests.control.member.support import TEXT
@@ -52,6 +59,63 @@ class Held:
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
         self.terms = terms
+
+
+Outcome = RegisterCell | ChangeRefused
+
+
+class Register:
+    """A proposer whose changes are decided when a test says so, in their order.
+
+    Attributes:
+        cell: its value.
+        lost: voters that have lost their votes, with the boot that has found it.
+        terms: those that went with the last change.
+        met_now: agents that were met.
+    """
+
+    def __init__(self, value: RegisterValue = VALUE, tail: bytes = b"") -> None:
+        self.cell = RegisterCell(value, tail)
+        self._wanted: deque[tuple[Change, Callable[[Outcome], None]]] = deque()
+        self.terms: Terms | None = None
+        self.lost: dict[bytes, int] = {}
+        self.met_now: list[Contact] = []
+
+    @property
+    def proposer(self) -> Proposer:
+        return cast(Proposer, self)
+
+    @property
+    def idle(self) -> bool:
+        return not self._wanted
+
+    @property
+    def changes(self) -> list[Change]:
+        """What is to be decided."""
+        return [change for change, _ in self._wanted]
+
+    def submit(self, change: Change, then: Callable[[Outcome], None], terms: Terms | None = None) -> None:
+        self._wanted.append((change, then))
+        self.terms = terms
+
+    def met(self, contact: Contact) -> None:
+        self.met_now.append(contact)
+
+    def decide(self, *, certain: bool = False) -> Change:
+        """A majority votes on the oldest change."""
+        change, then = self._wanted.popleft()
+        try:
+            outcome: Outcome = change.apply(self.cell, certain=certain)
+        except ChangeRefused as refused:
+            outcome = refused
+        else:
+            self.cell = outcome
+        then(outcome)
+        return change
+
+    def refuse(self) -> None:
+        """Another agent leads the job by now."""
+        self._wanted.popleft()[1](ChangeRefused("another epoch", self.cell))
 
 
 def context() -> Context:
