@@ -48,6 +48,7 @@ from elfmesh.control.answers import (
     UNAVAILABLE,
     error_body,
     error_of,
+    seconds,
 )
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
 from elfmesh.control.protocol.events import Reply
@@ -236,10 +237,10 @@ async def _story(request: web.Request) -> web.StreamResponse:
 
 async def _leave(request: web.Request) -> web.StreamResponse:
     try:
-        wait_s = float(request.query.get("wait", LEAVE_WAIT_S))
+        wait_s = seconds(request.query.get("wait", LEAVE_WAIT_S), LEAVE_WAIT_S)
     except ValueError:
         raise UsageError("wait must be a number of seconds") from None
-    return await _passed_on(request, "leave", {"wait": min(max(wait_s, 0.0), LEAVE_WAIT_S)})
+    return await _passed_on(request, "leave", {"wait": wait_s})
 
 
 async def _tap(request: web.Request) -> web.StreamResponse:

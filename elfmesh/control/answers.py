@@ -5,6 +5,7 @@ Owns the bytes of an `Answered` and the shape of an error. Knows no verb.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,20 @@ def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], byte
         ProtocolError: not an answer.
     """
     return decode_body(payload[: message.body_size]), payload[message.body_size :]
+
+
+def seconds(value: Any, most_s: float) -> float:
+    """How long a client wants to wait, from 0 to `most_s`; without a value it does not.
+
+    NaN is refused, because a timer that is due at NaN is never due and keeps back all other timers.
+
+    Raises:
+        TypeError, ValueError: not a number.
+    """
+    wait_s = float(value or 0)
+    if math.isnan(wait_s):
+        raise ValueError("not a number of seconds")
+    return min(max(wait_s, 0.0), most_s)
 
 
 def decode_body(text: bytes) -> dict[str, Any]:

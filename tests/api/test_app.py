@@ -66,6 +66,7 @@ async def test_errors_are_json_with_their_status(api: Api, backend: FakeBackend)
         ("/v1/jobs/no/job", 404),
         ("/v1/nothing", 404),
         ("/v1/jobs/shop/top/results?from=x", 400),
+        ("/v1/jobs/shop/top/results?wait=nan", 400),
         ("/v1/jobs/shop/top/arrow?from=1", 400),
         ("/v1/jobs/shop/top/arrow?from=1&to=2&types=mine", 400),
         ("/v1/jobs/shop/top/schema", 409),

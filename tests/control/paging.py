@@ -6,9 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
-from elfmesh.control.jobs.row_pages import RowLimits, joined, packed, table_of
+from elfmesh.control.jobs.row_pages import (
+    MAGIC,
+    PageTable,
+    RowLimits,
+    RowPage,
+    digest_of,
+    joined,
+    packed,
+    table_of,
+)
 from elfmesh.control.protocol import events as ctl
 from tests.control.member.support import Agent
 
@@ -20,6 +31,12 @@ def paged(done: ctl.Finalised, page_bytes: int) -> ctl.Finalised:
     limits = RowLimits(inline=page_bytes, page=page_bytes)
     rows, pages = packed(ipc_to_table(done.rows), b"", len(done.open), limits)
     return replace(done, rows=rows, pages=pages)
+
+
+def table_of_pages(*pages: bytes) -> bytes:
+    """What stands in a record whose rows are these pages."""
+    table = PageTable(b"", tuple(RowPage(digest_of(page), len(page)) for page in pages))
+    return MAGIC + msgspec.msgpack.encode(table)
 
 
 Ask = Callable[[Agent, str, dict[str, Any]], ctl.Reply]

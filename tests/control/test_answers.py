@@ -14,6 +14,7 @@ from elfmesh.control.answers import (
     refusal_body,
     refuse,
     respond,
+    seconds,
 )
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages import Answered
@@ -107,3 +108,27 @@ def test_what_agents_say_against_a_text_keeps_its_place_there(
 def test_what_is_no_object_is_malformed(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="malformed JSON"):
         decode_body(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "wait_s"),
+    [
+        (None, 0.0),
+        (0, 0.0),
+        ("", 0.0),
+        (-1, 0.0),
+        (2.5, 2.5),
+        ("2.5", 2.5),
+        (30, 30.0),
+        (31, 30.0),
+        ("inf", 30.0),
+    ],
+)
+def test_a_wait_is_a_number_of_seconds_up_to_a_limit(value: object, wait_s: float) -> None:
+    assert seconds(value, 30.0) == wait_s
+
+
+@pytest.mark.parametrize("value", ["nan", float("nan"), "-nan", "soon", [1]])
+def test_what_is_no_number_of_seconds_is_refused(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        seconds(value, 30.0)

@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from elfmesh.control.answers import seconds
+from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.requests.verbs import Fields
 from elfmesh.errors import UsageError
-
-WAIT_MAX_S = 30.0
 
 
 def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
@@ -27,7 +27,10 @@ def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
                     what = " or ".join(filter(None, get_args(field.type)))
                 raise UsageError(f"{field.encode_name}={text!r} is not {what}") from None
         if field.name == "wait" and value is not None:
-            value = min(max(value, 0.0), WAIT_MAX_S)
+            try:
+                value = seconds(value, WAIT_S_MAX)
+            except ValueError:
+                raise UsageError(f"wait={text!r} is not a number") from None
         if value is not None:
             found[field.encode_name] = value
     return found

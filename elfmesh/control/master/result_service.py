@@ -18,7 +18,17 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, UNAVAILABLE, error_body, respond
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    CONFLICT,
+    FAILED,
+    GONE,
+    OK,
+    UNAVAILABLE,
+    error_body,
+    respond,
+    seconds,
+)
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
@@ -110,7 +120,7 @@ class ResultService:
         if wait <= 0 or after is None or news or self._full():
             self._serve(ask, body)
             return
-        timer = self._context.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        timer = self._context.after(wait, lambda: self._over(ask))
         self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
 
     def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
@@ -184,7 +194,7 @@ class ResultService:
 
     @staticmethod
     def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
-        wait = float(body.get("wait") or 0)
+        wait = seconds(body.get("wait"), WAIT_S_MAX)
         for name in ("from", "to", "limit", "after", "revision"):
             if body.get(name) is not None:
                 int(body[name])

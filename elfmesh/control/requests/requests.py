@@ -31,6 +31,7 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
     respond,
+    seconds,
 )
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import CREATOR, canary_of, new_manifest, split_name
@@ -38,6 +39,7 @@ from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import FIRST, encode_json
 from elfmesh.control.jobs.resuming import resumed_at
 from elfmesh.control.jobs.signing import decode_envelope
+from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
@@ -200,9 +202,12 @@ class Requests:
             self._reply(event.token, OK, body)
 
         notified: list[bool] = []
-        wait = event.body.get("wait")
-        wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
-        over = self._context.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
+        try:
+            wait = event.body.get("wait")
+            wait_s = seconds(LEAVE_WAIT_S if wait is None else wait, LEAVE_WAIT_S)
+        except (TypeError, ValueError):
+            wait_s = LEAVE_WAIT_S
+        over = self._context.after(wait_s, late)
         self._member_host.leave(left)
 
     # -- verbs -----------------------------------------------------------------------------------------
@@ -279,7 +284,7 @@ class Requests:
         owner = creator if isinstance(creator, str) and creator else CREATOR
         home, other = ids.job_placements(f"{namespace}/{name}", owner)
         try:
-            wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
+            wait = seconds(event.body.get("wait"), WAIT_S_MAX)
         except (TypeError, ValueError):
             self._reply(event.token, BAD_REQUEST, error_body("wait must be a number of seconds", code=2))
             return

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.events import ClientGone
-from elfmesh.control.protocol.messages import Answered
+from elfmesh.control.protocol.messages import Answered, Ask
 from elfmesh.control.requests.handler import QUESTION_S
 from elfmesh.machine import Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
@@ -94,6 +94,18 @@ def test_a_long_poll_ends_when_its_time_is_over() -> None:
     reply = world.ask(world[1], "offsets", {"job": "shop/top", "after": -1, "wait": 2})
     assert reply.body["latest"] == reply.body["earliest"] - 1
     assert world.ask(world[1], "schema", {"job": "shop/top"}).status == 409
+
+
+def test_a_master_refuses_a_poll_that_waits_for_no_number() -> None:
+    """A timer that is due at NaN would keep back all other timers of the agent."""
+    world = World(2)
+    world.apply(world[0])
+    master = world.master()
+    body = encode_json({"after": -1, "wait": "nan"})
+    world.post(0.0, master, Received(world[1].me, Ask("offsets", JOB, body, world[1].me, 99)))
+    world.run(0.5)
+    assert master.control.leadership.masters[JOB].result_service.waiting == 0
+    assert world.ask(world[1], "offsets", {"job": "shop/top", "after": -1, "wait": 2}).status == 200
 
 
 def test_an_unanswered_request_is_refused_in_time() -> None:
