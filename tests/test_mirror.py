@@ -21,16 +21,14 @@ UNTESTED = {
         control/closing/ports control/protocol/events control/protocol/fences control/protocol/messages
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
-        control/requests/job_verbs control/requests/verbs control/requests/voting control/election/fencing
-        control/election/permission control/jobs/manifest control/jobs/plan control/master/activation
-        control/master/deletion control/master/master control/master/members control/master/rendezvous
-        control/master/result_service control/master/rollout control/master/successors
-        control/master/term_state control/master/trees control/master/verification control/member/member
-        control/member/member_host control/register/members control/replicas/page_copies
-        control/replicas/terms_query control/requests/creation control/requests/dependency_check
+        control/requests/job_verbs control/requests/verbs control/requests/voting control/jobs/manifest
+        control/jobs/plan control/master/activation control/master/deletion control/master/master
+        control/master/members control/master/rendezvous control/master/result_service
+        control/master/rollout control/master/successors control/master/term_state control/master/trees
+        control/master/verification control/member/member control/member/member_host
+        control/register/members control/requests/creation control/requests/dependency_check
         control/requests/describe control/requests/handler control/requests/recovery
-        control/requests/requests control/requests/version_handler control/requests/why
-        control/upstream/downstream_feed control/upstream/poller control/upstream/whole_records
+        control/requests/version_handler control/requests/why control/upstream/poller
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""

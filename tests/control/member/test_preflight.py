@@ -90,6 +90,7 @@ def test_an_answered_trial_is_not_given_up_later() -> None:
     rig = Rig()
     manifest = rig.before()
     rig.preflight.tried(FunctionsTried(rig.trials()[0].token))
+    assert rig.context.deadline is None
     run(rig.context, 2 * TRIAL_S)
     assert (rig.went_on, rig.preflight.error(manifest)) == ([1], "")
 

@@ -141,7 +141,7 @@ def test_the_root_of_a_jobs_own_tree_follows_its_master() -> None:
     assert rig.out() == [Send(B, Part(JOB, 0, 2, segment(8, epoch=3)), b"x", BULK_LANE)]
 
 
-@pytest.mark.parametrize("attempts", [(0, 0), (3, 1)])
+@pytest.mark.parametrize("attempts", [(0, 0), (3, 1), (1, 3)])
 def test_what_had_to_be_dropped_is_collected_again_once_the_rest_has_arrived(
     attempts: tuple[int, int],
 ) -> None:
@@ -218,9 +218,13 @@ def test_the_master_learns_whose_contributions_cannot_be_merged() -> None:
     assert rig.out() == []
 
 
-def test_a_root_knows_a_limited_number_of_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_knows_the_trees_that_were_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "TREES_MAX", 2)
     rig = Rig()
-    for number in range(1, 3):
+    rig.roots.follow(b"1" * 20, B, 1)
+    assert rig.collect(7) == [part(1, 7)]
+    rig.roots.follow(b"2" * 20, B, 1)
+    assert rig.collect(8) == [part(2, 8)]
+    for number in (3, 4):
         rig.roots.follow(bytes([number]) * 20, B, 1)
-    assert rig.collect(7) == [], "the tree that was used last is the one that stays"
+    assert rig.collect(9) == [], "its master is forgotten"
